@@ -91,3 +91,16 @@ async def test_ctrl_c_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> N
     said = capsys.readouterr().err
     assert "node/n stays cordoned, with 3 pods left to go: a, b, c" in said
     assert "sched drain n" in said and "sched uncordon n" in said
+
+
+async def test_a_drain_of_a_cordoned_node_claims_no_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = FakeCluster()
+    node = Node()
+    node.metadata.name, node.spec.unschedulable = "n", True
+    cluster.create(node)
+    client = CommandClient(cluster)
+    await drain_node(client, "n", "", RULES, DryRun.NONE)  # type: ignore[arg-type]
+    assert "node/n already cordoned" in capsys.readouterr().out
+    assert not [call for call in client.calls if call.startswith("patch")]

@@ -199,3 +199,29 @@ def test_owners_show_how_many_pods_are_wanted_and_ready() -> None:
     heading, row = TablePrinter(KINDS["ReplicaSet"], namespaces=False, wide=False).lines([owner], 0)
     assert heading.split()[1:3] == ["DESIRED", "READY"]
     assert row.split()[0:2] == ["3", "2"]
+
+
+@pytest.mark.parametrize(("columns", "all_shown"), [("80", False), ("200", True), ("", True)])
+def test_a_narrow_terminal_goes_without_columns_that_say_the_usual_of_all_pods(
+    monkeypatch: pytest.MonkeyPatch, columns: str, all_shown: bool
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    pods = [pod(f"web-7d9c5b8f6d-{i}", {"nodeName": "node-0000"}) for i in range(2)]
+    for one in pods:
+        one.spec.scheduler_name = "default-scheduler"
+    lines = TablePrinter(KINDS["Pod"], namespaces=False, wide=True).lines(pods, 0.0)
+    assert ("NOMINATED NODE" in lines[0]) == all_shown
+    assert ("SCHEDULER" in lines[0]) == all_shown
+    assert all_shown or max(map(len, lines)) <= 80
+
+
+def test_a_column_that_says_something_stays_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    waits = pod("waits")
+    waits.status.nominated_node_name = "node-0001"
+    lines = TablePrinter(KINDS["Pod"], namespaces=False, wide=True).lines([waits, pod("b")], 0.0)
+    assert "node-0001" in lines[1]

@@ -120,3 +120,13 @@ def test_a_table_that_is_missing_is_a_usage_error(sched: Commands, tmp_path: Pat
     done = sched("replay", "--trace", "azure", str(tmp_path))
     assert done.code == 2
     assert "neither vmtable.csv" in done.err
+
+
+def test_pods_that_waited_before_the_recording_are_said_to_count_from_its_start(
+    sched: Commands, tmp_path: Path
+) -> None:
+    script = Script(tmp_path / "b.rec", a_node("node-1"), a_pod("early"))
+    script.bound(5.0, a_pod("early"), "node-1").ended(60.0)
+    said = sched.ok("replay", str(script.path))
+    assert "1 pod waited already when the recording began: its wait counts from then" in said
+    assert max(map(len, said.splitlines())) <= 80

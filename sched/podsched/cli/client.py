@@ -39,9 +39,7 @@ Server = Annotated[
         "-s",
         envvar="SCHED_SERVER",
         metavar="HOST:PORT[,...]",
-        help=f"Address of the API server, by default {DEFAULT_SERVER}. With several, the next one "
-        "is used when one fails. SCHED_TLS_CA, SCHED_TLS_CERT and SCHED_TLS_KEY name TLS files, "
-        "SCHED_TOKEN_FILE one with a bearer token.",
+        help=f"API servers to ask, by default {DEFAULT_SERVER}.",
         show_default=False,
     ),
 ]
@@ -98,6 +96,12 @@ def endpoints(server: str) -> list[str]:
     """Return the addresses in a ``--server`` value; exit if one is malformed."""
     found = [part.strip() for part in (server or DEFAULT_SERVER).split(",") if part.strip()]
     for address in found:
+        if "://" in address:
+            fail(
+                f'--server: "{address}" is a URL; sched speaks gRPC with HOST:PORT, such as '
+                f"{DEFAULT_SERVER} (kubectl takes URLs)",
+                USAGE,
+            )
         host, _, port = address.rpartition(":")
         if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 65536:
             fail(f'--server: "{address}" is not HOST:PORT', USAGE)
@@ -142,6 +146,15 @@ def _credentials(client: ClientOptions) -> dict[str, str]:
     return {name: getattr(client, name) for name in names}
 
 
+def _hint(server: str, cause: str, *, tls: bool) -> str:
+    """Return what to try when a server answers unlike one of podsched's; "" for nothing."""
+    if any(address.strip().endswith(":6443") for address in server.split(",")):
+        return "; 6443 is where kubectl goes, sched speaks gRPC, at 7443 unless told otherwise"
+    if tls or "refused" in cause.lower():
+        return ""
+    return "; if it serves TLS: " + ", ".join(TLS_VARIABLES.values()) + " name its files"
+
+
 def with_client(
     server: str,
     work: Callable[[ApiClient], Awaitable[T]],
@@ -171,7 +184,10 @@ def with_client(
         if isinstance(exc, Unavailable) and not isinstance(exc, TooManyRequests):
             # gRPC lists every attempt; the cause is at the end.
             cause = str(exc).rpartition(": ")[2].rstrip("]")
-            fail(f"cannot reach the API server at {server or DEFAULT_SERVER}: {cause}", UNREACHABLE)
+            where = server or DEFAULT_SERVER
+            secured_by = client_options() if client is None else client
+            hint = _hint(where, cause, tls=bool(secured_by.tls_ca))
+            fail(f"cannot reach the API server at {where}: {cause}{hint}", UNREACHABLE)
         report("", exc)
         raise typer.Exit(FAILED) from None
     except (UnknownKindError, ManifestError, CertificateError) as exc:

@@ -124,7 +124,7 @@ def _plan(
         found = make_room(world, waiting, rules, budgets) or Defragmentation()
     else:
         found = free_nodes(world, nodes, rules, budgets)
-    _show(found, waiting, output, executable=source.live)
+    _show(found, waiting, output, rules, executable=source.live)
     if not found.steps:
         raise typer.Exit(FAILED)
 
@@ -137,8 +137,24 @@ def _waiting(pending: Sequence[PodInfo], namespace: str, name: str) -> PodInfo:
     return found
 
 
+def _limits(rules: Rules) -> str:
+    """Say which pods are moved at most."""
+    only = [
+        *([] if rules.force else ["with a controller (--force: all)"]),
+        *([] if rules.local_data else ["without emptyDir volumes (--delete-emptydir-data: all)"]),
+        "that a budget lets go",
+    ]
+    count = f"{rules.max_moves} pod{'' if rules.max_moves == 1 else 's'}"
+    return f"At most {count} may move (--max-moves), only those {', '.join(only)}."
+
+
 def _show(
-    found: Defragmentation, waiting: PodInfo | None, output: Form, *, executable: bool
+    found: Defragmentation,
+    waiting: PodInfo | None,
+    output: Form,
+    rules: Rules,
+    *,
+    executable: bool,
 ) -> None:
     document = _document(found, waiting)
     token = plan_files.save(document) if executable and found.steps else ""
@@ -148,7 +164,7 @@ def _show(
         return
     if not found.steps:
         what = f"let {waiting.key} in" if waiting is not None else "free a node"
-        say(f"No moves were found that {what} within the limits.")
+        say(f"No moves were found that {what}. {_limits(rules)}")
         return
     if waiting is not None:
         say(f"{_moves(found)} let {waiting.key} onto {found.node_name}:")

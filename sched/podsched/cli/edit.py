@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from podsched.api.manifest import to_manifest
+from podsched.api.objects import Node
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.errors import FAILED, USAGE, fail, report
@@ -220,6 +221,12 @@ def node_name(text: str) -> str:
     return text.removeprefix("node/").removeprefix("nodes/")
 
 
+async def is_unschedulable(client: ApiClient, name: str) -> bool:
+    """Return whether a node is cordoned. Raises NotFound."""
+    node = await client.get("Node", name)
+    return isinstance(node, Node) and node.spec.unschedulable
+
+
 async def set_unschedulable(
     client: ApiClient, name: str, value: bool, dry_run: DryRun = DryRun.NONE
 ) -> None:
@@ -237,8 +244,10 @@ def _set_unschedulable(
         failures = 0
         for name in await _nodes(client, names, scope.selector, everything=scope.everything):
             try:
-                await set_unschedulable(client, name, value, dry_run)
-                say(f"node/{name} {done}{dry_run.suffix}")
+                already = await is_unschedulable(client, name) == value
+                if not already:
+                    await set_unschedulable(client, name, value, dry_run)
+                say(f"node/{name} {'already ' if already else ''}{done}{dry_run.suffix}")
             except NotFound as exc:
                 failures += 1
                 report("", exc)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -88,8 +88,10 @@ class Form(StrEnum):
 
 
 def explain(
-    kind: Annotated[str, typer.Argument(metavar="pod", help="What to explain: a pod.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The pod's name.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="pod NAME | pod/NAME", help="What to explain: a pod."),
+    ],
     namespace: Namespace = "default",
     node: Annotated[
         list[str] | None,
@@ -118,7 +120,7 @@ def explain(
     configuration (--config, else the leader's, else the defaults) are packed into a
     file, without environments, arguments and other contents.
     """
-    _check_kind(kind)
+    name = _pod_name(what)
     nodes = list(dict.fromkeys(node or ()))
     if len(nodes) > _MOST_NODES:
         fail(f"--node: at most {_MOST_NODES} nodes, not {len(nodes)}", USAGE)
@@ -143,6 +145,16 @@ def explain(
         print(MessageToJson(answer))
     else:
         say("\n".join(explanation_lines(answer, time.time())))
+
+
+def _pod_name(arguments: Sequence[str]) -> str:
+    """Return the name of the one pod that arguments name; exit if they name something else."""
+    kind, _, name = arguments[0].partition("/")
+    names = [name, *arguments[1:]] if name else arguments[1:]
+    _check_kind(kind)
+    if len(names) != 1 or "/" in names[0]:
+        fail("one pod is explained at a time: sched explain pod NAME, or pod/NAME", USAGE)
+    return names[0]
 
 
 def _check_kind(kind: str) -> None:

@@ -280,8 +280,8 @@ def _verdict(verdict: NodeVerdict) -> list[str]:
 def _scores_heading(answer: Explanation) -> str:
     tied = answer.tied_nodes
     if tied > 1:
-        chance = "chose" if answer.pod.node_name else "chooses"
-        return f"Scores: {tied:,} nodes share the best one, chance {chance} among them"
+        taken = "was" if answer.pod.node_name else "is"
+        return f"Scores: {tied:,} nodes share the best one, and the first of them {taken} taken"
     return "Scores"
 
 

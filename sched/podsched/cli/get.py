@@ -140,7 +140,8 @@ def get(
         if items or (chosen.manifests and not watch and not found.missing):
             show(chosen, printer.text(items, single=named and len(wanted) == 1))
         elif not watch and not found.missing and chosen.name != "name":
-            place = f" in {selection.namespace} namespace" if wanted[0].kind.namespaced else ""
+            inside = wanted[0].kind.namespaced and selection.namespace
+            place = f" in {inside} namespace" if inside else ""
             say(f"No resources found{place}.", error=True)
         if watch and not found.missing:
             async for change in selection.changes(client, wanted[0], found.revision):

@@ -100,6 +100,13 @@ class LazyGroup(Group):
         found = self.lazy.get(cmd_name)
         return found.load(cmd_name) if found else None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.lazy and not args[0].startswith("-"):
+            from podsched.cli.unknown_commands import told  # not above: hardly ever needed
+
+            ctx.fail(told(args[0], self.lazy))
+        return super().resolve_command(ctx, args)
+
     def command_sections(self, ctx: Any) -> Sections:
         del ctx
         sections: Sections = {}

@@ -277,6 +277,8 @@ def _usage_error(error: Exception) -> int | None:
         return None
     command = getattr(getattr(error, "ctx", None), "command_path", "sched")
     text = wording().replace("Value error, ", "").strip()
+    if getattr(error, "option_name", None) in ("-k", "--kustomize"):
+        text = "No such option: -k; use kubectl kustomize DIR | sched apply -f -"
     if "\n" in text:
         # The help, for a group without a command.
         say(text, error=True)

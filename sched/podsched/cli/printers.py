@@ -18,6 +18,7 @@ from podsched.lib.printable import printable_line
 
 NONE = "<none>"
 _GAP = "   "
+_DEFAULT_SCHEDULER = "default-scheduler"
 #: Columns that a wrapped cell needs beside the others; with less, it goes on at the left.
 _LEAST_WRAPPED = 24
 
@@ -28,11 +29,15 @@ Usage = Callable[[Any], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: heading, function from object and time to cell, and whether it needs ``wide``."""
+    """One column: heading, function from object and time to cell, and whether it needs ``wide``.
+
+    usual: what most cells say; a terminal that is too narrow goes without the column if all do.
+    """
 
     heading: str
     cell: Callable[[Any, float], str]
     wide: bool = False
+    usual: str = ""
 
 
 def _age(obj: Any, now: float) -> str:
@@ -112,8 +117,18 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("STATUS", pod_status),
         Column("NODE", lambda o, _: o.spec.node_name or NONE),
         Column("PRIORITY", lambda o, _: str(o.spec.priority), wide=True),
-        Column("NOMINATED NODE", lambda o, _: o.status.nominated_node_name or NONE, wide=True),
-        Column("SCHEDULER", lambda o, _: o.spec.scheduler_name, wide=True),
+        Column(
+            "NOMINATED NODE",
+            lambda o, _: o.status.nominated_node_name or NONE,
+            wide=True,
+            usual=NONE,
+        ),
+        Column(
+            "SCHEDULER",
+            lambda o, _: o.spec.scheduler_name,
+            wide=True,
+            usual=_DEFAULT_SCHEDULER,
+        ),
     ),
     "Node": (
         Column("STATUS", node_status),
@@ -284,6 +299,20 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
+def _fitting(columns: list[Column], objects: Sequence[AnyObject], now: float) -> list[Column]:
+    """Return columns without those that say the usual of all objects, if the terminal is narrow."""
+    width = terminal_width()
+    heading = [column.heading for column in columns]
+    rows = [heading, *([column.cell(obj, now) for column in columns] for obj in objects)]
+    if width is None or max(map(len, aligned(rows))) <= width:
+        return columns
+    return [
+        column
+        for at, column in enumerate(columns)
+        if not column.usual or any(row[at] != column.usual for row in rows[1:])
+    ]
+
+
 class TablePrinter:
     """A table of objects of one kind; rows printed later keep the widths of the first ones."""
 
@@ -304,6 +333,8 @@ class TablePrinter:
 
     def lines(self, objects: Sequence[AnyObject], now: float) -> list[str]:
         """Return the next rows as lines, preceded by the headings the first time."""
+        if not self._widths:
+            self._columns = _fitting(self._columns, objects, now)
         rows = [[column.cell(obj, now) for column in self._columns] for obj in objects]
         if not self._widths:
             rows.insert(0, [column.heading for column in self._columns])

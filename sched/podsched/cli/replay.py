@@ -15,7 +15,7 @@ from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.replay_options import Trace
-from podsched.cli.replay_report import differences, document, span, summaries
+from podsched.cli.replay_report import differences, document, notes, span, summaries
 from podsched.cli.replay_verification import own_config, verify_decisions
 from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.load import SchedulerConfiguration, default_config
@@ -92,7 +92,7 @@ def replay(
         print(json.dumps(document(runs, found), indent=2))
         return
     say(f"{file.name}: {span(simulated)} replayed in {took:.1f} s\n")
-    say("\n".join([*summaries(runs), *differences(runs, found)]))
+    say("\n".join([*summaries(runs), *notes(runs), *differences(runs, found)]))
     if eta:
         say("\n" + calibration_line(calibrate(runs[-1].history)))
 

@@ -44,6 +44,16 @@ def summaries(runs: Sequence[Run]) -> list[str]:
     return aligned(table)
 
 
+def notes(runs: Sequence[Run]) -> list[str]:
+    """Return what is to be known of the figures."""
+    before = sum(pod.waited_before for pod in runs[0].history.decided())
+    if not before:
+        return []
+    pods = "1 pod" if before == 1 else f"{before:,} pods"
+    verb = "its wait counts" if before == 1 else "their waits count"
+    return ["", f"{pods} waited already when the recording began: {verb} from then."]
+
+
 def _wait(place: int, run: Run) -> str:
     return span(run.summary.waits[place])
 

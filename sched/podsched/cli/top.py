@@ -179,7 +179,21 @@ def _waits_for(pod: Pod) -> tuple[str, str]:
 
 
 Rows = Callable[[], list[list[str]]]
-WhatArgument = Annotated[What, typer.Argument(help="What to show.")]
+_NAMES = {"node": "nodes", "no": "nodes", "pod": "pods", "po": "pods", "queue": "queues"}
+
+
+def _what(text: str) -> What:
+    """Return what is named, in the singular as well. Raises click's error for anything else."""
+    name = text.lower()
+    try:
+        return What(_NAMES.get(name, name))
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is none of {', '.join(What)}") from None
+
+
+WhatArgument = Annotated[
+    What, typer.Argument(parser=_what, metavar="[nodes|pods|queues]", help="What to show.")
+]
 
 
 def top(

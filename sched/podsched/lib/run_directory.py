@@ -56,6 +56,19 @@ class RunDirectory:
             self._lock = -1
 
 
+def running(name: str, root: Path | None = None) -> list[Path]:
+    """Return the directories of this user's runs of a name that live, the newest first."""
+    parent = (root or Path(tempfile.gettempdir())) / f"podsched-{os.getuid()}"
+    try:
+        found = parent.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            return []
+        runs = [run for run in parent.glob(f"{name}-*") if _in_use(str(run))]
+        return sorted(runs, key=lambda run: run.stat().st_mtime, reverse=True)
+    except OSError:
+        return []
+
+
 def _own_parent(root: Path) -> Path:
     """Return the directory for all runs of this user, made if it is missing."""
     path = root / f"podsched-{os.getuid()}"

@@ -35,10 +35,12 @@ class PodHistory:
     #: Whether it was found to fit on no node at least once.
     unschedulable: bool = False
     priority: int = 0
+    #: Whether it waited already when the run began: since when is not known.
+    waited_before: bool = False
 
     @property
     def waited(self) -> float | None:
-        """Seconds from its creation until it was bound; None if it never was."""
+        """Seconds from its creation, or the run's start, until it was bound, if it was."""
         return None if self.bound is None else self.bound - self.created
 
 

@@ -137,7 +137,7 @@ class _Extraction:
         for item in recording.objects:
             workload.objects.append(item)
             if isinstance(item, Pod):
-                self._pod_added(0.0, item)
+                self._pod_added(0.0, item, waited_before=not item.spec.node_name)
             elif isinstance(item, Node):
                 self._spans.seen(0.0, item)
         for change in recording.changes:
@@ -173,12 +173,13 @@ class _Extraction:
 
     # ------------------------------------------------------------------ pods
 
-    def _pod_added(self, at: float, pod: Pod) -> None:
+    def _pod_added(self, at: float, pod: Pod, *, waited_before: bool = False) -> None:
         uid = pod.metadata.uid
         self._pods[object_key(pod)] = pod
         ours = scheduler_of(pod) in self._schedulers and not pod.spec.node_name
         history = PodHistory(uid, object_key(pod), requests_of(pod), at, decided=ours)
         history.priority = pod.spec.priority
+        history.waited_before = waited_before
         self._histories[uid] = history
         span = run_seconds(pod)
         if ours and span is not None:

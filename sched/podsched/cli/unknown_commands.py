@@ -1,0 +1,45 @@
+"""What is said of a command that ``sched`` does not have: kubectl has it, or what was meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from podsched.lib.run_directory import running
+
+#: kubectl's commands that need nothing but what the API server stores.
+_ON_OBJECTS: Final = frozenset({
+    "api-resources", "api-versions", "autoscale", "cluster-info", "diff", "edit", "explain",
+    "expose", "kustomize", "patch", "proxy", "replace", "rollout", "run", "scale", "set", "version",
+})  # fmt: skip
+#: Those that need a container that runs somewhere.
+_ON_CONTAINERS: Final = frozenset({"attach", "cp", "debug", "exec", "logs", "port-forward"})
+
+
+def told(name: str, known: Iterable[str]) -> str:
+    """Return what to say of a command that does not exist."""
+    if name in _ON_CONTAINERS:
+        return (
+            f"No such command '{name}': podsched schedules pods and runs no containers; where "
+            f"kubelets do, kubectl reaches them: {_with_kubectl(name)}"
+        )
+    if name in _ON_OBJECTS:
+        return f"No such command '{name}', but kubectl has it: {_with_kubectl(name)}"
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    meant = f": did you mean {' or '.join(near)}?" if near else ""
+    return f"No such command '{name}'{meant}"
+
+
+def _with_kubectl(command: str) -> str:
+    """Return a command line, with the kubeconfig of a ``sched up`` that runs, if there is one."""
+    found = kubeconfigs()
+    return f"KUBECONFIG={found[0] if found else 'FILE'} kubectl {command} ..." + (
+        "" if found else " (sched up says which FILE)"
+    )
+
+
+def kubeconfigs() -> list[Path]:
+    """Return the kubeconfigs of every ``sched up`` of this user that runs without a --data-dir."""
+    return [file for run in running("up") if (file := run / "kubeconfig").is_file()]

@@ -1,0 +1,100 @@
+"""A command that there is not: who has it, or what was meant; and addresses of another kind."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from podsched.lib.run_directory import RunDirectory
+from support.commands import Commands
+
+
+@pytest.fixture(autouse=True)
+def nobody_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["run", "scale", "edit", "rollout", "api-resources", "patch"])
+def test_kubectls_commands_are_pointed_to(sched: Commands, name: str) -> None:
+    done = sched(name, "x")
+    assert done.code == 2
+    assert f"kubectl has it: KUBECONFIG=FILE kubectl {name} ..." in done.err
+
+
+@pytest.mark.parametrize("name", ["logs", "exec"])
+def test_it_is_said_that_no_containers_run(sched: Commands, name: str) -> None:
+    done = sched(name, "web-0")
+    assert done.code == 2
+    assert "runs no containers" in done.err
+
+
+def test_the_kubeconfig_of_what_runs_is_named(sched: Commands, tmp_path: Path) -> None:
+    run = RunDirectory("up", tmp_path)
+    try:
+        (run.path / "kubeconfig").write_text("")
+        assert f"KUBECONFIG={run.path}/kubeconfig kubectl scale" in sched("scale").err
+    finally:
+        run.remove()
+    assert "KUBECONFIG=FILE" in sched("scale").err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("aply", "apply"), ("drian", "drain"), ("node", ""), ("zzz", "")]
+)
+def test_a_slip_is_answered_with_what_was_meant(sched: Commands, typed: str, meant: str) -> None:
+    done = sched(typed)
+    assert done.code == 2
+    assert f"No such command '{typed}'" in done.err
+    assert (f"did you mean {meant}" in done.err) == bool(meant)
+
+
+def test_a_kustomization_is_left_to_kubectl(sched: Commands) -> None:
+    done = sched("apply", "-k", "dir")
+    assert done.code == 2
+    assert "kubectl kustomize DIR | sched apply -f -" in done.err
+
+
+@pytest.mark.parametrize(
+    ("server", "code", "hint"),
+    [
+        ("https://127.0.0.1:6443", 2, "is a URL; sched speaks gRPC"),
+        ("127.0.0.1:6443", 3, "6443 is where kubectl goes"),
+    ],
+)
+def test_an_address_for_kubectl_gets_a_hint(
+    sched: Commands, impatient: None, server: str, code: int, hint: str
+) -> None:
+    done = sched("get", "pods", "--server", server)
+    assert done.code == code
+    assert hint in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("explain", "pod/web-0"), "cannot reach"),
+        (("explain", "pod", "web-0"), "cannot reach"),
+        (("top", "node", "--once"), "cannot reach"),
+        (("top", "pod", "--once"), "cannot reach"),
+        (("explain", "node/n"), "only pods can be explained, not nodes"),
+        (("explain", "pod", "a", "b"), "one pod is explained at a time"),
+        (("top", "nodess"), "'nodess' is none of nodes, pods, queues"),
+    ],
+)
+def test_what_is_named_as_in_kubectl_is_understood(
+    sched: Commands, impatient: None, arguments: tuple[str, ...], said: str
+) -> None:
+    done = sched(*arguments, "--server", "127.0.0.1:1")
+    assert said in done.err
+
+
+def test_the_option_for_the_server_takes_two_lines_of_a_help_text(
+    sched: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = sched.ok("cordon", "--help").splitlines()
+    at = next(i for i, line in enumerate(lines) if "--server" in line)
+    rest = next(i for i, line in enumerate(lines[at + 1 :]) if line.lstrip().startswith("-"))
+    assert 1 + rest <= 3, "with its environment variable on a line of its own"
