@@ -161,6 +161,13 @@ async def test_the_page_in_a_browser(pages: Pages) -> None:
         with Client(pages.cluster.server) as client:
             client.create(pod(f"later-{os.getpid()}-{time.time_ns()}", "100m"))
         await tab.until("document.getElementById('log-list').textContent.includes('later-')")
+        # Pods by name, and what is said of the nodes.
+        await tab.run("document.getElementById('find-pod').value = 'lar'")
+        await tab.run("document.getElementById('find-pod').dispatchEvent(new Event('input'))")
+        listed = "[...document.querySelectorAll('#pod-list tbody th')].map((th) => th.textContent)"
+        await tab.until(f"{listed}.join() === 'default/large'")
+        hollow = await tab.run("document.getElementById('hollow').textContent")
+        assert hollow == "all hollow: nothing runs on them"
         for width, dark in ((390, False), (390, True), (1440, True)):
             await tab.look(width, 844, dark=dark)
             await tab.until(f"document.documentElement.scrollWidth <= {width}")

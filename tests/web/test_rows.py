@@ -6,6 +6,7 @@ import pytest
 
 from podsched.web.rows import (
     CORDONED,
+    HOLLOW,
     NOT_READY,
     TAINTED,
     TEXT,
@@ -45,6 +46,9 @@ def test_the_state_of_a_node() -> None:
     preferred = node("n")
     preferred.spec.taints.add(key="gpu", effect="PreferNoSchedule")
     assert node_state(preferred) == 0
+    hollow = node("n")
+    hollow.metadata.labels["podsched.io/hollow"] = "true"
+    assert node_state(hollow) == HOLLOW
 
 
 def test_a_pod_waits_for_a_reason() -> None:

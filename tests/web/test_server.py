@@ -134,6 +134,13 @@ async def test_state_details_and_deltas_are_read(world: World) -> None:
         assert delta["pending"]["gone"] == ["default/waits"]
 
 
+async def test_pods_are_searched_for(world: World) -> None:
+    async with serving(world) as server, client_of(server) as get:
+        status, found = await get("/api/pods?find=P0&namespace=default")
+        assert (status, [row[0] for row in found["pods"]]) == (200, ["default/p0"])
+        assert found["namespaces"] == [["default", 2]]
+
+
 async def test_strangers_pages_are_refused(world: World) -> None:
     async with serving(world) as server, client_of(server) as get:
         assert (await get("/api/state", Host="evil.example"))[0] == 403

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from podsched.web.rows import CORDONED, DELETED, NOT_READY, TAINTED
+from podsched.web.rows import CORDONED, DELETED, HOLLOW, NOT_READY, TAINTED
 from support.page_script import STATIC, Script
 
 
@@ -24,8 +24,8 @@ def heat() -> Script:
 
 
 def test_the_flags_of_a_nodes_state_are_the_servers() -> None:
-    found = Script("store").run("[NOT_READY, CORDONED, TAINTED, DELETED]")
-    assert found == [NOT_READY, CORDONED, TAINTED, DELETED]
+    found = Script("store").run("[NOT_READY, CORDONED, TAINTED, DELETED, HOLLOW]")
+    assert found == [NOT_READY, CORDONED, TAINTED, DELETED, HOLLOW]
 
 
 def test_each_zone_is_a_block_of_cells_in_the_order_of_names(heat: Script) -> None:
@@ -61,6 +61,43 @@ def test_arrows_reach_every_node_and_stop_at_the_ends(heat: Script) -> None:
     })()""")
     assert downs == ["node-0", "node-20", "node-1", "node-21", "node-21", "node-21"]
     assert heat.run('name(step(placed, first, "ArrowUp"))') == "node-0"
+
+
+def test_a_few_nodes_are_named_where_there_is_room() -> None:
+    script = Script("format", "store", "heat")
+    script.do("""
+        globalThis.store = new Store();
+        const nodes = Array.from({length: 5}, (_, id) => [id, `node-${id}`, 0, 0, 0]);
+        store.apply({time: 0, zones: [""], shapes: [[1000]], nodes});
+        globalThis.placed = layout(store, 700, 420);
+    """)
+    assert script.run("[placed.named, placed.perRow, placed.wide]") == [True, 4, 175]
+    assert script.run("""[...store.nodes.values()].every((node) => {
+        const place = placeOf(placed, node);
+        return nodeAt(placed, place.x + 170, place.y + 20) === node;
+    })""")
+    assert script.run("layout(store, 700, 60).named") is False
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("node-0001", "node-0001"),
+        ("ip-10-0-12-34.internal", "ip-10…rnal"),
+        ("0123456789a", "01234…789a"),
+    ],
+)
+def test_both_ends_of_a_long_name_are_shown(name: str, shown: str) -> None:
+    assert Script("format", "store", "heat").run(f'shortened("{name}", 10)') == shown
+
+
+def test_a_name_is_written_in_the_colour_that_can_be_read() -> None:
+    script = Script("format", "store", "heat")
+    colours = [
+        script.run(f'readable("{ground}", "#18212b", "#ffffff")')
+        for ground in ("#eef2f4", "#033543")
+    ]
+    assert colours == ["#18212b", "#ffffff"]
 
 
 def test_five_thousand_nodes_fit_a_desk_and_a_phone() -> None:

@@ -117,6 +117,10 @@ class Board:
         """Return the latest events about an object, such as "Pod default/web-0"."""
         return [[*astuple(row)] for _, row in self._events.newest() if row.object == about]
 
+    def pods(self) -> list[tuple[str, str]]:
+        """Return the key of each pod and the node on which it takes room, "" for none."""
+        return [(key, row.node) for key, row in self._pods.items()]
+
     def pods_on(self, node: str) -> list[str]:
         """Return the keys of the pods that take room on a node."""
         return sorted(self._on_node.get(node, ()))

@@ -12,7 +12,7 @@ from podsched.api.objects import Node, Pod, seconds_of
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import CPU, MEMORY, PODS, allocatable_in_units
 from podsched.web.board import Board
-from podsched.web.rows import in_page_units, node_state, requests_of, zone_of
+from podsched.web.rows import in_page_units, node_state, phase_of, requests_of, zone_of
 from podsched.web.sources import Source
 
 #: Pods of a node that are listed; Kubernetes' own limit is 110.
@@ -62,9 +62,7 @@ def pod_details(source: Source, board: Board, key: str) -> dict[str, Any] | None
     meta, spec, status = pod.metadata, pod.spec, pod.status
     return {
         "key": key,
-        "phase": "Terminating"
-        if meta.HasField("deletion_timestamp")
-        else status.phase or "Pending",
+        "phase": phase_of(pod),
         "node": spec.node_name,
         "nominated": status.nominated_node_name,
         "created": seconds_of(meta.creation_timestamp),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import Event, Node, Pod, PodCondition, seconds_of
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import MEMORY, PODS, allocatable_in_units, requests_in_units
@@ -26,12 +27,13 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 _SCHEDULED = "PodScheduled"
 
 
-#: What is the matter with a node: bits of its state. Plain numbers: an ``IntFlag`` costs 5 us for
+#: What is to be known of a node: bits of its state. Plain numbers: an ``IntFlag`` costs 5 us for
 #: each look at it.
 NOT_READY: Final = 1
 CORDONED: Final = 2
 TAINTED: Final = 4
 DELETED: Final = 8
+HOLLOW: Final = 16
 
 
 @dataclass(slots=True)
@@ -119,7 +121,7 @@ def zone_of(node: Node) -> str:
 
 
 def node_state(node: Node) -> int:
-    """Return what is the matter with a node."""
+    """Return what is to be known of a node."""
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     tainted = any(t.effect in ("NoSchedule", "NoExecute") for t in node.spec.taints)
     state = 0 if ready else NOT_READY
@@ -134,6 +136,8 @@ def node_state(node: Node) -> int:
         state |= TAINTED
     if node.metadata.HasField("deletion_timestamp"):
         state |= DELETED
+    if is_hollow(node):
+        state |= HOLLOW
     return state
 
 
@@ -146,6 +150,13 @@ def pod_row(pod: Pod) -> PodRow:
     decision = _decision(node, condition) if condition is not None else None
     takes_room = node if not ended else ""
     return PodRow(takes_room, ended, requests_of(pod) if takes_room else {}, pending, decision)
+
+
+def phase_of(pod: Pod) -> str:
+    """Return a pod's phase, or that it is being deleted."""
+    if pod.metadata.HasField("deletion_timestamp"):
+        return "Terminating"
+    return pod.status.phase or "Pending"
 
 
 def requests_of(pod: Pod) -> dict[str, int]:

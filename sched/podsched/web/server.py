@@ -5,6 +5,7 @@ GET  /static/FILE           what it is made of
 GET  /api/state             everything as of now
 GET  /api/stream?after=ID   server-sent events: what changes from there on
 GET  /api/node/NAME, /api/pod/NAMESPACE/NAME
+GET  /api/pods?find=TEXT&namespace=NAME
 GET  /api/rights            what the caller may do
 POST /api/do/VERB/NAME      cordon, uncordon, delete
 """
@@ -39,6 +40,7 @@ from podsched.web.actions import Act, act, review
 from podsched.web.board import Board
 from podsched.web.details import node_details, pod_details
 from podsched.web.feed import Feed, TooManyBrowsersError
+from podsched.web.search import find_pods
 from podsched.web.sources import Source
 
 _log = get_logger("web")
@@ -94,6 +96,7 @@ class Page:
             web.get("/api/stream", self._reading(self._stream)),
             web.get("/api/node/{name}", self._reading(self._node)),
             web.get("/api/pod/{namespace}/{name}", self._reading(self._pod)),
+            web.get("/api/pods", self._reading(self._pods)),
             web.get("/api/rights", self._reading(self._rights)),
             web.get("/api/explain/{namespace}/{name}", self._reading(self._explain)),
             web.post("/api/do/{verb}/{name:.+}", self._do),
@@ -177,6 +180,15 @@ class Page:
     async def _pod(self, request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
         return await self._detail(lambda board: pod_details(self._source, board, key), key)
+
+    async def _pods(self, request: web.Request) -> web.Response:
+        await self._feed.state()
+        board = self._feed.board
+        if board is None:
+            return refusal(404, "nothing is followed any more")
+        text, namespace = (request.query.get(name, "") for name in ("find", "namespace"))
+        found = await find_pods(self._source, board, text.strip(), namespace)
+        return web.Response(body=orjson.dumps(found), content_type="application/json")
 
     async def _detail(
         self, read: Callable[[Board], dict[str, Any] | None], name: str

@@ -5,8 +5,8 @@ import { Detail } from "./detail.js";
 import { byId, h, setText } from "./dom.js";
 import { amount, bytes, count, milliseconds, nameOf, percent, rate } from "./format.js";
 import { HeatMap, nodeAt, step } from "./heat.js";
-import { NodeTable, drawDecisions, drawEvents, drawGroups, drawPending, refreshAges, stateOf } from "./panels.js";
-import { Store } from "./store.js";
+import { NodeTable, drawDecisions, drawEvents, drawGroups, drawPending, drawPods, refreshAges, stateOf } from "./panels.js";
+import { HOLLOW, Store } from "./store.js";
 import { Server, follow } from "./stream.js";
 import { drawTimeline } from "./timeline.js";
 
@@ -20,7 +20,7 @@ const detail = new Detail(byId("detail"), server, store, () => rights, notice);
 const table = new NodeTable(byId("table"), open);
 const charts = [
   new Chart(byId("throughput"), "Throughput", [{ label: "bound", column: 1, style: "one" }, { label: "failed attempts", column: 2, style: "two" }], rate, { unit: "per second" }),
-  new Chart(byId("latency"), "Latency", [{ label: "attempt p50", column: 7, style: "one" }, { label: "attempt p99", column: 8, style: "two" }, { label: "pod p99", column: 10, style: "three" }], milliseconds, { log: true }),
+  new Chart(byId("latency"), "Latency", [{ label: "attempt p50", column: 7, style: "one" }, { label: "attempt p99", column: 8, style: "two" }, { label: "pod p99", column: 10, style: "three" }], milliseconds, { log: true, none: "No pod was tried in this time." }),
   new Chart(byId("queues"), "Queues", [{ label: "active", column: 3, style: "one" }, { label: "backoff", column: 4, style: "two" }, { label: "unschedulable", column: 5, style: "three" }, { label: "gated", column: 6, style: "four" }], count, { unit: "pods" }),
 ];
 
@@ -33,7 +33,7 @@ function themed() {
   const style = getComputedStyle(document.documentElement), value = (name) => style.getPropertyValue(name).trim();
   theme = {
     steps: Array.from({ length: 11 }, (_, index) => value(`--heat-${index}`)),
-    ink: value("--ink"), muted: value("--muted"), ground: value("--ground"), mark: value("--mark"),
+    ink: value("--ink"), muted: value("--muted"), card: value("--card"), ground: value("--ground"), mark: value("--mark"),
     font: `12px ${style.fontFamily}`,
   };
   return theme;
@@ -100,6 +100,19 @@ function drawTiles() {
   });
 }
 
+/** Ask for the pods that are searched for; only the latest answer is drawn. */
+let asked = 0;
+async function findPods() {
+  const mine = (asked += 1);
+  const wanted = new URLSearchParams({ find: byId("find-pod").value, namespace: byId("namespace").value });
+  try {
+    const answer = await server.json(`/api/pods?${wanted}`);
+    if (mine === asked) drawPods(store, answer, open);
+  } catch (error) {
+    if (mine === asked) setText(byId("pods-count"), error.message);
+  }
+}
+
 const found = () => (query ? (node) => node.name.includes(query) || store.zones[node.zone].includes(query) : null);
 
 function drawNodes(scaled) {
@@ -108,7 +121,9 @@ function drawNodes(scaled) {
     select.replaceChildren(...store.resources.map((name, index) => h("option", { value: index, selected: index === column }, name)));
   }
   if (scaled) drawScale();
-  setText(byId("nodes-title"), "Nodes");
+  let hollow = 0;
+  for (const node of store.nodes.values()) hollow += node.state & HOLLOW ? 1 : 0;
+  setText(byId("hollow"), hollow ? `${hollow === store.nodes.size ? "all" : count(hollow)} hollow: nothing runs on them` : "");
   byId("no-nodes").hidden = store.nodes.size > 0;
   setText(byId("no-nodes"), "The cluster has no nodes.");
   byId("heat").hidden = !store.nodes.size;
@@ -124,7 +139,7 @@ function drawNodes(scaled) {
 
 function drawScale() {
   const steps = themed().steps.map((_, index) => h("i", { class: `h${index}` }));
-  byId("scale").replaceChildren(h("span", {}, "0 %"), ...steps, h("span", {}, "100 %"), h("span", { class: "marks" }, h("i", { class: "sample cross" }), "not ready ", h("i", { class: "sample dash" }), "cordoned"));
+  byId("scale").replaceChildren(h("span", {}, "0 %"), ...steps, h("span", {}, "100 %"), h("span", { class: "marks" }, h("i", { class: "sample cross" }), "not ready ", h("i", { class: "sample dash" }), "cordoned ", h("i", { class: "sample corner" }), "tainted"));
 }
 
 // ---------------------------------------------------------------- what the user does
@@ -175,6 +190,9 @@ canvas.addEventListener("focus", () => { cursor ??= heat.placed?.blocks[0]?.node
 canvas.addEventListener("blur", () => later("use"));
 byId("resource").addEventListener("change", (event) => { column = Number(event.target.value); later("scale"); });
 byId("find").addEventListener("input", (event) => { query = event.target.value.trim().toLowerCase(); later("scale"); });
+let typing = 0;
+byId("find-pod").addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(findPods, 200); });
+byId("namespace").addEventListener("change", findPods);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && detail.shown && !byId("confirm").open) { detail.clear(); later("scale"); } });
 choice("as-map", "as-table", (second) => { asTable = second; later("scale"); });
 choice("show-decisions", "show-events", (second) => { log = second ? "events" : "decisions"; later("log"); });
@@ -191,7 +209,7 @@ function choice(one, other, chosen) {
 }
 
 new ResizeObserver(() => later("size")).observe(document.body);
-setInterval(() => { if (!document.hidden) { refreshAges(store); detail.refresh(); } }, 5000);
+setInterval(() => { if (!document.hidden) { refreshAges(store); detail.refresh(); if (store.id) findPods(); } }, 5000);
 
 // ---------------------------------------------------------------- from the server
 
@@ -224,6 +242,7 @@ const on = {
     const { name, host, version, acts } = store.process;
     setText(byId("process"), `${name === "apiserver" ? "API server" : name} on ${host}${acts ? "" : ", read-only"}`);
     setText(byId("about"), `podsched ${version}`);
+    findPods();
     server.json("/api/rights").then((may) => { rights = may; detail.refresh(); }, () => { rights = {}; });
   },
   delta(delta, size) {

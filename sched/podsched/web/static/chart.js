@@ -35,11 +35,12 @@ export function path(points) {
 }
 
 export class Chart {
-  /** series: [{label, column, dash}]: columns of a sample; format: of values; log: the axis. */
-  constructor(figure, title, series, format, { log = false, unit = "" } = {}) {
+  /** series: [{label, column, dash}]: columns of a sample; format: of values; log: the axis; none: what a chart without values says. */
+  constructor(figure, title, series, format, { log = false, unit = "", none = "" } = {}) {
     this.series = series;
     this.format = format;
     this.log = log;
+    this.none = none;
     this.figure = figure;
     this.values = series.map(() => h("b", {}, "–"));
     this.svg = s("svg", { "aria-hidden": "true", height: HEIGHT });
@@ -83,6 +84,7 @@ export class Chart {
       const lone = points.filter((point, index) => point && !points[index - 1] && !points[index + 1]);
       parts.push(...lone.map(([cx, cy]) => s("circle", { class: `dot ${one.style}`, cx, cy, r: 1.5 })));
     }
+    if (this.none && !positive.length) parts.push(s("text", { class: "tick", x: (LEFT + width - RIGHT) / 2, y: HEIGHT / 2, "text-anchor": "middle" }, this.none));
     this.cross = s("path", { class: "cross" });
     parts.push(this.cross);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);

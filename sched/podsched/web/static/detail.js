@@ -4,7 +4,7 @@ import { byId, h } from "./dom.js";
 import { drawExplanation } from "./explain.js";
 import { age, amount, clock, count, percent, unavailable } from "./format.js";
 import { link, stateOf } from "./panels.js";
-import { CORDONED, NOT_READY } from "./store.js";
+import { CORDONED, HOLLOW, NOT_READY } from "./store.js";
 
 export class Detail {
   /** rights: a function that returns {cordon, delete}; told: called with an error to show. */
@@ -23,16 +23,18 @@ export class Detail {
   /** Show the cluster as a whole, while neither a node nor a pod is chosen. */
   overview() {
     const { has, used } = this.store.sums(), { nodes } = this.store;
-    let broken = 0, cordoned = 0;
+    let broken = 0, cordoned = 0, hollow = 0;
     for (const node of nodes.values()) {
       broken += node.state & NOT_READY ? 1 : 0;
       cordoned += node.state & CORDONED ? 1 : 0;
+      hollow += node.state & HOLLOW ? 1 : 0;
     }
     const rows = this.store.resources.map((name, column) => meter(name, used[column], has[column]));
     this.element.replaceChildren(
       h("div", { class: "bar" }, h("h2", { id: "detail-title" }, "All nodes")),
       h("div", { class: "meters" }, ...rows),
-      facts([["Not ready", count(broken)], ["Cordoned", count(cordoned)], ["Zones", count(new Set([...nodes.values()].map((node) => node.zone)).size)]]),
+      facts([["Not ready", count(broken)], ["Cordoned", count(cordoned)], ["Hollow", count(hollow)], ["Zones", count(new Set([...nodes.values()].map((node) => node.zone)).size)]]),
+      hollow ? h("p", { class: "muted" }, "Hollow nodes are played by sched agent: their pods are shown as Running, and nothing is run.") : "",
       h("p", { class: "empty" }, "Choose a node or a pod to see more of it."));
   }
 
@@ -81,12 +83,13 @@ export class Detail {
     const pods = [...found.pods].sort((a, b) => (b[3].cpu ?? 0) - (a[3].cpu ?? 0));
     return [
       facts([["State", stateOf(found)], ["Zone", found.zone || "–"], ["Age", found.created ? age(this.store.now() - found.created) : "–"]]),
+      found.state & HOLLOW ? h("p", { class: "muted" }, "A hollow node: sched agent plays it, and nothing runs on it.") : null,
       this.#readOnly(),
       this.rights().cordon ? h("p", {}, h("button", { onclick: () => this.#act(cordoned ? "uncordon" : "cordon", found.name) }, cordoned ? "Uncordon" : "Cordon")) : null,
       h("h3", {}, "Taken"), h("div", { class: "meters" }, ...rows),
       found.taints.length ? h("div", {}, h("h3", {}, "Taints"), h("ul", { class: "plain" }, ...found.taints.map((taint) => h("li", {}, taint)))) : null,
       h("h3", {}, "Pods ", h("small", { class: "muted" }, count(found.podCount))),
-      pods.length ? h("table", {}, h("tbody", {}, ...pods.map(([key, phase, , requests]) => h("tr", {}, h("th", { scope: "row" }, link(key, () => this.open("pod", key))), h("td", {}, phase), h("td", { class: "num" }, amount("cpu", requests.cpu ?? 0)), h("td", { class: "num" }, amount("memory", requests.memory ?? 0)))))) : h("p", { class: "empty" }, "Nothing runs here."),
+      pods.length ? h("table", {}, h("tbody", {}, ...pods.map(([key, phase, , requests]) => h("tr", {}, h("th", { scope: "row" }, link(key, () => this.open("pod", key))), h("td", {}, phase), h("td", { class: "num" }, amount("cpu", requests.cpu ?? 0)), h("td", { class: "num" }, amount("memory", requests.memory ?? 0)))))) : h("p", { class: "empty" }, "No pod is here."),
       labels(found.labels),
     ].filter(Boolean);
   }

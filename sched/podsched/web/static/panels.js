@@ -2,7 +2,7 @@
 
 import { byId, h, keyed, setText } from "./dom.js";
 import { age, amount, clock, count, natural, percent } from "./format.js";
-import { CORDONED, DELETED, NOT_READY, TAINTED } from "./store.js";
+import { CORDONED, DELETED, HOLLOW, NOT_READY, TAINTED } from "./store.js";
 
 const same = (one, other) => one.length === other.length && one.every((value, index) => value === other[index]);
 
@@ -13,6 +13,7 @@ export function stateOf(node) {
   words.push(node.state & NOT_READY ? "not ready" : "ready");
   if (node.state & CORDONED) words.push("cordoned");
   if (node.state & TAINTED) words.push("tainted");
+  if (node.state & HOLLOW) words.push("hollow");
   return words.join(", ");
 }
 
@@ -32,7 +33,7 @@ export function drawPending(store, open) {
   if (!rows.length) return empty(place, "No pod waits.");
   const body = table(place, ["Pod", "Waits", "Priority", "Reason"], "pending");
   keyed(body, rows, ([key]) => key, ([key, since, reason, message, priority, nominated]) =>
-    h("tr", {}, h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", { class: "age", "data-since": since }, age(store.now() - since)), h("td", { class: "num" }, String(priority)), h("td", {}, h("span", { class: "clip", title: message }, nominated ? `room is made on ${nominated}` : reason === "Unschedulable" ? message.replace(/^\d+\/\d+ nodes are available: /, "") : `${reason}: ${message}`))), same);
+    h("tr", {}, h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", { class: "age", "data-since": since }, age(store.now() - since)), h("td", { class: "num" }, String(priority)), h("td", {}, h("span", { class: "clip", title: message }, nominated ? `room is made on ${nominated}` : reason === "Unschedulable" ? shortly(message) : `${reason}: ${message}`))), same);
 }
 
 export function drawDecisions(store, open) {
@@ -40,7 +41,7 @@ export function drawDecisions(store, open) {
   if (!rows.length) return empty(place, "No pod has been decided on yet.");
   const body = table(place, ["Time", "Pod", "Decision"], "decisions");
   keyed(body, rows, ([key]) => key, ([key, at, node, reason, message]) =>
-    h("tr", {}, h("td", { class: "time" }, clock(at)), h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", {}, node ? link(node, () => open("node", node)) : h("span", { class: "clip bad", title: message }, message || reason))), same);
+    h("tr", {}, h("td", { class: "time" }, clock(at)), h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", {}, node ? link(node, () => open("node", node)) : h("span", { class: "clip bad", title: message }, shortly(message) || reason))), same);
 }
 
 export function drawEvents(store, open) {
@@ -96,6 +97,9 @@ export function refreshAges(store) {
   for (const cell of document.querySelectorAll("[data-since]")) setText(cell, age(store.now() - Number(cell.dataset.since)));
 }
 
+/** A reason without what the count of nodes and preemption add to it. */
+export const shortly = (message) => message.replace(/^\d+\/\d+ nodes are available: /, "").replace(/ preemption: .*$/s, "");
+
 export function link(text, action) {
   return h("button", { class: "go", onclick: action }, text);
 }
@@ -106,11 +110,26 @@ function empty(place, text) {
   place.replaceChildren(h("p", { class: "empty" }, text));
 }
 
+/** The pods that match what is searched for. found: what /api/pods answers. */
+export function drawPods(store, found, open) {
+  const place = byId("pod-list");
+  setText(byId("pods-count"), found.count > found.pods.length ? `${count(found.count)}, the first ${found.pods.length} below` : count(found.count));
+  const chosen = byId("namespace").value;
+  const options = [["", "all namespaces"], ...found.namespaces.map(([name, number]) => [name, `${name} (${count(number)})`])];
+  if (chosen && !options.some(([name]) => name === chosen)) options.push([chosen, chosen]);
+  keyed(byId("namespace"), options, ([name]) => name, ([name, text]) => h("option", { value: name }, text), same);
+  byId("namespace").value = chosen;
+  if (!found.pods.length) return empty(place, found.namespaces.length ? "No pod is called so." : "The cluster has no pods.");
+  const body = table(place, ["Pod", "State", "Node", "cpu", "memory", "Age"], "pods");
+  keyed(body, found.pods, ([key]) => key, ([key, phase, node, cpu, memory, since]) =>
+    h("tr", {}, h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", {}, phase), h("td", {}, node ? link(node, () => open("node", node)) : "–"), h("td", { class: "num" }, amount("cpu", cpu)), h("td", { class: "num" }, amount("memory", memory)), h("td", { class: "age", "data-since": since }, age(store.now() - since))), same);
+}
+
 /** Return the body of the table in a place, which is made unless it is there. */
 function table(place, headings, shows) {
   if (place.dataset.shows !== shows) {
     place.dataset.shows = shows;
-    const head = h("tr", {}, ...headings.map((text) => h("th", { scope: "col", class: text === "Priority" ? "num" : null }, text)));
+    const head = h("tr", {}, ...headings.map((text) => h("th", { scope: "col", class: ["Priority", "cpu", "memory"].includes(text) ? "num" : null }, text)));
     place.replaceChildren(h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": shows }, h("table", { class: shows }, h("thead", {}, head), h("tbody"))));
   }
   return place.querySelector("tbody");

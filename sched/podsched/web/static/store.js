@@ -3,7 +3,7 @@
 const MOST_SAMPLES = 720;
 
 /** Flags of a node's state, as the server has them. */
-export const NOT_READY = 1, CORDONED = 2, TAINTED = 4, DELETED = 8;
+export const NOT_READY = 1, CORDONED = 2, TAINTED = 4, DELETED = 8, HOLLOW = 16;
 
 export class Store {
   constructor() {
