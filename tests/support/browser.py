@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -135,12 +136,18 @@ async def browser() -> AsyncIterator[Tab]:
             "about:blank",
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": folder},
         )
         try:
             async with aiohttp.ClientSession() as session, _tab(session, Path(folder)) as tab:
                 yield tab
+                # One that is killed leaves processes behind that still write for a moment.
+                with contextlib.suppress(TimeoutError, aiohttp.ClientError):
+                    await tab.call("Browser.close")
+                    await asyncio.wait_for(process.wait(), _WAIT_SECONDS)
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
             await process.wait()
 
 
