@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from podsched.lib import listening
-from podsched.lib.listening import Listener, connection_limit, raise_file_limit
+from podsched.lib.listening import Connection, Listener, connection_limit, raise_file_limit
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from support.certificates import make_certificates
 from support.eventually import eventually
@@ -22,19 +22,32 @@ pytestmark = pytest.mark.integration
 
 
 class Shout(asyncio.Protocol):
-    """Says again what it hears, louder."""
+    """Says again what it hears: a whole request, half of one, or with "x" one that lasts."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        self.requests = contextlib.ExitStack()
 
     def data_received(self, data: bytes) -> None:
+        connection = self.transport.get_protocol()
+        assert isinstance(connection, Connection)
+        if data == b"x":
+            self.requests.enter_context(connection.in_use())
+        elif data != b"half":
+            self.requests.close()
+            with connection.in_use():
+                self.transport.write(data.upper())
+                return
         self.transport.write(data.upper())
 
 
 @contextlib.asynccontextmanager
-async def listener_of(most: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Listener]:
-    listener = Listener(Shout, most, tls)
+async def listener_of(
+    most: int, tls: ssl.SSLContext | None = None, idle_seconds: float = 60.0
+) -> AsyncIterator[Listener]:
+    """A listener; half of ``most`` connections may be this test's, which has one address."""
+    listener = Listener(Shout, most, tls, idle_seconds)
     await listener.start("127.0.0.1", 0)
     try:
         yield listener
@@ -69,14 +82,14 @@ def sockets(listener: Listener, count: int, saying: bytes = b"") -> Iterator[lis
 
 
 async def test_silent_connections_give_way_to_one_that_comes() -> None:
-    async with listener_of(10) as listener:
+    async with listener_of(20) as listener:
         with sockets(listener, 50):
             await eventually("as many are open as may be", lambda: len(listener.silent) == 10)
             assert await answer(listener) == b"HELLO"
 
 
 async def test_connections_in_use_stay_and_those_beyond_the_bound_are_refused() -> None:
-    async with listener_of(10) as listener:
+    async with listener_of(20) as listener:
         with sockets(listener, 10, b"x") as used:
             assert {await asyncio.to_thread(each.recv, 1) for each in used} == {b"X"}
             assert await answer(listener) == b""
@@ -85,9 +98,62 @@ async def test_connections_in_use_stay_and_those_beyond_the_bound_are_refused() 
         await eventually("there is room again", lambda: answer(listener), b"HELLO")
 
 
+async def test_of_those_without_a_request_the_one_that_has_waited_for_longest_gives_way() -> None:
+    async with listener_of(4) as listener:
+        with sockets(listener, 2, b"hello") as [first, second]:
+            assert await asyncio.to_thread(first.recv, 5) == b"HELLO"
+            assert await asyncio.to_thread(second.recv, 5) == b"HELLO"
+            first.sendall(b"again")
+            assert await asyncio.to_thread(first.recv, 5) == b"AGAIN"
+            assert await answer(listener) == b"HELLO"
+            first.sendall(b"still")
+            assert await asyncio.to_thread(first.recv, 5) == b"STILL"
+            assert await asyncio.to_thread(_is_reset, second)
+
+
+def _is_reset(connection: socket.socket) -> bool:
+    connection.settimeout(5)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+async def test_what_is_not_asked_for_anything_any_more_is_closed() -> None:
+    async with listener_of(20, idle_seconds=0.05) as listener:
+        with sockets(listener, 1, b"hello") as [idle]:
+            assert await asyncio.to_thread(idle.recv, 5) == b"HELLO"
+            assert await asyncio.to_thread(_is_reset, idle)
+            assert listener.open == 0
+
+
+async def test_a_request_that_stops_half_way_ends_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listening, "PATIENCE", 0.05)
+    async with listener_of(20) as listener:
+        with sockets(listener, 1, b"hello") as [slow]:
+            assert await asyncio.to_thread(slow.recv, 5) == b"HELLO"
+            slow.sendall(b"half")
+            assert await asyncio.to_thread(slow.recv, 5) == b"HALF"
+            assert await asyncio.to_thread(_is_reset, slow)
+
+
+async def test_half_of_everything_is_for_other_addresses() -> None:
+    async with listener_of(4) as listener:
+        with sockets(listener, 2, b"x") as used:
+            assert {await asyncio.to_thread(each.recv, 1) for each in used} == {b"X"}
+            assert await answer(listener) == b""
+            with socket.create_connection(
+                ("127.0.0.1", listener.port), timeout=5, source_address=("127.0.0.2", 0)
+            ) as other:
+                other.sendall(b"hello")
+                assert await asyncio.to_thread(other.recv, 5) == b"HELLO"
+
+
 async def test_silent_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "PATIENCE", 0.05)
-    async with listener_of(10) as listener:
+    async with listener_of(20) as listener:
         with sockets(listener, 5):
             await eventually("they have come", lambda: len(listener.silent) == 5)
             await eventually("they are closed", lambda: not listener.silent)
@@ -100,7 +166,7 @@ async def test_handshakes_that_never_end_give_way_and_are_closed(
     made = make_certificates(tmp_path)
     files = TlsFiles("", str(made.cert), str(made.key))
     client = ssl.create_default_context(cafile=str(made.ca))
-    async with listener_of(10, ServingContext(files, pytest.fail).context) as listener:
+    async with listener_of(20, ServingContext(files, pytest.fail).context) as listener:
         with sockets(listener, 50, b"\x16\x03\x01"):
             await eventually("as many are open as may be", lambda: len(listener.silent) == 10)
             assert await answer(listener, client) == b"HELLO"
@@ -111,7 +177,7 @@ async def test_handshakes_that_never_end_give_way_and_are_closed(
 
 
 async def test_closing_ends_connections_that_are_silent() -> None:
-    async with listener_of(10) as listener:
+    async with listener_of(20) as listener:
         with sockets(listener, 1) as [silent]:
             await eventually("it has come", lambda: len(listener.silent) == 1)
             listener.close()

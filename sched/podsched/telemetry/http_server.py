@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
 
-from podsched.lib.listening import Listener
+from podsched.lib.listening import Connection, Listener
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from podsched.telemetry.logs import Logger
 
@@ -14,6 +15,16 @@ from podsched.telemetry.logs import Logger
 MAX_CONNECTIONS: Final = 500
 #: Seconds without a request after which a connection is closed: longer than scrapes are apart.
 _IDLE_SECONDS: Final = 75.0
+
+
+def connection_of(request: web.BaseRequest) -> Connection:
+    """Return a request's connection. Raises ConnectionResetError when it is lost already."""
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError
+    connection = transport.get_protocol()
+    assert isinstance(connection, Connection)
+    return connection
 
 
 class HttpServerError(Exception):
@@ -70,13 +81,14 @@ async def serve_application(
     runner = web.AppRunner(
         app,
         access_log=None,
-        keepalive_timeout=_IDLE_SECONDS,
         shutdown_timeout=shutdown_seconds,
         handler_cancellation=cancel_handlers,
     )
     await runner.setup()
-    assert runner.server is not None
-    listener = Listener(runner.server, MAX_CONNECTIONS, context)
+    server = runner.server
+    assert server is not None
+    server.request_handler = _in_use(server.request_handler)
+    listener = Listener(server, MAX_CONNECTIONS, context, _IDLE_SECONDS)
     try:
         await listener.start(host, port)
     except OSError as error:
@@ -84,3 +96,13 @@ async def serve_application(
         reason = error.strerror or str(error)
         raise HttpServerError(f"cannot serve {what} on {host}:{port}: {reason}") from error
     return HttpServer(runner, listener, host, "https" if tls else "http")
+
+
+def _in_use(
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        with connection_of(request).in_use():
+            return await handler(request)
+
+    return handle

@@ -1,33 +1,35 @@
-"""The ASGI application: from a connection's events to requests, and from answers to events."""
+"""From requests of HTTP to those of the handlers, and from their answers to responses."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
+from aiohttp import ClientError, HttpVersion11, web
+from multidict import CIMultiDict
+
+from podsched.lib.listening import Connection
 from podsched.server import errors
 from podsched.server.errors import ApiError
 from podsched.server.pipeline import Call
-from podsched.server.rest.failures import RestError, failure
+from podsched.server.rest.failures import RestError, bad_request, failure
 from podsched.server.rest.handling import Handler
 from podsched.server.rest.messages import DRY_RUN, MAX_BODY_BYTES, Answer, Request, query_of
-
-Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-SendEvent = Callable[[Event], Awaitable[None]]
+from podsched.telemetry.http_server import connection_of
 
 #: Seconds that a piece of an answer may stay unread, as gRPC's responses.
 UNREAD_SECONDS: Final = 30.0
 #: Seconds for a body to come.
 BODY_SECONDS: Final = 30.0
+#: Bytes that are written at a time.
+_PIECE: Final = 64 << 10
 #: Characters of a warning, which may quote what the client has sent.
 _WARNING_LENGTH: Final = 256
-#: What is read of a body beyond the limit, so that its sender gets to see the answer.
-_DISCARDED_BYTES: Final = 16 << 20
 
 
 class RestApp:
@@ -36,134 +38,162 @@ class RestApp:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: SendEvent) -> None:
-        """Answer one request of ASGI."""
-        if scope["type"] != "http":
-            await send({"type": "websocket.close"})
-            return
-        exchange = _Exchange(scope, receive, send)
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        connection = connection_of(request)
+        exchange = _Exchange(request, connection)
         try:
-            await self._handler.handle(exchange.request, exchange.send)
+            with connection.in_use():
+                await self._handler.handle(exchange.request, exchange.send)
         except ApiError as error:
+            # Whoever is refused keeps nobody out while he takes his time to read that, or to send
+            # the rest of what he has asked.
             await exchange.fail(error)
+        assert exchange.response is not None
+        return exchange.response
 
 
 class _Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Mapping[str, Any], receive: Receive, send: SendEvent) -> None:
-        self._receive = receive
-        self._send = send
-        self._begun = False
-        self._read = False
-        self.request = _request(scope, self._body)
-        self._head = scope["method"] == "HEAD"
+    def __init__(self, asked: web.BaseRequest, connection: Connection) -> None:
+        self._asked = asked
+        self._connection = connection
+        self.request = _request(asked, self._body)
+        expect = asked.headers.get("Expect", "").lower()
+        #: Whether the client sends the body only when it is told to.
+        self._to_be_told = expect == "100-continue" and asked.version >= HttpVersion11
+        #: Once it has begun.
+        self.response: web.StreamResponse | None = None
 
     async def _body(self) -> bytes:
         """Return the body. Raises ApiError."""
+        asked = self._asked
         parts: list[bytes] = []
         size = 0
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                while True:
-                    event = await self._receive()
-                    if event["type"] == "http.disconnect":
-                        raise errors.expired("the client has gone")
-                    size += len(event["body"])
-                    if size <= MAX_BODY_BYTES:
-                        parts.append(event["body"])
-                    elif size > _DISCARDED_BYTES:
-                        self._read = True
-                        break
-                    if not event.get("more_body"):
-                        self._read = True
-                        break
+                if self._to_be_told:
+                    self._to_be_told = False
+                    await asked.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                async for part in asked.content.iter_any():
+                    size += len(part)
+                    if size > MAX_BODY_BYTES:
+                        text = f"Request entity too large: limit is {MAX_BODY_BYTES}"
+                        raise RestError(413, "RequestEntityTooLarge", text)
+                    parts.append(part)
         except TimeoutError:
             raise RestError(408, "Timeout", "the request's body did not come in time") from None
-        if size > MAX_BODY_BYTES:
-            text = f"Request entity too large: limit is {MAX_BODY_BYTES}"
-            raise RestError(413, "RequestEntityTooLarge", text)
+        except ConnectionError:
+            raise _gone() from None
+        except (web.RequestPayloadError, ClientError):
+            raise bad_request("the request's body does not end as its headers say") from None
         return b"".join(parts)
 
     async def send(self, answer: Answer, call: Call) -> None:
-        """Send an answer as part of a call."""
+        """Send an answer as part of a call. Raises ApiError when it cannot be sent."""
         body = answer.body
-        headers = self._headers(answer)
-        headers.append((b"audit-id", call.request_id.encode()))
+        headers = _headers(answer)
+        headers["Audit-Id"] = call.request_id
         if isinstance(body, bytes):
-            headers.append((b"content-length", str(len(body)).encode()))
-            await self._begin(answer, headers)
-            await self._piece(b"" if self._head else body, more=False)
+            await self._whole(answer.status, headers, body)
             return
-        await self._begin(answer, headers)
-        await self._stream(body, answer.seconds, call)
-        await self._piece(b"", more=False)
+        response = web.StreamResponse(status=answer.status, headers=headers)
+        await self._begin(response)
+        await self._stream(response, body, answer.seconds, call)
+        await self._unread(response.write_eof())
 
     async def fail(self, error: ApiError) -> None:
         """Answer with an error, unless an answer has begun already: then it just ends."""
-        if self._begun:
+        if self.response is not None:
+            self._connection.abort()
             return
-        if not self._read and self.request.method not in ("GET", "HEAD"):
-            with contextlib.suppress(ApiError):
-                await self._body()  # who is still sending would not see the answer
         answer = failure(error)
         assert isinstance(answer.body, bytes)
-        headers = self._headers(answer)
-        headers.append((b"content-length", str(len(answer.body)).encode()))
-        await self._begin(answer, headers)
-        await self._piece(answer.body, more=False)
+        with contextlib.suppress(ApiError):
+            await self._whole(answer.status, _headers(answer), answer.body)
 
-    async def _stream(self, body: AsyncGenerator[bytes, None], seconds: float, call: Call) -> None:
+    async def _whole(self, status: int, headers: CIMultiDict[str], body: bytes) -> None:
+        if len(body) <= _PIECE or self._asked.method == "HEAD":
+            response: web.StreamResponse = web.Response(status=status, headers=headers, body=body)
+            await self._begin(response)
+        else:
+            headers["Content-Length"] = str(len(body))
+            response = web.StreamResponse(status=status, headers=headers)
+            await self._begin(response)
+            await self._unread(_write(response, body))
+        await self._unread(response.write_eof())
+
+    async def _begin(self, response: web.StreamResponse) -> None:
+        self.response = response
+        if self._to_be_told:
+            response.force_close()  # a body or the next request would come
+        await self._unread(response.prepare(self._asked))
+
+    async def _stream(
+        self,
+        response: web.StreamResponse,
+        body: AsyncGenerator[bytes, None],
+        seconds: float,
+        call: Call,
+    ) -> None:
         """Send a stream until it ends, its time is over, or the client has gone."""
-        gone = asyncio.ensure_future(self._disconnected())
         try:
-            async with asyncio.timeout(seconds) as limit:
-                gone.add_done_callback(lambda _: _expire(limit))
-                async with aclosing(body):
-                    async for piece in body:
-                        if piece:
-                            await self._piece(piece, more=True)
-                            await call.sent(len(piece))
-                        else:
-                            call.leave_seat()
+            async with asyncio.timeout(seconds) as limit, aclosing(body):
+                self._connection.on_lost = lambda: _expire(limit)
+                async for piece in body:
+                    if piece:
+                        await self._unread(_write(response, piece))
+                        await call.sent(len(piece))
+                    else:
+                        call.leave_seat()
         except TimeoutError:
             if not limit.expired():
                 raise
         finally:
-            gone.cancel()
+            self._connection.on_lost = None
 
-    async def _disconnected(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-
-    async def _begin(self, answer: Answer, headers: list[tuple[bytes, bytes]]) -> None:
-        self._begun = True
-        start = {"type": "http.response.start", "status": answer.status, "headers": headers}
-        async with asyncio.timeout(UNREAD_SECONDS):
-            await self._send(start)
-
-    async def _piece(self, body: bytes, *, more: bool) -> None:
-        event = {"type": "http.response.body", "body": body, "more_body": more}
+    async def _unread(self, writing: Awaitable[object]) -> None:
+        """Wait until what is written has been taken, for as long as it may stay unread."""
         try:
             async with asyncio.timeout(UNREAD_SECONDS):
-                await self._send(event)
+                await writing
         except TimeoutError:
+            # What waits to be sent would stay until the client reads it or goes.
+            self._connection.abort()
             raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
+        except ConnectionError:
+            raise _gone() from None
 
-    def _headers(self, answer: Answer) -> list[tuple[bytes, bytes]]:
-        headers = [
-            (b"content-type", answer.content_type.encode()),
-            (b"cache-control", b"no-cache, private"),
-            (b"x-content-type-options", b"nosniff"),
-        ]
-        headers += [
-            (name.lower().encode(), value.encode()) for name, value in answer.headers.items()
-        ]
-        for text in answer.warnings:
-            headers.append(
-                (b"warning", f'299 - "{_quoted(text[:_WARNING_LENGTH])}"'.encode("ascii"))
-            )
-        return headers
+
+async def _write(response: web.StreamResponse, body: bytes) -> None:
+    """Write a body as it is taken.
+
+    In one piece, all of it would be encrypted at once, into a buffer that the connection keeps.
+    """
+    whole = memoryview(body)
+    for start in range(0, len(body), _PIECE):
+        await response.write(whole[start : start + _PIECE])
+
+
+def _gone() -> ApiError:
+    return errors.expired("the client has gone")
+
+
+def _headers(answer: Answer) -> CIMultiDict[str]:
+    headers = CIMultiDict(
+        {
+            "Content-Type": answer.content_type,
+            "Cache-Control": "no-cache, private",
+            "X-Content-Type-Options": "nosniff",
+            # In place of aiohttp's name and version.
+            "Server": "podsched",
+            **answer.headers,
+        }
+    )
+    for text in answer.warnings:
+        headers.add("Warning", f'299 - "{_quoted(text[:_WARNING_LENGTH])}"')
+    return headers
 
 
 def _quoted(text: str) -> str:
@@ -177,25 +207,40 @@ def _expire(limit: asyncio.Timeout) -> None:
         limit.reschedule(asyncio.get_running_loop().time())
 
 
-def _request(scope: Mapping[str, Any], body: Callable[[], Awaitable[bytes]]) -> Request:
+def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Request:
     headers: dict[str, str] = {}
-    for name, value in scope["headers"]:
+    for name, value in asked.raw_headers:
         headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
-    raw_path: bytes = scope["raw_path"]
-    query: bytes = scope["query_string"]
-    path = unquote(raw_path.decode("latin-1"))
-    uri = raw_path.decode("latin-1") + (f"?{query.decode('latin-1')}" if query else "")
-    values = query_of(query)
+    uri = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
+    path, _, query = uri.partition("?")
+    transport = asked.transport
+    if transport is None:
+        raise ConnectionResetError
+    values = query_of(query.encode("latin-1"))
     dry_run = values.get(DRY_RUN, [])
     return Request(
-        method=scope["method"],
-        path=path,
+        method=asked.method,
+        path=unquote(path),
         query={name: found[0] for name, found in values.items()},
         headers=headers,
         uri=uri[:2000],
-        connection=scope["state"]["peer"],
-        certificate=scope["state"]["certificate"],
+        connection=_peer(transport),
+        certificate=_certificate(transport),
         receive=body,
         dry_run=dry_run,
         contradiction=next((n for n, v in values.items() if n != DRY_RUN and len({*v}) > 1), ""),
     )
+
+
+def _peer(transport: asyncio.Transport) -> str:
+    """Return the other end as gRPC names it."""
+    address = transport.get_extra_info("peername") or ("", 0)
+    host, port = address[0], address[1]
+    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+def _certificate(transport: asyncio.Transport) -> bytes:
+    """Return the client's certificate in PEM, b"" without one; the handshake has verified it."""
+    connection = transport.get_extra_info("ssl_object")
+    found = connection.getpeercert(binary_form=True) if connection is not None else None
+    return ssl.DER_cert_to_PEM_cert(found).encode() if found else b""

@@ -1,22 +1,17 @@
-"""The listener: connections of HTTP/1.1 and HTTP/2, with TLS where the gRPC port has it.
+"""The listener: connections of HTTP/1.1, with TLS where the gRPC port has it.
 
-Hypercorn speaks the protocols. Its connections are made here, one by one, so that certificates are
-read anew when they change and the client's is known to its requests. A client may show a
-certificate or bring a token; who brings neither is refused by the pipeline.
+aiohttp speaks the protocol, as on the other ports of HTTP. HTTP/2 is not offered: a client that
+opens streams and does not read them costs memory without a bound with the servers that there are
+(docs/security.md), whereas a connection of HTTP/1.1 that is not read holds its one writer back. A
+client may show a certificate or bring a token; who brings neither is refused by the pipeline.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import ssl
-from typing import Any, Final
+from typing import Final
 
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.asyncio.tcp_server import TCPServer
-from hypercorn.asyncio.worker_context import WorkerContext
-from hypercorn.config import Config
+from aiohttp import web
 
 from podsched.lib.listening import Listener
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
@@ -25,23 +20,28 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("apiserver")
 
-_IDLE_SECONDS: Final = 300.0
-_ALPN: Final = ["h2", "http/1.1"]
+#: Seconds without a request after which a connection is closed, as kube-apiserver's.
+_IDLE_SECONDS: Final = 90.0
+#: Characters of the line that says what is asked for: selectors may be long.
+_LINE: Final = 16 << 10
+#: Headers of a request; each may have 8 KiB.
+_HEADERS: Final = 64
+#: Bytes of a body that wait to be read, half of it: as for gRPC, see docs/security.md.
+_READ_AHEAD: Final = 32 << 10
 
 
-def _config() -> Config:
-    silent = logging.Logger("hypercorn")
+def rest_server(app: RestApp) -> web.Server:
+    """Return what makes the protocol of a connection."""
+    silent = logging.Logger("aiohttp.server")
     silent.addHandler(logging.NullHandler())
-    return Config.from_mapping(
-        {
-            "keep_alive_timeout": _IDLE_SECONDS,
-            "keep_alive_max_requests": 10_000_000,
-            "include_server_header": False,
-            "h2_max_concurrent_streams": 250,
-            "h2_max_inbound_frame_size": 1 << 16,
-            "errorlog": silent,
-            "accesslog": None,
-        }
+    return web.Server(
+        app,
+        access_log=None,
+        logger=silent,
+        max_line_size=_LINE,
+        max_headers=_HEADERS,
+        read_bufsize=_READ_AHEAD,
+        auto_decompress=False,
     )
 
 
@@ -50,56 +50,21 @@ class KubeListener:
 
     def __init__(self, app: RestApp, files: TlsFiles | None, most: int) -> None:
         """files: None for no TLS; most: connections at once. Raises CertificateError."""
-        self._app = ASGIWrapper(app)  # type: ignore[arg-type]
-        self._config = _config()
-        tls = ServingContext(files, _keep, alpn=_ALPN).context if files is not None else None
-        self._listener = Listener(self._protocol, most, tls)
-        self._context = WorkerContext(None)
-        self._connections: set[asyncio.Task[Any]] = set()
+        tls = ServingContext(files, _keep).context if files is not None else None
+        self._server = rest_server(app)
+        self.connections = Listener(self._server, most, tls, _IDLE_SECONDS)
         self.port = 0
 
     async def start(self, host: str, port: int, *, shared: bool = False) -> None:
         """Listen, alone or not. Raises OSError when the address cannot be had."""
-        await self._listener.start(host, port, shared=shared)
-        self.port = self._listener.port
-
-    def _protocol(self) -> asyncio.Protocol:
-        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._connected)
+        await self.connections.start(host, port, shared=shared)
+        self.port = self.connections.port
 
     async def stop(self, grace: float) -> None:
         """Take no more connections, and close those that there are after ``grace`` seconds."""
-        self._listener.close()
-        await self._context.terminated.set()
-        if self._connections:
-            await asyncio.wait(self._connections, timeout=grace)
-        for task in self._connections:
-            task.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections, timeout=grace)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
-        state: Any = {"peer": _peer(writer), "certificate": _certificate(writer)}
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(asyncio.CancelledError):
-            await TCPServer(self._app, loop, self._config, self._context, state, reader, writer)
-
-
-def _peer(writer: asyncio.StreamWriter) -> str:
-    """Return the other end as gRPC names it."""
-    address = writer.get_extra_info("peername") or ("", 0)
-    host, port = address[0], address[1]
-    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
-
-
-def _certificate(writer: asyncio.StreamWriter) -> bytes:
-    """Return the client's certificate in PEM, b"" without one; the handshake has verified it."""
-    connection = writer.get_extra_info("ssl_object")
-    found = connection.getpeercert(binary_form=True) if connection is not None else None
-    return ssl.DER_cert_to_PEM_cert(found).encode() if found else b""
+        self.connections.close()
+        self._server.pre_shutdown()
+        await self._server.shutdown(max(grace, 0.01))  # 0 would be no limit
 
 
 def _keep(problem: str) -> None:
