@@ -68,6 +68,7 @@ MaxConnections = Annotated[
         metavar="N",
         min=1,
         help="Number of connections at a time to each address of the API; further ones are closed. "
+        "To --kube-listen, clients of one address have half of them. "
         "At most an eighth of the files that the process may open.",
     ),
 ]

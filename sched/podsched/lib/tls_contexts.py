@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from podsched.lib.certificate_files import CertificateError, CertificateFiles
@@ -41,11 +41,8 @@ class ServingContext:
         warn: Callable[[str], None],
         *,
         demand: bool = False,
-        alpn: Sequence[str] = (),
     ) -> None:
         """Read the files; ``warn`` hears later why changed ones are not used.
-
-        alpn: the protocols that are spoken, the preferred one first.
 
         Raises CertificateError for files that cannot be used, or a certificate for clients only.
         """
@@ -53,7 +50,6 @@ class ServingContext:
         self._files = files.latest()
         self._warn = warn
         self._demand = demand
-        self._alpn = list(alpn)
         self._latest = self.context = self._make()
         self.context.sni_callback = self._choose
 
@@ -77,8 +73,6 @@ class ServingContext:
         context.minimum_version = self._names.oldest
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
-        if self._alpn:
-            context.set_alpn_protocols(self._alpn)
         if self._names.authorities:
             context.verify_mode = ssl.CERT_REQUIRED if self._demand else ssl.CERT_OPTIONAL
         return _load(context, self._names, self._files)

@@ -150,7 +150,7 @@ class ApiServer:
 
     async def _listen_for_kube(self, pipeline: Pipeline) -> None:
         """Serve Kubernetes' REST API. Raises OSError, CertificateError."""
-        # Loads hypercorn, which only servers with this face need.
+        # Loads aiohttp, which only servers with this face need.
         from podsched.server.rest.app import RestApp
         from podsched.server.rest.handling import Handler
         from podsched.server.rest.listener import KubeListener

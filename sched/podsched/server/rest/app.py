@@ -11,7 +11,6 @@ from typing import Final
 from urllib.parse import unquote
 
 from aiohttp import ClientError, HttpVersion11, web
-from multidict import CIMultiDict
 
 from podsched.lib.listening import Connection
 from podsched.server import errors
@@ -30,6 +29,8 @@ BODY_SECONDS: Final = 30.0
 _PIECE: Final = 64 << 10
 #: Characters of a warning, which may quote what the client has sent.
 _WARNING_LENGTH: Final = 256
+
+_Headers = list[tuple[str, str]]
 
 
 class RestApp:
@@ -94,7 +95,7 @@ class _Exchange:
         """Send an answer as part of a call. Raises ApiError when it cannot be sent."""
         body = answer.body
         headers = _headers(answer)
-        headers["Audit-Id"] = call.request_id
+        headers.append(("Audit-Id", call.request_id))
         if isinstance(body, bytes):
             await self._whole(answer.status, headers, body)
             return
@@ -113,12 +114,12 @@ class _Exchange:
         with contextlib.suppress(ApiError):
             await self._whole(answer.status, _headers(answer), answer.body)
 
-    async def _whole(self, status: int, headers: CIMultiDict[str], body: bytes) -> None:
+    async def _whole(self, status: int, headers: _Headers, body: bytes) -> None:
         if len(body) <= _PIECE or self._asked.method == "HEAD":
             response: web.StreamResponse = web.Response(status=status, headers=headers, body=body)
             await self._begin(response)
         else:
-            headers["Content-Length"] = str(len(body))
+            headers.append(("Content-Length", str(len(body))))
             response = web.StreamResponse(status=status, headers=headers)
             await self._begin(response)
             await self._unread(_write(response, body))
@@ -180,20 +181,15 @@ def _gone() -> ApiError:
     return errors.expired("the client has gone")
 
 
-def _headers(answer: Answer) -> CIMultiDict[str]:
-    headers = CIMultiDict(
-        {
-            "Content-Type": answer.content_type,
-            "Cache-Control": "no-cache, private",
-            "X-Content-Type-Options": "nosniff",
-            # In place of aiohttp's name and version.
-            "Server": "podsched",
-            **answer.headers,
-        }
-    )
-    for text in answer.warnings:
-        headers.add("Warning", f'299 - "{_quoted(text[:_WARNING_LENGTH])}"')
-    return headers
+def _headers(answer: Answer) -> _Headers:
+    return [
+        ("Content-Type", answer.content_type),
+        ("Cache-Control", "no-cache, private"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Server", "podsched"),  # in place of aiohttp's name and version
+        *answer.headers.items(),
+        *(("Warning", f'299 - "{_quoted(text[:_WARNING_LENGTH])}"') for text in answer.warnings),
+    ]
 
 
 def _quoted(text: str) -> str:
