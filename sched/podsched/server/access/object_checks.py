@@ -1,6 +1,7 @@
 """What depends on the object itself, beyond the verb on its kind: where it is about to be stored.
 
     a pod with a node         also needs create pods/binding: otherwise creating would be binding
+    a pod of a system class   also needs the verb use on that PriorityClass, outside kube-system
     an RBAC object            grants nothing that its author does not have (``escalation``), also by
                               its labels, which decide what other roles are made of
     what an agent writes      is its own (``nodes``)
@@ -10,7 +11,7 @@ Each is decided on the version of the object that is replaced.
 
 from __future__ import annotations
 
-from podsched.api.kinds import Kind
+from podsched.api.kinds import KINDS, Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
@@ -20,10 +21,14 @@ from podsched.api.objects import (
     Role,
     RoleBinding,
 )
+from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
+from podsched.server import errors
 from podsched.server.access.escalation import check_grant
-from podsched.server.access.rights import rights
+from podsched.server.access.rights import Rights, rights
 from podsched.server.entries import Entry
 
+_CLASS = KINDS["PriorityClass"]
+_SYSTEM = "kube-system"
 _RBAC = (Role, ClusterRole, RoleBinding, ClusterRoleBinding)
 
 
@@ -44,8 +49,25 @@ def check_creation(kind: Kind, new: AnyObject) -> None:
 def check_new(kind: Kind, new: AnyObject) -> None:
     """Raise ApiError for a new object, complete with defaults, that the caller may not store."""
     own = rights()
-    if not own.everything and isinstance(new, _RBAC):
+    if own.everything:
+        return
+    if isinstance(new, Pod):
+        _check_priority(own, kind, new)
+    elif isinstance(new, _RBAC):
         check_grant(own, kind, new)
+
+
+def _check_priority(own: Rights, kind: Kind, pod: Pod) -> None:
+    """Raise ApiError for a pod that may evict the system's, and whose author is not allowed to."""
+    name = pod.spec.priority_class_name
+    if pod.spec.priority <= HIGHEST_USER_DEFINABLE_PRIORITY or pod.metadata.namespace == _SYSTEM:
+        return
+    if not own.permit("use", _CLASS.group, _CLASS.plural, "", name):
+        why = (
+            f'User "{own.identity.user}" cannot use the priority class "{name}" outside the '
+            f'namespace "{_SYSTEM}": it needs the verb "use" on {_CLASS.plural}'
+        )
+        raise errors.forbidden(kind, pod.metadata.name, why)
 
 
 def check_change(kind: Kind, old: AnyObject, new: AnyObject) -> None:

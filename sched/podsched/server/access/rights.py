@@ -12,6 +12,7 @@ Verbs and subresources are Kubernetes'. These are this API's alone:
     get pods/explain        ask why a pod waits, or is where it is
     update leases/configuration     give the schedulers another configuration
     answer pods/explain     answer such questions, as a scheduler replica
+    use priorityclasses     create pods of a system class outside kube-system
 """
 
 from __future__ import annotations
