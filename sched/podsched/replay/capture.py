@@ -20,7 +20,7 @@ from podsched.api.objects import AnyObject
 from podsched.client.cluster import InformerPort
 from podsched.client.errors import Compacted, Unavailable
 from podsched.client.informer import Batch, EventType, WatchSource
-from podsched.lib.backoff import Backoff
+from podsched.lib.backoff import Backoff, StreamBackoff
 from podsched.lib.revisions import RevisionWaiters
 from podsched.replay.recording import RecordingWriter
 from podsched.v1 import api_pb2 as v1
@@ -63,6 +63,7 @@ class Capture:
         self.progress = Progress()
         #: Set when all objects to begin with are written.
         self.synced = asyncio.Event()
+        self._waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random))
         self._waiters = RevisionWaiters()
 
     async def wait_for_revision(self, revision: int) -> None:
@@ -114,9 +115,8 @@ class Capture:
 
     async def watch(self, source: WatchSource) -> None:
         """Record what a watch of all kinds says. Raises ClientError when it cannot go on."""
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        clock = asyncio.get_running_loop().time
         while True:
-            before = self.progress.revision
             try:
                 await self._watch_once(source)
             except Compacted as error:
@@ -126,15 +126,14 @@ class Capture:
             except Unavailable:
                 if not self.progress.synced:
                     raise
-                if self.progress.revision > before:
-                    backoff.reset()
-                await asyncio.sleep(backoff.next_delay())
+            await asyncio.sleep(self._waits.next_delay(clock()))
 
     async def _watch_once(self, source: WatchSource) -> None:
         progress = self.progress
         request = v1.WatchRequest(kinds=WATCHED_KINDS, from_revision=progress.revision)
         request.send_initial_events = not progress.synced
         responses = source.watch_stream(request)
+        clock = asyncio.get_running_loop().time
         try:
             async for response in responses:
                 # As an informer: a response that was seen before the stream broke comes again.
@@ -147,6 +146,7 @@ class Capture:
                     self._writer.synced(response.revision)
                     self.synced.set()
                 if progress.synced:
+                    self._waits.works_since(clock())
                     progress.revision = response.revision
                     self._waiters.reached(response.revision)
         finally:
