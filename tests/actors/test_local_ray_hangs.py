@@ -15,6 +15,7 @@ import pytest
 from podsched.actors import local_ray
 from podsched.actors.local_ray import LocalRay
 from podsched.lib.processes import session_members
+from support.eventually import PATIENCE
 
 pytestmark = pytest.mark.integration
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.integration
 JOIN = """
 import asyncio, json, os, sys, time
 from podsched.actors.ray_cluster import RayCluster
+from support.eventually import PATIENCE
 from support.fake_ray import CountingMetrics
 
 async def main():
@@ -57,7 +59,7 @@ def raylet_of(ray: LocalRay) -> int:
 
 async def said_by(joining: asyncio.subprocess.Process) -> list[Any]:
     assert joining.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not (line := await joining.stdout.readline()).startswith(b"SAID"):
             assert line, "it ended"
     answer: list[Any] = json.loads(line[4:])
@@ -82,16 +84,16 @@ async def test_a_raylet_that_hangs_freezes_nobody_and_is_started_again(
         )
         joined, pause = await said_by(joining)
         assert not joined
-        assert pause < 1.0, "it would have lost its liveness lease"
+        assert pause < 3, "it would have lost its liveness lease"
         os.kill(raylet, signal.SIGCONT)
         joined, pause = await said_by(joining)
-        assert joined and pause < 1.5
+        assert joined and pause < 3
         await joining.wait()
 
         ended = asyncio.create_task(ray.wait())
         session = ray.pid
         os.kill(raylet, signal.SIGSTOP)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             assert await ended == "has not answered for 4 s"
         assert session is not None and not session_members(session)
     finally:

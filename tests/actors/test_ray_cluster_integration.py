@@ -100,7 +100,7 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
     world.fill()
     try:
         # A leader that stood still for as long as its liveness lease lives (2 s) would be replaced.
-        assert await longest_pause(cluster.joined) < 1.0
+        assert await longest_pause(cluster.joined) < 2.0
 
         async with term_of(cluster, world, 5, direct) as actors:
             await agree(world, actors)
@@ -124,23 +124,21 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
             await cluster.kill(handle)
             await preempt_alike(world, actors, 2)
             await agree(world, actors)
-            await eventually("one is replaced", lambda: metrics.replaced, ["evaluator"], within=60)
-            await eventually("all shards are current", lambda: all_current(actors), within=60)
+            await eventually("one is replaced", lambda: metrics.replaced, ["evaluator"])
+            await eventually("all shards are current", lambda: all_current(actors))
             await agree(world, actors)
 
         # The next leader takes the actors over; the old one is refused.
         async with term_of(cluster, world, 6, direct) as following:
-            await eventually("all shards are current", lambda: all_current(following), within=60)
+            await eventually("all shards are current", lambda: all_current(following))
             await agree(world, following)
             assert metrics.replaced == ["evaluator"]
             with pytest.raises(RayUnavailable):
                 await actors.shards.all[0].evaluate(b"", "", 5.0)
 
-            # The whole cluster dies: local without a pause worth the name, and back with it.
+            # The whole cluster dies: local at once, and back with it.
             await local.kill()
-            began = time.monotonic()
             await agree(world, following)
-            assert time.monotonic() - began < 5
             await eventually(
                 "Ray is noticed to be gone", lambda: not cluster.joined.is_set(), within=30
             )

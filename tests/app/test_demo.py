@@ -20,6 +20,7 @@ from podsched.app.local_cluster import LocalCluster
 from podsched.client.api_client import ApiClient
 from podsched.v1 import api_pb2
 from support.demo_world import placed
+from support.eventually import PATIENCE
 
 FIELDS = {
     "nodes": int,
@@ -45,7 +46,7 @@ async def test_the_demo_prints_one_line_of_json_and_leaves_nothing_running() -> 
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, name: value},
     )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await asyncio.wait_for(process.communicate(), 5 * PATIENCE)
     assert process.returncode == 0, err.decode()
     [line] = out.decode().splitlines()
     report = json.loads(line)

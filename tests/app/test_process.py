@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from support.eventually import PATIENCE
+
 PROGRAM = """
 import asyncio
 from podsched.app.process import Process, ProcessOptions, run_process
@@ -50,20 +52,20 @@ async def test_a_process_that_is_asked_to_stop_tidies_up_and_ends_with_0(
 ) -> None:
     process = await started("pass")
     process.send_signal(number)
-    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert (out, process.returncode) == (b"tidied up\n", 0)
 
 
 @pytest.mark.integration
 async def test_the_first_reason_to_stop_is_the_exit_code() -> None:
     process = await started("process.stop(3); process.stop(4)")
-    await asyncio.wait_for(process.communicate(), 10)
+    await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 3
 
 
 @pytest.mark.integration
 async def test_a_bug_ends_the_process_loudly() -> None:
     process = await started("raise ZeroDivisionError")
-    _, err = await asyncio.wait_for(process.communicate(), 10)
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 1
     assert b"ZeroDivisionError" in err

@@ -96,17 +96,17 @@ def is_there(pid: int) -> bool:
 
 async def test_a_child_that_is_ready_is_reported_so(bench: Bench) -> None:
     process = await bench.child(SERVE)
-    await process.wait_ready(timeout=10)
+    await process.wait_ready()
     assert process.pid is not None
 
 
 async def test_a_child_that_is_killed_is_started_again(bench: Bench) -> None:
     process = await bench.child(SERVE)
-    await process.wait_ready(timeout=10)
+    await process.wait_ready()
     first = process.pid
     process.kill(signal.SIGKILL)
     await eventually("another process", lambda: process.pid not in (None, first))
-    await process.wait_ready(timeout=10)
+    await process.wait_ready()
     assert process.restarts == 1
 
 
@@ -141,10 +141,10 @@ async def test_a_child_that_cannot_start_is_an_error_with_the_end_of_its_log(
     )
     began = time.monotonic()
     with pytest.raises(ProcessFailed) as failed:
-        await process.wait_ready(timeout=30)
+        await process.wait_ready(timeout=600)
     assert str(failed.value).startswith("child did not become ready:\n")
     assert "the configuration makes no sense" in str(failed.value)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 300
 
 
 async def test_a_child_that_never_gets_ready_is_an_error_after_the_timeout(bench: Bench) -> None:
@@ -166,15 +166,15 @@ async def test_a_paused_child_can_be_stopped(bench: Bench) -> None:
     await eventually("the program", lambda: runs_python(process.pid))
     process.kill(signal.SIGSTOP)
     began = time.monotonic()
-    await process.stop(grace=5)
+    await process.stop(grace=600)
     assert process.pid is None
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 300
 
 
 async def test_a_child_that_does_not_listen_is_killed_after_its_grace(bench: Bench) -> None:
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVE
     process = await bench.child(deaf)
-    await process.wait_ready(timeout=10)
+    await process.wait_ready()
     await process.stop(grace=0.3)
     assert process.exit_code == -signal.SIGKILL
 
@@ -210,7 +210,7 @@ async def test_children_die_with_their_parent_however_it_ends(tmp_path: Path) ->
         await eventually("the child", lambda: runs_python(child))
         parent.kill()
         await parent.wait()
-        await eventually("the child's end", lambda: not is_there(child), within=5)
+        await eventually("the child's end", lambda: not is_there(child))
     finally:
         if is_there(child):
             os.kill(child, signal.SIGKILL)

@@ -97,7 +97,7 @@ BUDGET = json.dumps(
 def empty(running: Commands) -> None:
     """Delete all pods."""
     running.ok("delete", "pods", "--all", "--grace-period=0")
-    eventually_blocking("no pods are left", lambda: not names(running), within=20)
+    eventually_blocking("no pods are left", lambda: not names(running))
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_replacement_by_a_controller_gets_the_place_that_was_held(running: Com
 def replace_when_gone(server: str, owner: str) -> None:
     """Do what a controller does: create another pod when one is gone."""
     with Client(server) as client:
-        eventually_blocking("it is gone", lambda: "web-1" not in listed(client), within=30)
+        eventually_blocking("it is gone", lambda: "web-1" not in listed(client))
         manifest = json.loads(pod("web-2", "1", owner))
         manifest["metadata"]["namespace"] = "default"
         client.create(from_manifest(manifest).message)

@@ -23,6 +23,7 @@ from podsched.store.protocol import Write, WriteOutcome
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import binding, node, pod
 from support.api_servers import Servers
+from support.eventually import PATIENCE
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +44,7 @@ spec:
 
 
 async def seen_by(informer: Informer, revision: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await informer.synced.wait()
         await informer.wait_for_revision(revision)
 
@@ -280,10 +281,10 @@ async def test_no_server_at_all_is_unavailable(servers: Servers) -> None:
 async def test_a_client_that_does_not_wait_for_a_server_asks_each_once(servers: Servers) -> None:
     server = await servers.start()
     await server.stop(0)
-    options = ClientOptions(timeout=60, wait_for_server=False)
+    options = ClientOptions(timeout=10 * PATIENCE, wait_for_server=False)
     client = ApiClient([server.address, "nohost.invalid:7443"], options)
     with pytest.raises(errors.Unavailable):
-        await asyncio.wait_for(client.create(pod()), 20)
+        await asyncio.wait_for(client.create(pod()), PATIENCE)
     await client.close()
 
 
@@ -354,8 +355,8 @@ async def test_stopping_lets_calls_finish(
     monkeypatch.setattr(store, "write_many", held_up)
     call = asyncio.create_task(client.create(pod("in-time")))
     await reached.wait()
-    async with asyncio.timeout(4):
-        stopping = asyncio.create_task(server.stop(5))
+    async with asyncio.timeout(PATIENCE):
+        stopping = asyncio.create_task(server.stop(10 * PATIENCE))
         await asyncio.sleep(0.1)
         may_go.set()
         await stopping
@@ -398,8 +399,8 @@ async def test_a_server_that_stops_ends_a_stream_of_pods(servers: Servers) -> No
     with pytest.raises(errors.Unavailable, match="the server is shutting down"):
         async with client.submit_pods() as stream:
             assert (await (await stream.submit(pod("before-the-stop")))).code == 0
-            async with asyncio.timeout(3):
-                await server.stop(10)
+            async with asyncio.timeout(PATIENCE):
+                await server.stop(10 * PATIENCE)
                 while True:
                     await stream.submit(pod("after-the-stop"))
                     await asyncio.sleep(0.01)

@@ -22,6 +22,7 @@ from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import LOCK, binding, budget, event, node, pod
 from support.api_servers import api_servers
+from support.eventually import PATIENCE
 
 
 @dataclass
@@ -93,7 +94,7 @@ async def test_a_binding_is_seen_by_informers(subject: Subject) -> None:
         [binding("web", "node-1", created.metadata.uid)], fence=fence
     )
     assert result.code == 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await informer.wait_for_revision(result.resource_version)
     seen = informer.get("Pod", "default/web")
     assert isinstance(seen, Pod)

@@ -14,6 +14,7 @@ from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchResponse
 from support.api_objects import node, pod
+from support.eventually import PATIENCE
 
 
 class Followed:
@@ -27,7 +28,7 @@ class Followed:
 
     async def settle(self) -> None:
         """Until everything has been delivered."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await self.informer.wait_for_revision(self.cluster.revision)
             await self.informer.synced.wait()
 

@@ -14,6 +14,7 @@ from podsched.client.undecodable import UNKNOWN, Identity, identify
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 from support.api_objects import pod
+from support.eventually import PATIENCE
 
 
 def encoded(name: str) -> bytes:
@@ -71,7 +72,7 @@ class Followed:
 
     async def take(self, revision: int) -> list[tuple[str, str]]:
         """Return what has been delivered, when everything up to a revision has."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await self.informer.wait_for_revision(revision)
         return [(e.type.name, e.key) for batch in self.batches for e in batch.events]
 

@@ -15,7 +15,7 @@ from podsched.config.settings import ControllerSettings
 from podsched.controllers.manager import ControllerManager
 from support.agent_world import AgentWorld, started_world
 from support.api_objects import LOCK, budget, node, pod
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration
 SETTINGS = ControllerSettings(node_monitor_period=0.5, node_monitor_grace_period=3)
@@ -121,14 +121,14 @@ async def test_a_budget_says_how_many_may_be_disrupted(world: AgentWorld) -> Non
         found: Any = await world.client.get("PodDisruptionBudget", "web")
         return found.status.current_healthy, found.status.disruptions_allowed
 
-    await eventually("the budget allows one", healthy_and_allowed, (2, 1), within=2)
+    await eventually("the budget allows one", healthy_and_allowed, (2, 1))
 
 
 async def test_a_term_that_is_over_is_noticed(world: AgentWorld) -> None:
     await world.new_term(LOCK)
     await world.client.patch("Node", "n2", {"spec": {"unschedulable": True}})
     term = next(task for task in asyncio.all_tasks() if task.get_name() == "controllers' term")
-    done, _ = await asyncio.wait({term}, timeout=10)
+    done, _ = await asyncio.wait({term}, timeout=PATIENCE)
     assert done
     assert isinstance(term.exception(), FenceLost)
     found = await world.client.get("Node", "n2")

@@ -16,11 +16,15 @@ import pytest
 
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from support.eventually import eventually
+from support.listening import connections_to, ports_of
 
 pytestmark = pytest.mark.integration
 
 SCRIPT = Path(__file__).parent.parent / "support" / "election_replica.py"
 Event = dict[str, Any]
+
+#: Seconds of the lease and of the liveness key: the defaults, and so many that neither ends here.
+DEFAULTS, ENDLESS = (15, 2), (6000, 6000)
 
 
 class Replica:
@@ -54,13 +58,15 @@ class Replica:
 class Replicas:
     """Several candidates for one lock."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, seconds: tuple[int, int]) -> None:
         self._endpoint = endpoint
+        self._seconds = [str(number) for number in seconds]
         self.all: list[Replica] = []
 
     async def add(self, identity: str) -> Replica:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(SCRIPT), self._endpoint, identity, stdout=asyncio.subprocess.PIPE
+            *(sys.executable, str(SCRIPT), self._endpoint, identity, *self._seconds),
+            stdout=asyncio.subprocess.PIPE,
         )
         self.all.append(Replica(identity, process))
         return self.all[-1]
@@ -73,13 +79,13 @@ class Replicas:
     def by(self, identity: str) -> Replica:
         return next(r for r in self.all if r.identity == identity)
 
-    async def leader(self, after: int = 0, within: float = 10.0) -> tuple[Replica, Event]:
+    async def leader(self, after: int = 0) -> tuple[Replica, Event]:
         """The leader of the first term later than `after`, and its event."""
 
         def started() -> list[Event]:
             return [e for e in self.said("started") if e["term"] > after]
 
-        await eventually(f"a leader of a term after {after}", started, within=within)
+        await eventually(f"a leader of a term after {after}", started)
         return self.by(started()[0]["by"]), started()[0]
 
     async def all_follow(self, identity: str) -> None:
@@ -90,15 +96,16 @@ class Replicas:
             news = [[e for e in r.said if e["event"] == "leader"] for r in living]
             return all(n and n[-1]["identity"] == identity for n in news)
 
-        await eventually(f"all know {identity} as leader", know, within=10)
-        await asyncio.sleep(0.1)
+        await eventually(f"all know {identity} as leader", know)
+        ports = ports_of([self.by(identity).process.pid])
+        await eventually("both others are connected", lambda: connections_to(ports) >= 2)
 
 
-@pytest.fixture
-async def replicas(tmp_path: Path) -> AsyncIterator[Replicas]:
+@pytest.fixture(params=[DEFAULTS], ids=["defaults"])
+async def replicas(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Replicas]:
     """Three replicas, one of them leading; afterwards the history of terms is checked."""
     async with EmbeddedEtcd(EmbeddedEtcdOptions(data_dir=tmp_path / "etcd")) as etcd:
-        replicas = Replicas(etcd.endpoint)
+        replicas = Replicas(etcd.endpoint, request.param)
         try:
             for identity in ("ann", "bob", "cyd"):
                 await replicas.add(identity)
@@ -112,7 +119,10 @@ async def replicas(tmp_path: Path) -> AsyncIterator[Replicas]:
                 await replica.end()
 
 
-async def test_a_killed_leader_is_replaced_within_300_ms(replicas: Replicas) -> None:
+@pytest.mark.parametrize("replicas", [ENDLESS], indirect=True, ids=["endless"])
+async def test_a_killed_leader_is_replaced_though_its_lease_and_its_liveness_key_last(
+    replicas: Replicas,
+) -> None:
     """The reset of its connections is what the others notice."""
     term = 0
     for _ in range(2):
@@ -122,20 +132,17 @@ async def test_a_killed_leader_is_replaced_within_300_ms(replicas: Replicas) -> 
         killed = leader.signal(signal.SIGKILL)
         _, following = await replicas.leader(after=term)
         print(f"SIGKILL: {1000 * (following['at'] - killed):.0f} ms")
-        assert following["at"] - killed < 0.3
         await replicas.add(f"{leader.identity}2")
 
 
-async def test_a_leader_that_is_asked_to_stop_hands_over_within_300_ms(
-    replicas: Replicas,
-) -> None:
+@pytest.mark.parametrize("replicas", [ENDLESS], indirect=True, ids=["endless"])
+async def test_a_leader_that_is_asked_to_stop_hands_over(replicas: Replicas) -> None:
     """It empties the record, and the others race at once: 10 to 50 ms on an idle machine."""
     leader, event = await replicas.leader()
     asked = leader.signal(signal.SIGTERM)
     _, following = await replicas.leader(after=event["term"])
     print(f"SIGTERM: {1000 * (following['at'] - asked):.0f} ms")
-    assert following["at"] - asked < 0.3
-    await eventually("the leader ends", lambda: leader.process.returncode, 0, within=3)
+    await eventually("the leader ends", lambda: leader.process.returncode, 0)
     assert [e["reason"] for e in leader.said if e["event"] == "stopped"] == ["released"]
 
 
@@ -147,19 +154,18 @@ async def test_a_paused_leader_is_replaced_and_its_late_writes_are_refused(
     paused = leader.signal(signal.SIGSTOP)
     successor, following = await replicas.leader(after=event["term"])
     print(f"SIGSTOP: {1000 * (following['at'] - paused):.0f} ms")
-    assert 1.0 < following["at"] - paused < 3.5
+    assert following["at"] - paused < 12, "its lease lasts 15 s"
     leader.signal(signal.SIGCONT)
 
     def writes() -> list[tuple[bool, bool]]:
         return [(e["fenced"], e["free"]) for e in leader.said if e["event"] == "write"]
 
-    await eventually("two writes", lambda: len(writes()), 2, within=5)
+    await eventually("two writes", lambda: len(writes()), 2)
     assert writes() == [(True, True), (False, True)], "without the fence it would have written"
     await eventually(
         "the leader stops",
         lambda: [e["by"] for e in replicas.said("stopped")],
         [leader.identity],
-        within=5,
     )
     assert replicas.said("stopped")[0]["reason"] == "deposed"
     assert successor.identity != leader.identity

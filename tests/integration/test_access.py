@@ -31,6 +31,7 @@ from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.access_world import binding_of
 from support.api_objects import LOCK, binding, node, pod
+from support.eventually import PATIENCE
 from support.issuer import AUDIENCE, ISSUER, Issuer
 
 pytestmark = pytest.mark.integration
@@ -55,14 +56,14 @@ class Guarded:
         cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
         cert.write_bytes(pair.certificate_pem)
         key.write_bytes(pair.key_pem)
-        tls = ClientOptions(tls_ca=self._ca, tls_cert=str(cert), tls_key=str(key), timeout=5)
+        tls = ClientOptions(tls_ca=self._ca, tls_cert=str(cert), tls_key=str(key), timeout=PATIENCE)
         return self._client(f"127.0.0.1:{self.server.port}", tls)
 
     def with_token(self, token: str) -> ApiClient:
         """A client with a token and no certificate."""
         file = self.folder / f"token-{len(self.clients)}"
         file.write_text(token)
-        options = ClientOptions(tls_ca=self._ca, token_file=str(file), timeout=5)
+        options = ClientOptions(tls_ca=self._ca, token_file=str(file), timeout=PATIENCE)
         return self._client(f"127.0.0.1:{self.server.token_port}", options)
 
     def _client(self, address: str, options: ClientOptions) -> ApiClient:

@@ -116,7 +116,7 @@ async def test_a_command_killed_before_it_evicts_leaves_the_pod_and_can_be_given
         command.send_signal(signal.SIGKILL)
         await command.wait()
         assert await move.runs_on("web-1") == FROM
-        await eventually("the place is given up", lambda: holding(move), [], within=30)
+        await eventually("the place is given up", lambda: holding(move), [])
         await move.real.client.delete("PodDisruptionBudget", "web", "default")
         again = await move.started()
         await eventually("the eviction", move.is_gone)
@@ -142,7 +142,7 @@ async def test_a_replacement_has_its_place_though_the_command_was_killed_once_it
         await command.wait()
         await move.create(web("web-2", move.owner))
         # The old node is cordoned, and the new one held by what nobody deletes any more.
-        await eventually("web-2 runs", lambda: move.runs_on("web-2"), TO, within=30)
+        await eventually("web-2 runs", lambda: move.runs_on("web-2"), TO)
 
 
 async def test_a_leader_killed_between_holding_and_evicting_does_not_end_the_move(

@@ -77,7 +77,7 @@ async def test_informers_go_on_when_the_api_server_has_been_killed(tmp_path: Pat
             await server.wait_restarted(restarts)
             await server.wait_ready()
             await asyncio.to_thread(core.create_namespaced_pod, "default", manifest("after"))
-            await eventually("both see the next", lambda: both(informer, seen, "after"), within=40)
+            await eventually("both see the next", lambda: both(informer, seen, "after"))
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.eventually import eventually_blocking
+from support.eventually import PATIENCE, eventually_blocking
 from support.kube_cluster import KubeCluster
 
 pytestmark = pytest.mark.integration
@@ -31,7 +31,7 @@ def test_what_is_applied_is_scheduled_and_shown(kube: KubeCluster) -> None:
     """apply, wait, get in its forms, describe with events, and apply again."""
     assert apply(kube, pod("web", app="web")) == "pod/web created\n"
     assert apply(kube, pod("web", app="web")) == "pod/web unchanged\n"
-    kube.kubectl("wait", "pod/web", "--for=condition=PodScheduled", "--timeout=20s")
+    kube.kubectl("wait", "pod/web", "--for=condition=PodScheduled", "--timeout=60s")
     node = kube.kubectl("get", "pod", "web", "-o", "jsonpath={.spec.nodeName}")
     assert node.startswith("node-")
     header, row = kube.kubectl("get", "pods", "-l", "app=web", "-o", "wide").splitlines()
@@ -91,7 +91,7 @@ def test_a_watch_shows_what_comes(kube: KubeCluster) -> None:
     kube.kubectl("patch", "configmap", "watched", "-p", '{"data": {"a": "2"}}')
     assert watching.stdout.readline() == "2\n"
     watching.terminate()
-    watching.communicate(timeout=30)
+    watching.communicate(timeout=PATIENCE)
 
 
 def test_a_node_is_tainted_cordoned_and_drained_as_far_as_budgets_permit(
@@ -100,10 +100,10 @@ def test_a_node_is_tainted_cordoned_and_drained_as_far_as_budgets_permit(
     kube.kubectl("taint", "node", "node-0001", "for=others:NoSchedule")
     kube.kubectl("create", "pdb", "kept", "--selector=app=kept", "--min-available=1")
     apply(kube, pod("kept", app="kept"), pod("free"))
-    kube.kubectl("wait", "pod/kept", "pod/free", "--for=condition=Ready", "--timeout=20s")
+    kube.kubectl("wait", "pod/kept", "pod/free", "--for=condition=Ready", "--timeout=60s")
     # The budget's controller has counted the pod.
     healthy = "jsonpath={.status.currentHealthy}=1"
-    kube.kubectl("wait", "pdb/kept", f"--for={healthy}", "--timeout=20s")
+    kube.kubectl("wait", "pdb/kept", f"--for={healthy}", "--timeout=60s")
     drain = ("drain", "node-0000", "--force", "--grace-period=0")
     said = kube.kubectl(*drain, "--timeout=3s", code=1)
     assert "Cannot evict pod as it would violate the pod's disruption budget" in said
@@ -111,6 +111,6 @@ def test_a_node_is_tainted_cordoned_and_drained_as_far_as_budgets_permit(
     assert "pod/free" not in kube.kubectl("get", "pods", "-o", "name")
     kube.kubectl("get", "pod", "kept")
     kube.kubectl("delete", "pdb", "kept")
-    kube.kubectl(*drain, "--timeout=20s")
+    kube.kubectl(*drain, "--timeout=60s")
     kube.kubectl("uncordon", "node-0000")
     kube.kubectl("taint", "node", "node-0001", "for-")

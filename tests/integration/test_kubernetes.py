@@ -109,7 +109,7 @@ async def test_pods_of_a_kubernetes_cluster_are_bound_and_told_about(
     store.pod("other", schedulerName="another")
     async with running(store, tmp_path) as replicas:
         await replicas.start("a")
-        await eventually("a leads", lambda: holder(store), "a", within=60)
+        await eventually("a leads", lambda: holder(store), "a")
         store.pod("web", cpu="8", priority=500)
         store.pod("too-large", cpu="100")
         await eventually("web is bound", lambda: "default/web" in dict(store.bound))
@@ -141,7 +141,7 @@ async def test_another_replica_takes_over_from_one_that_is_killed(
         for name in ("a", "b"):
             await replicas.start(name, "--takeover", takeover)
         for name in ("a", "b"):
-            await eventually(f"{name} knows a leader", lambda n=name: replicas.knows(n), within=60)
+            await eventually(f"{name} knows a leader", lambda n=name: replicas.knows(n))
         first = holder(store)
         if takeover == "early":
             address = "podsched.io/leader-address"
@@ -182,10 +182,10 @@ async def test_probes_and_metrics_tell_of_the_cluster_and_the_lease(
     async with running(store, tmp_path) as replicas, aiohttp.ClientSession() as session:
         await replicas.start("a", f"--health-listen={address}")
         reason = "the informer has not synced: Service: services is forbidden"
-        await eventually("it is said", lambda: is_shown("/readyz?verbose", reason), within=60)
+        await eventually("it is said", lambda: is_shown("/readyz?verbose", reason))
         store.allow()
         leads = 'leader_election_master_status{name="kube-scheduler"} 1.0'
-        await eventually("a leads", lambda: is_shown("/metrics", leads), within=60)
+        await eventually("a leads", lambda: is_shown("/metrics", leads))
         metrics = await shown("/metrics")
         calls = [line for line in metrics.splitlines() if "rest_client_requests_total{" in line]
         assert any('method="POST"' in line and 'code="201"' in line for line in calls)
@@ -195,11 +195,11 @@ async def test_an_outage_of_the_api_server_is_survived(store: KubeStore, tmp_pat
     """Every watch breaks, its history is lost, and requests are turned away for a while."""
     async with running(store, tmp_path) as replicas:
         await replicas.start("a")
-        await eventually("a leads", lambda: holder(store), "a", within=60)
+        await eventually("a leads", lambda: holder(store), "a")
         store.fail(refusal(429, "TooManyRequests", "busy", retry_after=1), times=3)
         store.fail(refusal(503, "ServiceUnavailable", "starting"), path="/binding", times=5)
         store.forget()
         for number in range(20):
             store.pod(f"pod-{number}")
-        await eventually("all are bound", lambda: len(store.bound), 20, within=60)
+        await eventually("all are bound", lambda: len(store.bound), 20)
         assert await replicas.stop() == {"a": 0}

@@ -58,11 +58,10 @@ async def test_a_standby_takes_over_while_pods_arrive(tmp_path: Path) -> None:
             assert isinstance(lease, Lease)
             return lease.spec.holder_identity
 
-        first = await eventually("one leads", holder, within=60)
+        first = await eventually("one leads", holder)
         await eventually(
             "both know who leads",
             lambda: all("New leader" in p.log_tail(50) for p in cluster.schedulers),
-            within=60,
         )
         await client.create_pods([pod(f"early-{number}") for number in range(100)])
         killed = cluster.replica_of(first)
@@ -88,7 +87,7 @@ async def test_a_standby_takes_over_while_pods_arrive(tmp_path: Path) -> None:
             about = {e.involved_object.name for e in events if e.reason == "Scheduled"}  # type: ignore[union-attr]
             return late <= about
 
-        await eventually("each pod has its event", told, within=60)
+        await eventually("each pod has its event", told)
     finally:
         if client is not None:
             await client.close()

@@ -68,7 +68,7 @@ async def test_a_standby_of_higher_priority_gets_the_lock_and_keeps_it(tmp_path:
         return ("--leader-priority=5",) if process == "scheduler-1" else ()
 
     async with real_cluster(tmp_path, replicas=2, process_arguments=arguments) as real:
-        await eventually("it leads", lambda: real.leader().spec.name == "scheduler-1", within=40)
+        await eventually("it leads", lambda: real.leader().spec.name == "scheduler-1")
         terms = len(real.observer.leaders)
         await asyncio.sleep(5.0)
         assert len(real.observer.leaders) == terms

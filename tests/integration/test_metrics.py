@@ -13,7 +13,7 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Node, PodDisruptionBudget, PriorityClass
 from podsched.app.supervisor import ManagedProcess
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 from support.real_cluster import RealCluster, metric, real_cluster
 
 pytestmark = pytest.mark.integration
@@ -46,7 +46,7 @@ def described() -> set[str]:
 def with_values(process: ManagedProcess) -> set[str]:
     """The metrics that a process gives values of."""
     url = f"http://127.0.0.1:{process.spec.health_port}/metrics"
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         text = answer.read().decode()
     names = re.findall(r"^(\w+?)(?:_bucket|_count|_sum)?(?:{.*)? \S+$", text, re.MULTILINE)
     typed = re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)

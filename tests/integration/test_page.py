@@ -17,7 +17,7 @@ from podsched import Client, from_manifest
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess
 from support.browser import CHROMIUM, browser
-from support.eventually import eventually_blocking
+from support.eventually import PATIENCE, eventually_blocking
 
 pytestmark = pytest.mark.integration
 
@@ -38,13 +38,13 @@ class Pages:
         return self.cluster.page
 
     def read(self, path: str, page: str = "") -> Any:
-        with urlopen((page or self.api_server) + path, timeout=10) as response:
+        with urlopen((page or self.api_server) + path, timeout=PATIENCE) as response:
             return json.loads(response.read())
 
     def act(self, path: str) -> Any:
         headers = {"X-Podsched-Page": "1"}
         asked = Request(self.api_server + path, method="POST", headers=headers)
-        with urlopen(asked, timeout=10) as response:
+        with urlopen(asked, timeout=PATIENCE) as response:
             return json.loads(response.read())
 
 

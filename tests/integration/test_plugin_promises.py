@@ -51,7 +51,7 @@ async def test_pods_wait_at_permit_until_allowed_and_deaf_plugins_are_made_up_fo
         await eventually("others do not wait", lambda: real.bound("other") == 1)
         assert real.bound("waiting") == 0
         await create(real, "opener", usher="go")
-        await eventually("the waiting pod", lambda: real.bound("waiting") == 1, within=5)
+        await eventually("the waiting pod", lambda: real.bound("waiting") == 1)
 
         # Nobody lets it go: turned down when its second is over, with kube-scheduler's words.
         await create(real, "short", usher="short")
@@ -60,7 +60,7 @@ async def test_pods_wait_at_permit_until_allowed_and_deaf_plugins_are_made_up_fo
             _, message = await scheduled_condition(real, "short")
             return "rejected due to timeout after waiting 1s at plugin Usher" in message
 
-        await eventually("the timeout", timed_out, within=10)
+        await eventually("the timeout", timed_out)
         assert real.bound("short") == 0
 
         # No event wakes it, since its plugin registers none; the auditor does.
@@ -73,6 +73,6 @@ async def test_pods_wait_at_permit_until_allowed_and_deaf_plugins_are_made_up_fo
         await eventually("the rejection", rejected)
         labels = {"metadata": {"labels": {"open": "yes"}}}
         await real.client.patch("Node", "node-0001", labels)
-        await eventually("the deaf pod", lambda: real.bound("deaf") == 1, within=10)
+        await eventually("the deaf pod", lambda: real.bound("deaf") == 1)
         assert real.observer.nodes_of["default/deaf-0"] == {"node-0001"}
         assert metric(real.leader(), "podsched_missed_wakeups_total") == 1

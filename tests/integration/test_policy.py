@@ -88,7 +88,7 @@ async def test_a_policy_from_a_configmap_decides_where_pods_go(tmp_path: Path) -
 
             for pod in copies(pod_template(labels=WEB), "web", 6):
                 await real.client.create(pod)
-            await eventually("all are bound", lambda: real.bound("web") == 6, within=20)
+            await eventually("all are bound", lambda: real.bound("web") == 6)
             used = [next(iter(real.observer.nodes_of[f"default/web-{i}"])) for i in range(6)]
             racks = sorted(LABELS[nodes.index(name)]["rack"] for name in used)
             assert racks == ["a", "a", "b", "b", "c", "c"], "spread over racks, not over nodes"
@@ -106,4 +106,4 @@ async def test_a_policy_from_a_configmap_decides_where_pods_go(tmp_path: Path) -
             async def told() -> bool:
                 return (await message_of(real, "big-0")).startswith(expected)
 
-            await eventually("all reasons of all nodes", told, within=10)
+            await eventually("all reasons of all nodes", told)

@@ -20,7 +20,7 @@ async def test_a_leader_dies_and_then_the_whole_of_ray_and_every_pod_is_bound_on
 
         async def all_bound(prefix: str, count: int = 100) -> None:
             assert await (await real.submit(prefix, count)).wait() == 0
-            await eventually(f"{prefix} bound", lambda: real.bound(prefix) == count, within=30)
+            await eventually(f"{prefix} bound", lambda: real.bound(prefix) == count)
 
         def calls() -> float:
             return metric(real.leader(), "podsched_ray_calls_total")
@@ -30,7 +30,7 @@ async def test_a_leader_dies_and_then_the_whole_of_ray_and_every_pod_is_bound_on
 
         await all_bound("early")
         # Deltas reach the shards, and the binder actors are there.
-        await eventually("actors at work", lambda: calls() >= 6, within=60)
+        await eventually("actors at work", lambda: calls() >= 6)
         await all_bound("helped")
         assert bound_through_ray() > 0
 

@@ -56,7 +56,7 @@ async def test_two_schedulers_fill_the_room_there_is_and_no_more(tmp_path: Path)
         for start in range(0, room, 20):
             part = slice(start, start + 20)
             await real.client.create_pods([*mine[part], *theirs[part]])
-        await eventually("the room is taken", lambda: bound(real) >= room, within=30)
+        await eventually("the room is taken", lambda: bound(real) >= room)
         await asyncio.sleep(1.0)
         state = await real.stored_state()
         assert not state.overcommitted_nodes()

@@ -17,7 +17,7 @@ from podsched.kube.http import KubeHttp
 from podsched.kube.informer import KubeInformer
 from podsched.lib.network import free_port
 from support.certificates import Certificates, make_certificates
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 from support.kube_server import KubeStore, serve
 
 pytestmark = pytest.mark.integration
@@ -123,7 +123,7 @@ async def test_requests_and_watches_outlive_a_restart_of_the_server(
         informer.run(lambda batch: seen.extend(f"{e.type.name} {e.key}" for e in batch.events))
     )
     async with serve(store, port):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await informer.synced.wait()
     asked = asyncio.create_task(client.request("GET", POD))
     store.pod("second")

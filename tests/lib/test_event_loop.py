@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from podsched.lib import event_loop
 from podsched.lib.event_loop import ROUND, Turn, watch_lag
+from support.eventually import PATIENCE
 
 Work = Callable[[float], None]
 
@@ -250,6 +251,6 @@ async def test_a_turn_begins_at_last_whoever_fills_the_rounds(work: Work) -> Non
         await turn.wait()
         began = True
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         rounds, _ = await asyncio.gather(never_waits(), waits())
     assert 3 <= rounds <= 8

@@ -16,7 +16,7 @@ from podsched.lib import listening
 from podsched.lib.listening import Connection, Listener, connection_limit, raise_file_limit
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from support.certificates import make_certificates
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -181,7 +181,7 @@ async def test_closing_ends_connections_that_are_silent() -> None:
         with sockets(listener, 1) as [silent]:
             await eventually("it has come", lambda: len(listener.silent) == 1)
             listener.close()
-            silent.settimeout(5)
+            silent.settimeout(PATIENCE)
             reading = asyncio.to_thread(silent.recv, 1)
             with contextlib.suppress(ConnectionResetError):
                 assert await reading == b""

@@ -13,7 +13,7 @@ import pytest
 
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent, session_members
-from support.eventually import eventually_blocking
+from support.eventually import PATIENCE, eventually_blocking
 
 
 def test_a_free_port_can_be_listened_on() -> None:
@@ -56,7 +56,7 @@ def test_a_command_whose_parent_is_gone_already_is_not_run() -> None:
     command = dying_with_parent([sys.executable, "-c", "print('ran')"])
     # Another parent than the one that made the command: as if that had died meanwhile.
     shell = ["/bin/sh", "-c", '"$@"; echo "exit $?"', "sh", *command]
-    ended = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=10)
+    ended = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert ended.stdout == "exit 1\n"
 
 
@@ -64,5 +64,5 @@ def test_a_command_whose_parent_is_gone_already_is_not_run() -> None:
 def test_a_command_becomes_the_program_itself() -> None:
     command = dying_with_parent([sys.executable, "-c", "import os; print(os.getpid())"])
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    out, _ = child.communicate(timeout=10)
+    out, _ = child.communicate(timeout=PATIENCE)
     assert int(out) == child.pid

@@ -24,9 +24,7 @@ def settings_of(files: Certificates, *, demanding: bool = True) -> ServerSetting
 
 
 def options_of(files: Certificates) -> ClientOptions:
-    return ClientOptions(
-        tls_ca=str(files.ca), tls_cert=str(files.cert), tls_key=str(files.key), timeout=3.0
-    )
+    return ClientOptions(tls_ca=str(files.ca), tls_cert=str(files.cert), tls_key=str(files.key))
 
 
 def test_files_that_stay_as_they_are_are_not_read_again(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from podsched.v1.scheduling_pb2 import (
     ReplicaMessage,
     ReplicaState,
 )
+from support.eventually import PATIENCE
 
 
 class Replica:
@@ -214,7 +215,7 @@ async def test_of_a_question_with_one_answer_the_first_one_counts() -> None:
     question = await leader.questions.get()
     for number in range(3):
         leader.answer(question, str(number), more=True)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE):
         assert (await asking).explanation.message == "0"
     assert (await leader.questions.get()).cancel
 

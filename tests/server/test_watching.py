@@ -15,6 +15,7 @@ from podsched.store.errors import Unavailable
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import binding, node, pod
 from support.api_world import World
+from support.eventually import PATIENCE
 
 Seen = list[tuple[str, str]]
 
@@ -23,7 +24,7 @@ async def collect(world: World, until: int, **fields: object) -> list[v1.WatchRe
     """The responses of a watch up to a revision."""
     request = v1.WatchRequest(**fields)  # type: ignore[arg-type]
     got = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         async for response in world.responses(request):
             got.append(response)
             if response.revision >= until:
@@ -145,7 +146,7 @@ async def test_a_watcher_that_is_too_slow_is_told_to_list_again(world: World) ->
     request = v1.WatchRequest(kinds=["Pod"], from_revision=slow.cache.revision)
     stream = world.responses(request, slow)
     await world.core.creator.create(pod("first"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await anext(stream)
         for number in range(30):
             await world.core.creator.create(pod(f"p{number}"))
@@ -200,7 +201,7 @@ async def test_a_server_behind_a_compaction_lists_again_and_its_watchers_too(
     await world.core.creator.create(pod("b"))
     await world.store.compact(await revision(world))
     other_store.fault = None
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(ApiError) as refused:
             while True:
                 response = await watch

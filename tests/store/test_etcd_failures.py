@@ -28,10 +28,10 @@ from podsched.store.etcd import EtcdOptions, EtcdStore, connect
 from podsched.store.member import EtcdMember
 from podsched.store.protocol import Compare, EventType, Put, WatchBatch, Write, WriteResult
 from support.certificates import make_certificates
+from support.eventually import PATIENCE
 
 pytestmark = pytest.mark.integration
 
-PATIENCE = 20.0
 DEAD = "127.0.0.1:9"  # the discard port: nothing listens
 
 

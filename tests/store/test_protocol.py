@@ -26,8 +26,7 @@ from podsched.store.protocol import (
     Write,
     WriteResult,
 )
-
-PATIENCE = 10.0
+from support.eventually import PATIENCE
 
 
 async def put(store: Store, key: str, value: bytes = b"value") -> int:

@@ -16,6 +16,8 @@ from typing import Any
 
 import aiohttp
 
+from support.eventually import PATIENCE
+
 #: Debian's package has the first name.
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), "")
 _ARGUMENTS = (
@@ -30,8 +32,6 @@ _ARGUMENTS = (
     "--hide-scrollbars",
     "--remote-debugging-port=0",
 )
-_START_SECONDS = 30.0
-_WAIT_SECONDS = 20.0
 
 
 class Tab:
@@ -61,7 +61,7 @@ class Tab:
         self._number += 1
         answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": self._number, "method": method, "params": params})
-        said = await asyncio.wait_for(answer, _WAIT_SECONDS)
+        said = await asyncio.wait_for(answer, PATIENCE)
         if "error" in said:
             raise RuntimeError(f"{method}: {said['error']['message']}")
         result: dict[str, Any] = said["result"]
@@ -83,7 +83,7 @@ class Tab:
         """
         latest: Any = None
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_WAIT_SECONDS):
+            async with asyncio.timeout(PATIENCE):
                 while True:
                     with contextlib.suppress(RuntimeError):
                         if latest := await self.run(script):
@@ -154,7 +154,7 @@ async def browser() -> AsyncIterator[Tab]:
 @asynccontextmanager
 async def _tab(session: aiohttp.ClientSession, folder: Path) -> AsyncIterator[Tab]:
     said = folder / "DevToolsActivePort"
-    async with asyncio.timeout(_START_SECONDS):
+    async with asyncio.timeout(PATIENCE):
         while not said.exists() or not said.read_text().strip():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         address = f"http://127.0.0.1:{said.read_text().split()[0]}"

@@ -1,4 +1,6 @@
-"""One candidate as a process of its own: `python election_replica.py ENDPOINT IDENTITY`.
+"""One candidate as a process of its own: `python election_replica.py ENDPOINT IDENTITY LEASE TTL`.
+
+LEASE and TTL: seconds of its lease and of its liveness key.
 
 Prints one JSON line per event, with CLOCK_MONOTONIC seconds, which processes of a machine share.
 SIGTERM releases the lock. While it believes to lead it writes, every 20 ms, one key with its fence
@@ -45,7 +47,7 @@ async def write(store: Store, identity: str, fence: api_pb2.Fence) -> None:
         await asyncio.sleep(0.02)
 
 
-async def main(endpoint: str, identity: str) -> None:
+async def main(endpoint: str, identity: str, lease: str, liveness_ttl: str) -> None:
     store = await connect(EtcdOptions(endpoints=(endpoint,)))
     writers: list[asyncio.Task[None]] = []
 
@@ -57,9 +59,12 @@ async def main(endpoint: str, identity: str) -> None:
         say("stopped", reason=reason.value)
 
     callbacks = ElectionCallbacks(started, stopped, lambda leader: say("leader", identity=leader))
-    settings = LeaderElectionSettings()
-    lock = etcd_lock(store, settings, ElectionOptions().liveness_ttl)
-    elector = LeaderElector(lock, settings, identity, callbacks)
+    settings = LeaderElectionSettings(
+        lease_duration=int(lease), renew_deadline=int(lease) * 2 / 3, retry_period=2
+    )
+    options = ElectionOptions(liveness_ttl=int(liveness_ttl))
+    lock = etcd_lock(store, settings, options.liveness_ttl)
+    elector = LeaderElector(lock, settings, identity, callbacks, options=options)
     asyncio.get_running_loop().add_signal_handler(
         signal.SIGTERM, lambda: writers.append(asyncio.create_task(elector.stop()))
     )

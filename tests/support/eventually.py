@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 _TRUE = object()
+#: Seconds in which anything comes, also on a machine with far too much to do.
+PATIENCE = 60.0
 
 
 async def eventually(
@@ -16,7 +18,7 @@ async def eventually(
     read: Callable[[], Any],
     wanted: object = _TRUE,
     *,
-    within: float = 20.0,
+    within: float = PATIENCE,
     pause: float = 0.02,
 ) -> Any:
     """Repeat ``read``, a function or a coroutine function, until it returns ``wanted``.
@@ -39,7 +41,7 @@ def eventually_blocking(
     read: Callable[[], Any],
     wanted: object = _TRUE,
     *,
-    within: float = 20.0,
+    within: float = PATIENCE,
     pause: float = 0.02,
 ) -> Any:
     """Do what `eventually` does where no event loop runs."""

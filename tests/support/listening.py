@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-LISTEN = "0A"
+LISTEN, ESTABLISHED = "0A", "01"
 
 
 def _address(text: str) -> str:
@@ -40,6 +40,16 @@ def addresses_of(pids: Iterable[int]) -> set[str]:
 def ports_of(pids: Iterable[int]) -> set[int]:
     """The ports on which these processes listen."""
     return {port for _, port in _of(pids)}
+
+
+def connections_to(ports: Iterable[int]) -> int:
+    """How many connections of other processes to these ports of loopback's there are."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    wanted = {f"{port:04X}" for port in ports}
+    return sum(
+        state == ESTABLISHED and local.partition(":")[2] in wanted
+        for _, local, _, state, *_ in map(str.split, lines)
+    )
 
 
 def _of(pids: Iterable[int]) -> Iterator[tuple[str, int]]:

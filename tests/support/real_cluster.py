@@ -21,7 +21,7 @@ from podsched.app.supervisor import ManagedProcess
 from podsched.client.api_client import ApiClient
 from podsched.client.informer import Informer
 from podsched.store.etcd import connect
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 
 SUBMIT = """
 import asyncio, sys
@@ -108,7 +108,7 @@ class RealCluster:
 def metric(process: ManagedProcess, name: str, **labels: str) -> float:
     """The sum of a process's metric over all its labels, or over those with these values."""
     url = f"http://127.0.0.1:{process.spec.health_port}/metrics"
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         text = answer.read().decode()
     samples = re.findall(rf"^{name}({{[^}}]*}})? (\S+)$", text, re.MULTILINE)
     wanted = [f'{label}="{value}"' for label, value in labels.items()]

@@ -12,6 +12,7 @@ from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import Pages, serve_health
 from podsched.telemetry.http_server import HttpServer, HttpServerError
 from podsched.telemetry.instruments import Counter, MetricRegistry
+from support.eventually import PATIENCE
 
 pytestmark = pytest.mark.integration
 
@@ -103,4 +104,4 @@ async def test_nothing_listens_after_a_stop() -> None:
     running = await serve_health(HealthChecks(), MetricRegistry())
     await running.stop()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((running.host, running.port), timeout=1)
+        socket.create_connection((running.host, running.port), timeout=PATIENCE)

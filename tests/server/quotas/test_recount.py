@@ -95,7 +95,7 @@ async def test_a_pod_that_stays_although_it_should_be_gone_frees_what_it_used(
         await asyncio.sleep(40)
         assert await status(world) == {"pods": "1"}
         world.now += 61
-        await eventually("it frees", lambda: status(world), {"pods": "0"}, within=60)
+        await eventually("it frees", lambda: status(world), {"pods": "0"})
 
 
 async def test_a_changed_limit_and_a_forged_status_are_put_right(world: World) -> None:
