@@ -18,10 +18,12 @@ demo: .venv/installed
 
 # All tests, several at a time, since those with real processes wait for most of theirs. Property
 # tests, models and fuzzers try a quarter of their examples; the slowest tests are named in the end.
+# All tests, several at a time, since those with real processes wait for most of theirs. Property
+# tests, models and fuzzers try a quarter of their examples; the slowest tests are named in the end.
 test: .venv/installed-dev
-	.venv/bin/pytest -n auto --durations=15
+	.venv/bin/pytest -n auto --durations=15 -m "not long"
 
-# All tests with all examples.
+# The same with all examples, and those that are marked as long.
 test-long: .venv/installed-dev
 	.venv/bin/pytest -n auto --durations=15 --hypothesis-profile=thorough
 
@@ -30,7 +32,7 @@ test-newest:
 	rm -rf build/newest
 	$(SYSTEM_PYTHON) -m venv build/newest
 	build/newest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	build/newest/bin/pytest -n auto --durations=15
+	build/newest/bin/pytest -n auto --durations=15 -m "not long"
 
 # The behaviour scenarios alone; SCENARIO_ROUNDS=3 runs all of them three times in a row,
 # BACKEND=kubernetes through Kubernetes' REST API.

@@ -29,6 +29,7 @@ from podsched.chaos.history import load
 from podsched.chaos.outcome import ChaosOutcome, judge
 from podsched.chaos.records import Outcome
 from podsched.chaos.run import ChaosOptions, run_chaos
+from support.examples import share
 
 pytestmark = pytest.mark.integration
 
@@ -45,16 +46,17 @@ async def broken(directory: Path, seed: int, seconds: float, *faults: str) -> Ch
 
 
 async def test_every_promise_is_kept_whatever_breaks(tmp_path: Path) -> None:
-    outcome = await broken(tmp_path, 6, 120.0)
-    assert outcome.faults.total() >= 16, outcome.as_dict()
-    assert outcome.calls[Outcome.OK] > 200, outcome.as_dict()
-    assert len(outcome.bound_at) > 100, outcome.as_dict()
+    outcome = await broken(tmp_path, 6, share(120))
+    assert outcome.faults.total() >= share(16), outcome.as_dict()
+    assert outcome.calls[Outcome.OK] > share(200), outcome.as_dict()
+    assert len(outcome.bound_at) > share(100), outcome.as_dict()
 
 
+@pytest.mark.long
 async def test_writes_go_on_as_soon_as_etcd_has_another_leader(tmp_path: Path) -> None:
     faults = ("flood", "kill-etcd-leader", "move-etcd-leader")
     outcome = await broken(tmp_path, 5, 16.0, *faults)
     assert outcome.faults["kill-etcd-leader"], outcome.as_dict()
     written = [revision.at for revision in outcome.history.revisions]
-    # Etcd's election takes one to two seconds.
-    assert max(after - before for before, after in pairwise(written)) < 3.5
+    # Etcd's election takes one to two seconds, and what was held up waited for five more.
+    assert max(after - before for before, after in pairwise(written)) < 5

@@ -98,6 +98,7 @@ def test_lost_packets_are_neither_answered_nor_refused_and_sent_again_later() ->
     assert (done.stdout.splitlines(), done.stderr) == (["one", *lost, *lost], "")
 
 
+@pytest.mark.long
 async def test_every_promise_is_kept_while_packets_are_lost(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         *_CHAOS,
