@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -14,6 +15,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from podsched.lib import event_loop
+from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from support.examples import QUICK, WHOLE
 from support.leftovers import TemporaryFolder
 
@@ -103,6 +105,18 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def etcd_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One etcd for the tests of a worker that need no more than that; each removes what it wrote,
+    or has keys of its own."""
+    options = EmbeddedEtcdOptions(tmp_path_factory.mktemp("etcd"), fsync=False)
+    with asyncio.Runner() as runner:
+        etcd = EmbeddedEtcd(options)
+        runner.run(etcd.start())
+        yield etcd.endpoint
+        runner.run(etcd.stop())
 
 
 @pytest.fixture(autouse=True)

@@ -312,10 +312,9 @@ def test_watch_shows_what_happens_until_it_is_interrupted(
 
 def test_describe_says_why_a_pod_waits(sched: Commands) -> None:
     sched.ok("create", "-f", "-", stdin=pod("big", cpu="100"))
-    said = sched.until("FailedScheduling", "describe", "pod", "big")
-    assert (
-        "PodScheduled=False (Unschedulable): 0/2 nodes are available: 2 Insufficient cpu." in said
-    )
+    why = "PodScheduled=False (Unschedulable): 0/2 nodes are available: 2 Insufficient cpu."
+    sched.until(why, "describe", "pod", "big")
+    sched.until("FailedScheduling", "describe", "pod", "big")
     node = sched.ok("describe", "node", "node-0001")
     assert "Status:        Ready" in node
 

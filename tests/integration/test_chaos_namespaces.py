@@ -113,6 +113,7 @@ async def test_every_promise_is_kept_while_packets_are_lost(tmp_path: Path) -> N
     assert outcome["bound"] > 30, outcome
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_broken_off_leaves_no_process_and_no_device(
     tmp_path: Path, number: signal.Signals
@@ -121,8 +122,10 @@ def test_a_run_that_is_broken_off_leaves_no_process_and_no_device(
     command = [*_CHAOS, "--minutes=1", f"--data-dir={tmp_path}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said = iter(process.stderr.readline, "")
-        assert next((line for line in said if "breaking" in line), "")
+        said = []
+        while "breaking" not in "".join(said[-1:]):
+            said.append(process.stderr.readline())
+            assert said[-1], "".join(said)
         inside = Path(f"/proc/{process.pid}/net/dev").read_text()
         assert len(re.findall(r"veth-\d", inside)) == 3
         assert _devices() == before

@@ -22,7 +22,7 @@ import yaml
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent
 from podsched.store.embedded import find_etcd
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -82,7 +82,7 @@ class Compose:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
         )
 
     async def start(self, service: str, stack: AsyncExitStack) -> None:
@@ -109,7 +109,7 @@ class Compose:
         async def passes() -> bool:
             return (await asyncio.to_thread(self.run, service, test[1:])).returncode == 0
 
-        await eventually(f"{service} is healthy", passes, within=40, pause=0.5)
+        await eventually(f"{service} is healthy", passes, within=3 * PATIENCE, pause=0.5)
 
 
 async def test_the_services_find_their_certificates_and_work_together(tmp_path: Path) -> None:

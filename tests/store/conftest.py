@@ -1,27 +1,14 @@
-"""One etcd for all store tests, and the stores the contract suite runs on."""
+"""The stores the contract suite runs on; tests keep apart by their prefixes."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.store.etcd import EtcdOptions, connect
 from podsched.store.protocol import Store
 from podsched.testing.memory_store import MemoryStore
-
-
-@pytest.fixture(scope="session")
-def etcd_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real etcd for the whole session; tests keep apart by their prefixes."""
-    options = EmbeddedEtcdOptions(tmp_path_factory.mktemp("etcd"), fsync=False)
-    with asyncio.Runner() as runner:
-        etcd = EmbeddedEtcd(options)
-        runner.run(etcd.start())
-        yield etcd.endpoint
-        runner.run(etcd.stop())
 
 
 @pytest.fixture(params=["memory", pytest.param("etcd", marks=pytest.mark.integration)])

@@ -26,6 +26,8 @@ from support.fuzz_requests import ANSWER, Fuzzer
 
 #: Programs that pretend at the same time.
 _MOST = 3
+#: Seconds for which calls that one of them was asked for may still go on.
+_AFTERWARDS = 5.0
 
 
 def answering(
@@ -97,7 +99,7 @@ class Pretenders:
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
             pass  # the server has ended the stream
         finally:
-            self.last_seen = time.monotonic() + 1.0
+            self.last_seen = time.monotonic() + _AFTERWARDS
             call.cancel()
 
     async def close(self) -> None:

@@ -6,8 +6,10 @@ folder must be empty, and no process may live that has it in its environment.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -22,7 +24,7 @@ class TemporaryFolder:
 
     def __init__(self) -> None:
         # Ray puts Unix sockets below it, whose paths may not exceed 107 bytes: a short name.
-        self.path = Path(tempfile.mkdtemp(prefix="t"))
+        self.path = Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))
         self._before = os.environ.get("TMPDIR")
         # Where pytest keeps the directories of tests that failed.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
@@ -35,6 +37,7 @@ class TemporaryFolder:
             eventually_blocking("processes end", self._processes, [], within=_GRACE)
         except AssertionError:
             found += self._processes()
+            self._kill()
         found += [str(path) for path in sorted(self.path.rglob("*")) if not path.is_dir()]
         shutil.rmtree(self.path, ignore_errors=True)
         tempfile.tempdir = None
@@ -45,14 +48,25 @@ class TemporaryFolder:
         return found
 
     def _processes(self) -> list[str]:
-        """Return the processes that were started with this folder, as ps has them."""
+        """Return the commands of the processes that live."""
+        found = []
+        for pid in self._pids():
+            with contextlib.suppress(OSError):
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+                found.append(f"process {pid}: {command.decode(errors='replace').strip()}")
+        return found
+
+    def _kill(self) -> None:
+        for pid in self._pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _pids(self) -> list[int]:
+        """Return the processes that were started with this folder."""
         mark = f"TMPDIR={self.path}".encode()
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
-            try:
+            with contextlib.suppress(OSError):
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                    found.append(f"process {entry.name} {command.strip()}")
-            except OSError:
-                continue
+                    found.append(int(entry.name))
         return sorted(found)

@@ -60,6 +60,7 @@ class RealCluster:
         self.cluster = cluster
         self.client = client
         self.observer = observer
+        self.submitters: list[asyncio.subprocess.Process] = []
 
     def leader(self) -> ManagedProcess:
         """The process that leads, as far as was observed."""
@@ -70,9 +71,11 @@ class RealCluster:
         self, prefix: str, count: int, pause: float = 0.02
     ) -> asyncio.subprocess.Process:
         """Starts another process that submits ``count`` pods named prefix-number."""
-        return await asyncio.create_subprocess_exec(
+        submitter = await asyncio.create_subprocess_exec(
             sys.executable, "-c", SUBMIT, self.cluster.server, prefix, str(count), str(pause)
         )
+        self.submitters.append(submitter)
+        return submitter
 
     def bound(self, prefix: str) -> int:
         """Pods of a prefix that were seen bound."""
@@ -125,12 +128,17 @@ async def real_cluster(data_dir: Path, **options: Any) -> AsyncIterator[RealClus
     observer = Observer()
     informer = Informer(client, ["Lease", "Pod"])
     watching = asyncio.create_task(informer.run(observer.handle), name="watch")
+    real = RealCluster(cluster, client, observer)
     try:
         await informer.synced.wait()
         if cluster.options.replicas:
             await eventually("a leader", lambda: bool(observer.leaders))
-        yield RealCluster(cluster, client, observer)
+        yield real
     finally:
+        for submitter in real.submitters:
+            if submitter.returncode is None:
+                submitter.kill()
+            await submitter.wait()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         await client.close()

@@ -34,7 +34,8 @@ NO_WAIT_FOR_WORKERS = {"RAY_prestart_worker_first_driver": "0"}
 #: The actors exchange columns of a few hundred KB, so the smallest store Ray accepts is plenty.
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 START_ATTEMPTS = 3
-START_TIMEOUT = 40.0
+#: What has ended is noticed at once; a machine with much else to do takes this long.
+START_TIMEOUT = 120.0
 #: Seconds between questions whether its processes answer, and to each answer.
 PROBE_PERIOD, PROBE_TIMEOUT = 2.0, 5.0
 #: Seconds without an answer after which a process is taken to hang: more than a busy machine makes

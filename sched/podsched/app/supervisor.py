@@ -31,6 +31,9 @@ FIRST_RESTART_PAUSE = 0.2
 LONGEST_RESTART_PAUSE = 5.0
 #: Restarts after which waiting for a process to become ready is given up.
 RESTARTS_WHILE_STARTING = 2
+#: Seconds in which a process is ready, also on a machine with much else to do; one that has ended
+#: is noticed before.
+READY_WITHIN = 180.0
 #: Seconds after which a process counts as healthy, and the backoff of its restarts is reset.
 STEADY_AFTER = 10.0
 #: Seconds after which a process that was asked to end is killed.
@@ -186,7 +189,7 @@ class ManagedProcess:
                 raise ProcessFailed(f"{self.spec.name} did not end and start again")
             await asyncio.sleep(0.05)
 
-    async def wait_ready(self, timeout: float = 60.0) -> None:
+    async def wait_ready(self, timeout: float = READY_WITHIN) -> None:
         """Wait until /readyz answers 200.
 
         Raises:

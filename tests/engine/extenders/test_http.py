@@ -104,7 +104,7 @@ async def test_a_redirect_is_not_followed() -> None:
 
 
 async def test_a_compressed_answer_is_not_unpacked() -> None:
-    bomb = gzip.compress(b"[" + b" " * 300_000_000 + b"]", compresslevel=1)
+    bomb = gzip.compress(b"[" + b" " * 30_000_000 + b"]", compresslevel=1)
     packed = web.Response(body=bomb, headers={"Content-Encoding": "gzip"})
     async for url in _answering(packed):
         assert len(await send(configured(url))) == len(bomb)
