@@ -22,6 +22,8 @@ from support.leftovers import TemporaryFolder
 #: New objects, less those freed, after which Python looks for cycles. Tests that explore tens of
 #: thousands of states spend a quarter of their time on that with the default of 700.
 _NEW_OBJECTS = 20_000
+#: Files whose tests have the fixture ``kube`` of ``tests/integration``.
+_OF_ONE_CLUSTER = ("integration/test_kube_clients.py", "integration/test_kubectl.py")
 #: Lines about what was left behind that are shown.
 _MOST_LEFT = 30
 
@@ -63,11 +65,19 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give a worker file after file, in order: the tests of one file may share what they start."""
+    """Give a worker file after file, in order: the tests of one file may share what they start.
+
+    Those of the files that share a cluster go to one worker as well.
+    """
     from xdist.scheduler import LoadFileScheduling
 
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "kube" if file.endswith(_OF_ONE_CLUSTER) else file
+
     config.option.loadscopereorder = False
-    return LoadFileScheduling(config, log)
+    return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -68,7 +68,7 @@ async def says(connection: Connection, text: bytes) -> None:
     await connection[1].drain()
 
 
-async def hears(connection: Connection, within: float) -> bytes:
+async def hears(connection: Connection, within: float = PATIENCE) -> bytes:
     """What comes within the seconds; b"" when the connection ends. Raises TimeoutError."""
     async with asyncio.timeout(within):
         return await connection[0].read(100)
@@ -78,14 +78,14 @@ async def test_what_is_sent_over_a_cut_link_arrives_once_it_is_mended() -> None:
     async with echo() as server:
         connection = await server.connect()
         await says(connection, b"one")
-        assert await hears(connection, within=PATIENCE) == b"one"
+        assert await hears(connection) == b"one"
         server.relay.strike(CUT)
         await says(connection, b"two")
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
         assert server.got == b"one"
         server.relay.mend(CUT)
-        assert await hears(connection, within=PATIENCE) == b"two"
+        assert await hears(connection) == b"two"
 
 
 async def test_a_new_connection_over_a_cut_link_is_neither_refused_nor_answered() -> None:
@@ -97,7 +97,7 @@ async def test_a_new_connection_over_a_cut_link_is_neither_refused_nor_answered(
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
         server.relay.mend(CUT)
-        assert await hears(connection, within=PATIENCE) == b"one"
+        assert await hears(connection) == b"one"
 
 
 async def test_over_a_half_open_link_requests_arrive_and_answers_do_not() -> None:
@@ -110,7 +110,7 @@ async def test_over_a_half_open_link_requests_arrive_and_answers_do_not() -> Non
             await hears(connection, within=0.2)
         assert server.got == b"one"
         server.relay.mend(half_open)
-        assert await hears(connection, within=PATIENCE) == b"one"
+        assert await hears(connection) == b"one"
 
 
 async def test_a_link_that_is_broken_twice_stays_broken_until_both_are_mended() -> None:
@@ -124,7 +124,7 @@ async def test_a_link_that_is_broken_twice_stays_broken_until_both_are_mended() 
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
         server.relay.mend(CUT)
-        assert await hears(connection, within=PATIENCE) == b"one"
+        assert await hears(connection) == b"one"
 
 
 @pytest.mark.parametrize("weather", [Weather(delay=0.15), Weather(loss=0.999)])
@@ -142,10 +142,10 @@ async def test_a_reset_ends_connections_and_new_ones_are_taken() -> None:
     async with echo() as server:
         connection = await server.connect()
         await says(connection, b"one")
-        assert await hears(connection, within=PATIENCE) == b"one"
+        assert await hears(connection) == b"one"
         server.relay.reset()
         with contextlib.suppress(ConnectionError):
-            assert await hears(connection, within=PATIENCE) == b""
+            assert await hears(connection) == b""
         again = await server.connect()
         await says(again, b"two")
-        assert await hears(again, within=PATIENCE) == b"two"
+        assert await hears(again) == b"two"

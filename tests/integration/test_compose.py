@@ -127,7 +127,6 @@ async def test_the_services_find_their_certificates_and_work_together(tmp_path: 
         def sched(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
             return compose.run("sched", list(words), stdin)
 
-        applied = sched("create", "-f", "-", stdin=POD)
-        assert applied.returncode == 0, applied.stderr
+        await eventually("applied", lambda: sched("apply", "-f", "-", stdin=POD).returncode, 0)
         await eventually("Running", lambda: "Running" in sched("get", "pod", "web").stdout)
         assert sched("status").stdout.count("https://127.0.0.1:") >= 4, "health, and etcd's members"
