@@ -18,8 +18,6 @@ demo: .venv/installed
 
 # All tests, several at a time, since those with real processes wait for most of theirs. Property
 # tests, models and fuzzers try a quarter of their examples; the slowest tests are named in the end.
-# All tests, several at a time, since those with real processes wait for most of theirs. Property
-# tests, models and fuzzers try a quarter of their examples; the slowest tests are named in the end.
 test: .venv/installed-dev
 	.venv/bin/pytest -n auto --durations=15 -m "not long"
 

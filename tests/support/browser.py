@@ -144,7 +144,7 @@ async def browser() -> AsyncIterator[Tab]:
                 # One that is killed leaves processes behind that still write for a moment.
                 with contextlib.suppress(TimeoutError, aiohttp.ClientError):
                     await tab.call("Browser.close")
-                    await asyncio.wait_for(process.wait(), _WAIT_SECONDS)
+                    await asyncio.wait_for(process.wait(), PATIENCE)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

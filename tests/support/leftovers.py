@@ -1,7 +1,7 @@
 """What a run of the tests leaves behind: nothing, or it has failed.
 
-A run has a temporary folder of its own, which all processes that it starts inherit. In the end the
-folder must be empty, and no process may live that has it in its environment.
+A run has a temporary folder of its own, which the processes that it starts inherit. In the end no
+file may be in it, and no process that was started may live.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from support.eventually import eventually_blocking
 
 #: Seconds in which processes that were just killed may still be there.
 _GRACE = 10.0
+#: The variable by which processes of a run are known.
+_MARK = "PODSCHED_TESTS"
 
 
 class TemporaryFolder:
@@ -29,6 +31,7 @@ class TemporaryFolder:
         # Where pytest keeps the directories of tests that failed.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.path)
+        os.environ[_MARK] = str(self.path)
 
     def leave(self) -> list[str]:
         """Remove it; return what was found in it, and the processes that still have it."""
@@ -41,6 +44,7 @@ class TemporaryFolder:
         found += [str(path) for path in sorted(self.path.rglob("*")) if not path.is_dir()]
         shutil.rmtree(self.path, ignore_errors=True)
         tempfile.tempdir = None
+        del os.environ[_MARK]
         if self._before is None:
             del os.environ["TMPDIR"]
         else:
@@ -63,7 +67,7 @@ class TemporaryFolder:
 
     def _pids(self) -> list[int]:
         """Return the processes that were started with this folder."""
-        mark = f"TMPDIR={self.path}".encode()
+        mark = f"{_MARK}={self.path}".encode()
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):

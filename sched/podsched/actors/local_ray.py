@@ -139,6 +139,8 @@ class LocalRay:
             "--node-ip-address": "127.0.0.1",
             "--ray-client-server-port": free_port(),
             "--dashboard-agent-listen-port": free_port(),
+            # A head without a dashboard looks for its port all the same.
+            "--dashboard-port": free_port(),
             "--temp-dir": directory,
             "--num-cpus": self._num_cpus,
             "--object-store-memory": OBJECT_STORE_BYTES,
