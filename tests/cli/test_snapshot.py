@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from podsched.lib.run_directory import RunDirectory
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import connect
@@ -24,6 +26,27 @@ def test_what_is_no_snapshot_is_refused_in_a_line(tmp_path: Path) -> None:
     done = Commands()("snapshot", "status", str(tmp_path / "none"))
     assert done.code == 1
     assert "No such file" in done.err
+
+
+def test_the_etcd_of_a_sched_up_that_runs_is_saved_unless_another_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCHED_ETCD_ENDPOINTS", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first, second = RunDirectory("up", tmp_path), RunDirectory("up", tmp_path)
+    save = ("snapshot", "save", str(tmp_path / "saved.db"))
+    try:
+        (first.path / "etcd-endpoint").write_text("127.0.0.1:1\n")
+        assert "127.0.0.1:1" in Commands()(*save).err
+        named = Commands()(*save, "--etcd-endpoints", "127.0.0.1:2").err
+        assert "127.0.0.1:2" in named
+        (second.path / "etcd-endpoint").write_text("127.0.0.1:3\n")
+        done = Commands()(*save)
+        assert done.code == 2
+        assert "several run: name one with --etcd-endpoints: 127.0.0.1:" in done.err
+    finally:
+        first.remove()
+        second.remove()
 
 
 @pytest.mark.integration

@@ -6,7 +6,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import typer
 
+from podsched.cli.client import with_client
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import ClientError, Invalid, OutcomeUnknown
 from podsched.lib.run_directory import RunDirectory
 from support.commands import Commands
 
@@ -20,7 +24,7 @@ def nobody_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kubectls_commands_are_pointed_to(sched: Commands, name: str) -> None:
     done = sched(name, "x")
     assert done.code == 2
-    assert f"kubectl has it: KUBECONFIG=FILE kubectl {name} ..." in done.err
+    assert f"kubectl has it: KUBECONFIG=FILE kubectl {name}" in done.err
 
 
 @pytest.mark.parametrize("name", ["logs", "exec"])
@@ -98,3 +102,30 @@ def test_the_option_for_the_server_takes_two_lines_of_a_help_text(
     at = next(i for i, line in enumerate(lines) if "--server" in line)
     rest = next(i for i, line in enumerate(lines[at + 1 :]) if line.lstrip().startswith("-"))
     assert 1 + rest <= 3, "with its environment variable on a line of its own"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "hint"),
+    [
+        (Invalid("Received http2 header with status: 404"), 1, "speaks gRPC, not HTTP"),
+        (OutcomeUnknown("Socket closed"), 3, "if it serves TLS: SCHED_TLS_CA"),
+    ],
+)
+def test_an_answer_of_another_protocol_gets_a_hint(
+    sched: Commands,
+    capsys: pytest.CaptureFixture[str],
+    error: ClientError,
+    code: int,
+    hint: str,
+) -> None:
+    async def work(client: ApiClient) -> None:
+        raise error
+
+    with pytest.raises(typer.Exit) as ended:
+        with_client("127.0.0.1:1", work)
+    assert ended.value.exit_code == code
+    assert hint in capsys.readouterr().err
+
+
+def test_a_hint_that_ends_with_a_command_can_be_copied(sched: Commands) -> None:
+    assert "  " not in sched("scale").err

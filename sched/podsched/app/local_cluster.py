@@ -176,6 +176,8 @@ class LocalCluster:
             self._tell("etcd")
             await self._etcd.start()
             self.etcd_endpoints = (self._etcd.endpoint,)
+            if self.tls.files_of("etcd") is None:  # sched snapshot save finds it there
+                (self.options.data_dir / "etcd-endpoint").write_text(f"{self._etcd.endpoint}\n")
             self._keep("etcd", self._etcd, EmbeddedEtcdError)
         self._tell(_counted(self.options.api_servers, "API server"))
         for index in range(self.options.api_servers):

@@ -15,6 +15,7 @@ import typer
 from podsched.api.kinds import UnknownKindError
 from podsched.api.manifest import ManifestError
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, report
+from podsched.cli.output import say
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.client.errors import ClientError, TooManyRequests, Unavailable
@@ -189,6 +190,9 @@ def with_client(
             hint = _hint(where, cause, tls=bool(secured_by.tls_ca))
             fail(f"cannot reach the API server at {where}: {cause}{hint}", UNREACHABLE)
         report("", exc)
+        if "http2 header with status" in str(exc):
+            where = server or DEFAULT_SERVER
+            say(f"{where} serves something else: sched speaks gRPC, not HTTP", error=True)
         raise typer.Exit(FAILED) from None
     except (UnknownKindError, ManifestError, CertificateError) as exc:
         fail(str(exc))

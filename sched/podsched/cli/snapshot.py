@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from podsched.api.etcd_keys import ROOT, parse_object_key
-from podsched.cli.errors import FAILED, fail
+from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.option_groups import GroupedCommand
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.cli.process_options import etcd_options
 from podsched.cli.progress import working
+from podsched.lib.run_directory import running
 from podsched.store.errors import EmbeddedEtcdError, StoreError
 from podsched.store.snapshot import (
     Contents,
@@ -53,8 +55,16 @@ def save(
         bool, typer.Option(help="Restore it for a moment to see what it holds.")
     ] = True,
 ) -> None:
-    """Save a snapshot of etcd to a new FILE, and say what it holds."""
+    """Save a snapshot of etcd to a new FILE, and say what it holds.
+
+    Without --etcd-endpoints, of the sched up that runs on this machine, if there is one.
+    """
     (options,) = ctx.obj
+    source = ctx.get_parameter_source("etcd_endpoints")
+    if source is not None and source.name == "DEFAULT" and (found := _running_etcd()):
+        if len(found) > 1:
+            fail(f"several run: name one with --etcd-endpoints: {', '.join(found)}", USAGE)
+        options = replace(options, endpoints=(found[0],))
     with working("saving", counted=True) as tell:
         size = _run(save_snapshot(options, file, tell))
     say(f"Saved {size:,} bytes to {file}; the checksum is right.")
@@ -88,6 +98,12 @@ def restore(
     with working("restoring"):
         _run(restore_snapshot(file, data_dir / "etcd"))
     say(f"Restored to {data_dir / 'etcd'}. Start it: sched up --data-dir {data_dir}")
+
+
+def _running_etcd() -> list[str]:
+    """Return the addresses of the etcd of every ``sched up`` that runs without a --data-dir."""
+    files = [run / "etcd-endpoint" for run in running("up")]
+    return [file.read_text().strip() for file in files if file.is_file()]
 
 
 def _tell(contents: Contents) -> None:

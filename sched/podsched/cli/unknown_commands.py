@@ -35,7 +35,7 @@ def told(name: str, known: Iterable[str]) -> str:
 def _with_kubectl(command: str) -> str:
     """Return a command line, with the kubeconfig of a ``sched up`` that runs, if there is one."""
     found = kubeconfigs()
-    return f"KUBECONFIG={found[0] if found else 'FILE'} kubectl {command} ..." + (
+    return f"KUBECONFIG={found[0] if found else 'FILE'} kubectl {command}" + (
         "" if found else " (sched up says which FILE)"
     )
 
