@@ -10,7 +10,7 @@ PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 # Processes start often, and would compile all they import each time where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-long test-newest scenarios check format bench proto check-proto lock sbom clean
+.PHONY: demo test test-long test-newest scenarios check format bench proto check-proto lock wheel sbom clean
 
 # Starts everything on this machine, schedules a workload, kills the leader on the way and reports.
 demo: .venv/installed
@@ -95,6 +95,14 @@ THIS_PYTHON = $$(.venv/bin/python -c 'import platform as p; print("Python", p.py
 lock: build/tools/installed
 	$(LOCK) --extra dev --output-file requirements-dev.lock pyproject.toml
 	$(LOCK) --extra embedded --extra build --constraints requirements-dev.lock --output-file requirements.lock pyproject.toml
+
+# dist/: the wheel, and the sources from which the same wheel is built. By setuptools' own hooks, with the
+# setuptools of the lock; what an earlier build left would go into the wheel.
+wheel: .venv/installed
+	rm -rf dist build/lib build/bdist.* && mkdir -p build
+	@$(PYTHON) -c 'from setuptools import build_meta as b; b.build_sdist("dist"); b.build_wheel("dist")' \
+		> build/wheel.log 2>&1 || { tail -n 5 build/wheel.log >&2; exit 1; }
+	@ls dist/*
 
 # build/sbom.json: what runs, as installed from the lock, in CycloneDX.
 sbom: build/tools/installed build/locked/installed

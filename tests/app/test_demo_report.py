@@ -29,3 +29,8 @@ def test_a_report_is_good_only_when_every_pod_is_bound_once_within_capacity() ->
     assert not DemoReport(pods=3, bound=2).good
     assert not DemoReport(pods=3, bound=3, bound_twice=1).good
     assert not DemoReport(pods=3, bound=3, overcommitted_nodes=1).good
+
+
+def test_a_report_names_the_load_of_a_machine_that_was_busy_before() -> None:
+    assert "a load of 9.3 on 2 processors" in DemoReport(load=9.3, processors=2).why_slow()
+    assert DemoReport(load=1.9, processors=2).why_slow() == ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from podsched.app import local_cluster
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess, Place, ProcessFailed, ProcessSpec
 from podsched.lib.tasks import TaskSet
@@ -52,3 +53,21 @@ async def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing_running(
     assert "scheduler-0 did not become ready" in str(failed.value)
     assert "Nonsense" in str(failed.value)
     await eventually("nothing runs", lambda: commands_mentioning(str(tmp_path)), [])
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_a_fault_of_etcd_is_told_to_those_who_keep_its_data(
+    keeps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_cluster, "known_fault", lambda _: "it forgets")
+    told: list[str] = []
+    options = LocalClusterOptions(
+        tmp_path, replicas=0, api_servers=0, fsync=False, keeps_data=keeps, evaluator="local"
+    )
+    cluster = LocalCluster(options, told.append)
+    await cluster.start()
+    await cluster.stop()
+    assert told == ["it forgets"] * keeps
+    log = (tmp_path / "etcd" / "etcd.log").read_text()
+    assert "flag provided but not defined" not in log

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.cli.local import ready_text, starting_text
+from podsched.cli.local import ready_text, starting_text, what_next
 from support.commands import Commands
 
 
@@ -105,3 +105,32 @@ def test_a_cluster_that_is_ready_says_where_it_is_and_what_to_try(
 def test_a_cluster_with_hollow_nodes_says_first_that_nothing_is_run() -> None:
     assert "nothing is run" in starting_text(LocalClusterOptions(Path("/data"), nodes=1))
     assert "hollow" not in starting_text(LocalClusterOptions(Path("/data"), nodes=0))
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of programs of a virtual environment, from which ``sched`` was called."""
+    for name in ("sched", "activate"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "sched"), "demo"])
+    return tmp_path
+
+
+def test_where_sched_is_not_on_path_one_is_told_its_path(
+    environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert what_next() == (
+        f"Next, a cluster that stays: {environment}/sched up --nodes 5"
+        f"    # or: source {environment}/activate; sched up --nodes 5"
+    )
+    assert f"  {environment}/sched status  " in ready_text(
+        LocalCluster(LocalClusterOptions(Path()))
+    )
+
+
+def test_where_sched_is_on_path_its_name_is_enough(
+    environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(environment))
+    assert what_next() == "Next, a cluster that stays: sched up --nodes 5"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,15 @@ def test_every_metric_of_kube_scheduler_is_here_or_the_reason_why_not() -> None:
     assert all(reason for _, reason in rows)
     assert sorted({*absent, *registry.names()} & {*_KUBE_SCHEDULER}) == sorted(_KUBE_SCHEDULER)
     assert set(absent) & set(registry.names()) == set()
+
+
+def test_nobody_is_told_to_install_podsched_from_an_index() -> None:
+    texts = [*DOCUMENTS, *(ROOT / "sched" / "podsched").rglob("*.py")]
+    said = re.compile(r"pip install '?podsched\b")
+    assert [path.name for path in texts if said.search(path.read_text())] == []
+
+
+def test_the_wheel_that_the_readme_names_is_the_one_that_is_built() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"dist/podsched-{version}-py3-none-any.whl" in (ROOT / "README.md").read_text()
+    assert f"\n## Unreleased: {version}\n" in (ROOT / "CHANGELOG.md").read_text()

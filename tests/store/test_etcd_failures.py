@@ -286,7 +286,7 @@ async def test_a_missing_binary_is_one_clear_error(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EmbeddedEtcdError, match=r"podsched\[embedded\]"):
+    with pytest.raises(EmbeddedEtcdError, match="extra embedded"):
         await EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path)).start()
 
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from podsched.store.etcd_version import Version, known_fault, parse_version, version_of
+from podsched.store.etcd_version import (
+    Version,
+    consistency_checks,
+    known_fault,
+    parse_version,
+    version_of,
+)
 
 
 def test_the_version_is_read_from_what_etcd_prints() -> None:
@@ -25,6 +31,21 @@ def test_versions_that_may_corrupt_their_data_are_named(version: Version) -> Non
 @pytest.mark.parametrize("version", [(3, 4, 34), (3, 5, 3), (3, 5, 16), (3, 6, 0), None])
 def test_other_versions_are_not(version: Version | None) -> None:
     assert known_fault(version) == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [
+        ((3, 5, 1), ["experimental-initial-corrupt-check", "experimental-corrupt-check-time"]),
+        ((3, 6, 0), ["feature-gates", "corrupt-check-time"]),
+        ((3, 4, 34), []),
+        (None, []),
+    ],
+)
+def test_an_etcd_checks_its_data_by_the_options_that_its_version_has(
+    version: Version | None, options: list[str]
+) -> None:
+    assert list(consistency_checks(version)) == options
 
 
 @pytest.mark.integration

@@ -6,6 +6,7 @@ The final report is checked against etcd, not taken from any scheduler's memory.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import tempfile
 import time
@@ -51,7 +52,7 @@ async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> DemoRepo
     Raises:
         DemoFailed: a step did not happen in time; and what starting the cluster raises.
     """
-    began = time.monotonic()
+    began, load = time.monotonic(), os.getloadavg()[0]
     nodes_file = resources.files("podsched.app").joinpath("manifests", "nodes.yaml")
     with (
         tempfile.TemporaryDirectory(prefix="podsched-demo-") as directory,
@@ -74,6 +75,7 @@ async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> DemoRepo
         finally:
             await cluster.stop()
     demo.report.seconds = time.monotonic() - began
+    demo.report.load, demo.report.processors = load, os.cpu_count() or 1
     return demo.report
 
 

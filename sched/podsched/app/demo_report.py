@@ -36,6 +36,9 @@ class DemoReport:
     bound_twice: int = 0
     overcommitted_nodes: int = 0
     seconds: float = 0.0
+    load: float = 0.0
+    """What ran or wanted to run on this machine when the demo began, in the mean of a minute."""
+    processors: int = 1
     leaders: list[Leader] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     ray_calls: int = 0
@@ -50,6 +53,15 @@ class DemoReport:
         """Whether every pod was bound once and no node is overcommitted."""
         return self.bound == self.pods and not (
             self.lost or self.bound_twice or self.overcommitted_nodes
+        )
+
+    def why_slow(self) -> str:
+        """Return what made this machine slow from the beginning; "" if nothing did."""
+        if self.load <= self.processors:
+            return ""
+        return (
+            f"(this machine was busy before: a load of {self.load:.1f} on {self.processors} "
+            "processors; a quiet one takes 0.1 to 0.4 s)"
         )
 
     def check(self, keys: Sequence[str], state: StoredState, observer: Observer) -> None:
@@ -114,6 +126,8 @@ def print_report(report: DemoReport) -> None:
             f"  {kill.identity} killed with {kill.signal}; "
             f"next pod bound after {kill.gap_seconds:.2f} s"
         )
+    if report.kills and (why := report.why_slow()):
+        console.print(f"  {why}")
     console.print()
     if report.ray_calls:
         console.print(f"The last leader called Ray actors {report.ray_calls} times")

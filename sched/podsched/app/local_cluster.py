@@ -26,9 +26,9 @@ from podsched.app.supervisor import (
 )
 from podsched.lib.network import can_listen, free_port, is_loopback
 from podsched.lib.tasks import TaskSet
-from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
+from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.store.errors import EmbeddedEtcdError
-from podsched.store.etcd_version import known_fault, version_of
+from podsched.store.etcd_version import known_fault
 
 #: Variables that may be set for other clusters. Here options say how TLS is used, and etcd has no
 #: users.
@@ -67,6 +67,8 @@ class LocalClusterOptions:
     """A running etcd to use; empty: start one."""
     fsync: bool = True
     """Whether the embedded etcd syncs its log to disk."""
+    keeps_data: bool = False
+    """Whether somebody will want what etcd has after the cluster has stopped."""
     nodes: int = 0
     """Number of hollow nodes of the shape below; without any and without manifests, no agent."""
     node_cpu: str = "4"
@@ -166,8 +168,6 @@ class LocalCluster:
             self.ray = LocalRay(log_dir=self.log_dir, tls=self.tls.files_of("ray"))
             self._starting_ray = self._tasks.start(self._start_ray(self.ray), "start Ray")
         if not self.etcd_endpoints:
-            if fault := known_fault(await version_of(find_etcd())):
-                self._warn(fault)
             self._etcd = EmbeddedEtcd(
                 self.tls.of_etcd(
                     EmbeddedEtcdOptions(self.options.data_dir / "etcd", fsync=self.options.fsync)
@@ -175,6 +175,8 @@ class LocalCluster:
             )
             self._tell("etcd")
             await self._etcd.start()
+            if self.options.keeps_data and (fault := known_fault(self._etcd.version)):
+                self._warn(fault)
             self.etcd_endpoints = (self._etcd.endpoint,)
             if self.tls.files_of("etcd") is None:  # sched snapshot save finds it there
                 (self.options.data_dir / "etcd-endpoint").write_text(f"{self._etcd.endpoint}\n")

@@ -1,4 +1,4 @@
-"""Decisions as files for other programs: JSON lines, or Parquet (with ``podsched[parquet]``)."""
+"""Decisions as files for other programs: JSON lines, or Parquet (with the extra ``parquet``)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _parquet(records: Sequence[DecisionRecord], path: Path) -> None:
         import pyarrow as arrow
         from pyarrow import parquet
     except ImportError:
-        fail("--export to Parquet needs pyarrow: pip install 'podsched[parquet]'", FAILED)
+        fail("--export to Parquet needs pyarrow: install podsched with its extra parquet", FAILED)
     scores = arrow.list_(
         arrow.struct(
             [

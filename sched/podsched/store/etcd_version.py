@@ -17,6 +17,8 @@ _TIMEOUT = 5.0
 #: The etcd maintainers advise against these: https://github.com/etcd-io/etcd/issues/13766
 _FIRST_FAULTY: Version = (3, 5, 0)
 _LAST_FAULTY: Version = (3, 5, 2)
+#: Between two looks at all data, each of which lets writes wait for as long as it takes.
+_BETWEEN_CHECKS = "4h"
 
 
 async def version_of(binary: Path) -> Version | None:
@@ -48,5 +50,24 @@ def known_fault(version: Version | None) -> str:
     number = ".".join(map(str, version))
     return (
         f"etcd {number} may corrupt its data when it is killed, as 3.5.0 to 3.5.2 do: "
-        "put a later etcd on PATH"
+        "to keep data, put a later etcd on PATH first"
     )
+
+
+def consistency_checks(version: Version | None) -> dict[str, str]:
+    """Return the options by which this version checks its own data; {} if it is not known.
+
+    They make a member read all it has when it starts and every few hours, compare it with what the
+    others have, and refuse to serve what differs.
+    """
+    if version is None or version < (3, 5, 0):
+        return {}
+    if version < (3, 6, 0):
+        return {
+            "experimental-initial-corrupt-check": "true",
+            "experimental-corrupt-check-time": _BETWEEN_CHECKS,
+        }
+    return {
+        "feature-gates": "InitialCorruptCheck=true",
+        "corrupt-check-time": _BETWEEN_CHECKS,
+    }
