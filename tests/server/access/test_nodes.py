@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from podsched.api.kinds import KINDS
@@ -91,6 +93,52 @@ def test_an_agent_leaves_its_taints_alone() -> None:
     tainted.spec.taints.add(key="a", effect="NoSchedule")
     with pytest.raises(ApiError, match="may not modify its taints"):
         N1.check_change(NODE, tainted, node())
+
+
+def owned(item: Node | Pod) -> None:
+    item.metadata.owner_references.add(kind="Node", name="n2", uid="u")
+
+
+def held(item: Node | Pod) -> None:
+    item.metadata.finalizers.append("example.com/hold")
+
+
+def labelled(item: Node | Pod) -> None:
+    item.metadata.labels["app"] = "web"
+
+
+def annotated(item: Node | Pod) -> None:
+    item.metadata.annotations["a"] = "b"
+
+
+def cordoned(item: Node | Pod) -> None:
+    item.spec.unschedulable = True  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("change", [owned, held, cordoned])
+def test_an_agent_does_not_decide_when_its_node_goes_or_takes_pods(
+    change: Callable[[Node | Pod], None],
+) -> None:
+    changed = node()
+    change(changed)
+    for old, new in ((node(), changed), (changed, node())):
+        with pytest.raises(ApiError, match="a node may not"):
+            N1.check_change(NODE, old, new)
+    N1.check_change(NODE, changed, changed)
+
+
+@pytest.mark.parametrize("change", [owned, held, labelled, annotated])
+def test_an_agent_writes_the_status_of_its_pods_alone(
+    change: Callable[[Node | Pod], None],
+) -> None:
+    item = Pod(metadata={"name": "web"}, spec={"node_name": "n1"})
+    running = Pod()
+    running.CopyFrom(item)
+    running.status.phase = "Running"
+    N1.check_change(POD, item, running)
+    change(running)
+    with pytest.raises(ApiError, match=r"may not modify metadata\.\w+ of pods"):
+        N1.check_change(POD, item, running)
 
 
 def test_an_agent_renews_the_lease_of_its_own_node() -> None:

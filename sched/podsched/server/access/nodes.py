@@ -1,10 +1,12 @@
 """What an agent's identity is limited to, whatever its roles permit: its own nodes.
 
 As Kubernetes' NodeRestriction (plugin/pkg/admission/noderestriction, v1.36): a member of the group
-system:nodes writes its own Node, without its taints and without labels that decide about security,
-the Lease of that Node, and the pods bound to it. Beyond Kubernetes, the user may be a pattern,
-"system:node:lab-*", for an agent that plays all nodes with this prefix: "*" cannot be part of a
-node's name.
+system:nodes writes its own Node, without its taints, its owners and labels that decide about
+security, the Lease of that Node, and the status of the pods bound to it, without their labels.
+
+Beyond Kubernetes, it does not cordon or uncordon its Node, puts no finalizers on it, and leaves
+its pods' annotations alone. And the user may be a pattern, "system:node:lab-*", for an agent that
+plays all nodes with this prefix: "*" cannot be part of a node's name.
 """
 
 from __future__ import annotations
@@ -35,6 +37,10 @@ _OWN_LABELS = frozenset(
         "topology.kubernetes.io/zone",
     }
 )
+
+
+#: Metadata that decides when an object goes.
+_HELD_BY: Final = ("owner_references", "finalizers")
 
 
 class NodeScope(NamedTuple):
@@ -69,10 +75,25 @@ class NodeScope(NamedTuple):
             if not self.includes(old.spec.node_name):
                 why = f'is bound to "{old.spec.node_name}", not to this node'
                 raise self._refused(kind, metadata.name, why)
+            if new is not None:
+                self._check_kept(kind, old, new, ("labels", "annotations", *_HELD_BY))
         elif isinstance(old, Node) and isinstance(new, Node):
             self._check_labels(kind, metadata.name, metadata.labels, new.metadata.labels)
+            self._check_kept(kind, old, new, _HELD_BY)
             if list(old.spec.taints) != list(new.spec.taints):
                 raise self._refused(kind, metadata.name, "a node may not modify its taints")
+            if old.spec.unschedulable != new.spec.unschedulable:
+                raise self._refused(kind, metadata.name, "a node may not cordon or uncordon itself")
+
+    def _check_kept(
+        self, kind: Kind, old: AnyObject, new: AnyObject, fields: Iterable[str]
+    ) -> None:
+        """Raise ApiError for a change of metadata that is not an agent's to change."""
+        for field in fields:
+            if getattr(old.metadata, field) != getattr(new.metadata, field):
+                shown = old.metadata.DESCRIPTOR.fields_by_name[field].json_name
+                why = f"a node may not modify metadata.{shown} of {kind.plural}"
+                raise self._refused(kind, old.metadata.name, why)
 
     def _check_labels(
         self, kind: Kind, name: str, old: Mapping[str, str], new: Mapping[str, str]
