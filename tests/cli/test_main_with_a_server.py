@@ -96,6 +96,30 @@ def test_a_namespace_is_for_what_does_not_say_its_own(sched: Commands) -> None:
     ]
 
 
+def test_a_workload_that_makes_no_pods_is_said_to_when_it_is_created(
+    sched: Commands, tmp_path: Path
+) -> None:
+    manifest = yaml.safe_dump(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "alone"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]},
+                },
+            },
+        }
+    )
+    file = tmp_path / "alone.yaml"
+    file.write_text(manifest)
+    created = sched("apply", "-f", str(file))
+    sched.ok("delete", "-f", str(file))
+    assert "warning: a ReplicaSet makes no pods: podsched has no controller" in created.err
+
+
 def test_an_unknown_field_is_a_warning_or_with_strict_an_error(sched: Commands) -> None:
     manifest = pod("web").replace("spec:", "spec:\n  colour: red")
     strict = sched("apply", "--strict", "-f", "-", stdin=manifest)

@@ -15,8 +15,10 @@ from structlog.testing import capture_logs
 
 from podsched.api.kinds import KINDS
 from podsched.api.trace_context import Metadata, of_metadata
+from podsched.client.call_warnings import warnings_in
 from podsched.server import errors
 from podsched.server.access.identity import SERVER, UNSECURED, Authentication, Identity, caller
+from podsched.server.call_warnings import add_warning
 from podsched.server.calls import conversing, streaming, unary, unknown
 from podsched.server.fairness.gate import Gate
 from podsched.server.pipeline import Pipeline
@@ -38,6 +40,7 @@ class Context:
         self.metadata = metadata
         self.ended: tuple[grpc.StatusCode, str] | None = None
         self.trailers: dict[str, bytes] = {}
+        self.all_trailers: tuple[Any, ...] = ()
         self.written: list[bytes] = []
         self.request = b""
 
@@ -52,6 +55,7 @@ class Context:
 
     def set_trailing_metadata(self, trailers: tuple[tuple[str, bytes], ...]) -> None:
         self.trailers = dict(trailers)
+        self.all_trailers = trailers
 
     async def send_initial_metadata(self, _: Any) -> None:
         pass
@@ -153,6 +157,21 @@ async def test_a_refusal_is_a_status_with_details() -> None:
     assert context.ended == (grpc.StatusCode.NOT_FOUND, 'pods "web" not found')
     assert b"NOT_FOUND" in context.trailers["grpc-status-details-bin"]
     assert calls.codes == ["NOT_FOUND"]
+
+
+async def warned(_: GetRequest) -> bytes:
+    for text in ('a "b"', "c\u00e4", 'a "b"'):
+        add_warning(text)
+    return b""
+
+
+async def test_what_the_client_is_warned_of_goes_out_with_the_end_of_the_call() -> None:
+    context, quiet = Context(), Context()
+    await ask(unary("Get", GetRequest.FromString, warned, Pipeline()), REQUEST, context)
+    await ask(unary("Get", GetRequest.FromString, answered, Pipeline()), REQUEST, quiet)
+    assert [*warnings_in(context.all_trailers)] == ['a "b"', "c\\xe4"]
+    assert "warning" not in quiet.trailers
+    assert len(context.trailers["x-request-id"]) > 8
 
 
 async def test_a_call_has_the_id_that_its_client_gave_it_or_one_of_its_own() -> None:

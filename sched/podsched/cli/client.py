@@ -14,7 +14,7 @@ import typer
 
 from podsched.api.kinds import UnknownKindError
 from podsched.api.manifest import ManifestError
-from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, report
+from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, report, warn
 from podsched.cli.output import say
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
@@ -138,7 +138,14 @@ def client_options(
 
 def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
     """Return a client that does not wait for a server, with other options where they are given."""
-    options = {"wait_for_server": False, **options}
+    told: set[str] = set()
+
+    def warn_once(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            warn(text)
+
+    options = {"wait_for_server": False, "on_warning": warn_once, **options}
     return ApiClient(addresses, replace(client_options(), **options))
 
 

@@ -22,6 +22,7 @@ from podsched.api.kinds import put, unwrap, wrap
 from podsched.api.objects import AnyObject, Event, Pod
 from podsched.api.trace_context import to_metadata
 from podsched.client import errors
+from podsched.client.call_warnings import warnings_in
 from podsched.client.channels import Channels, ClientOptions
 from podsched.client.errors import ClientError, Unavailable, Unreadable
 from podsched.client.http_terms import code_of, verb_of
@@ -477,7 +478,11 @@ class ApiClient:
                 began = loop.time()
                 left = max(deadline - began, 0.001)
                 metadata = (*traced, *self._channels.credentials()) or None
-                answer = await invoke(raw, timeout=left, metadata=metadata)
+                under_way = invoke(raw, timeout=left, metadata=metadata)
+                answer = await under_way
+                if self.options.on_warning is not None:
+                    for text in warnings_in(await under_way.trailing_metadata()):
+                        self.options.on_warning(text)
                 code = code_of(_name(method), "OK")
                 self._tried(method, code, endpoint, began, (len(raw), len(answer)))
                 return cast(bytes, answer)

@@ -10,7 +10,7 @@ with those that it was given first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,8 @@ class ClientOptions:
     traceparent: str = ""
     """W3C trace context sent with every call that has none of its own: what is done becomes part
     of that trace, and so do the pods that are created."""
+    on_warning: Callable[[str], None] | None = None
+    """Is told what the server warns of beside its answers."""
 
 
 class Channels:

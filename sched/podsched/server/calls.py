@@ -16,6 +16,8 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from podsched.server import errors
+from podsched.server.call_warnings import KEY as WARNING
+from podsched.server.call_warnings import header
 from podsched.server.errors import ApiError
 from podsched.server.pipeline import Call, Pipeline
 from podsched.server.request_ids import KEY as REQUEST_ID
@@ -45,6 +47,7 @@ def unary(
             under_way.request = _decoded(parse, await under_way.only_request())
             under_way.charge_items()
             response = under_way.response = await handle(under_way.request)
+            under_way.tell_warnings()
             return response
 
     # To gRPC a stream of requests: it would read a single one before it calls the handler.
@@ -140,6 +143,12 @@ class _GrpcCall(Call):
         super().__init__(method, context, pipeline)
         # Goes out with the end of the call, however that comes.
         context.set_trailing_metadata(((REQUEST_ID, self.request_id),))
+
+    def tell_warnings(self) -> None:
+        """Have the end of the call say what the client is warned of."""
+        if self.warnings:
+            told = [(WARNING, header(text)) for text in self.warnings]
+            self.context.set_trailing_metadata(((REQUEST_ID, self.request_id), *told))
 
     async def only_request(self) -> bytes:
         """Find out who calls, read what he asks for, and wait for his turn. Raises ApiError."""

@@ -15,6 +15,7 @@ from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
 from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import AnyObject, Event, Namespace, Pod, object_key
+from podsched.api.owners import SCALED_KINDS
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
 from podsched.api.trace_context import annotate
@@ -23,6 +24,7 @@ from podsched.server.access.bootstrap_policy import bootstrap_policy
 from podsched.server.access.object_checks import check_creation, check_new
 from podsched.server.admission import admit_new, encoded
 from podsched.server.admission_sources import AdmissionSources
+from podsched.server.call_warnings import add_warning
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.event_rates import EventRates
@@ -37,6 +39,10 @@ from podsched.telemetry.tracing import current_span
 from podsched.v1.api_pb2 import Fence
 
 _GENERATED_NAME_TRIES = 8
+#: As long as no controller of theirs is part of podsched; owners of pods they are all the same.
+_NO_CONTROLLER = (
+    "a {kind} makes no pods: podsched has no controller for it; submit its pods instead"
+)
 _BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -198,6 +204,8 @@ class Creator:
         metadata = message.metadata
         if isinstance(message, Pod) and (span := current_span()).recording:
             annotate(metadata.annotations, span.context.partition(",")[0], int(self._now() * 1e9))
+        if kind.name in SCALED_KINDS:
+            add_warning(_NO_CONTROLLER.format(kind=kind.name))
         value = encoded(kind, message)
         key = local_key(kind, metadata.namespace, metadata.name)
         usage = self._quotas.usage_of(kind, message)

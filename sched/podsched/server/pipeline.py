@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -20,6 +20,7 @@ from podsched.server.access.authentication import Authenticator, CallContext, no
 from podsched.server.access.identity import Identity, caller, set_caller
 from podsched.server.access.rights import UNASKED, Rights, set_rights
 from podsched.server.audit.events import AuditedCall
+from podsched.server.call_warnings import collect_warnings
 from podsched.server.errors import ApiError
 from podsched.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
 from podsched.server.fairness.intake import Intake
@@ -109,6 +110,7 @@ class Call:
         "request_id",
         "response",
         "uri",
+        "warnings",
     )
 
     def __init__(
@@ -135,6 +137,8 @@ class Call:
         self._intake: Intake | None = None
         self._size = 0
         self._peer = ""
+        #: What its handler tells the client beside the answer.
+        self.warnings: Sequence[str] = ()
 
     @property
     def peer(self) -> str:
@@ -220,6 +224,7 @@ class Call:
         return error
 
     async def __aenter__(self) -> Self:
+        self.warnings = collect_warnings()
         return self
 
     async def __aexit__(

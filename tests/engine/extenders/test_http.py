@@ -110,11 +110,15 @@ async def test_a_compressed_answer_is_not_unpacked() -> None:
         assert len(await send(configured(url))) == len(bomb)
 
 
-async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_ANSWER_BYTES", 1 << 20)
-    async for url in _answering(web.Response(body=b" " * (3 << 20))):
-        with pytest.raises(ExtenderError, match="the answer is larger than 1 MiB"):
+async def test_an_answer_without_end_is_given_up() -> None:
+    async for url in _answering(web.Response(body=b" " * (5 << 20))):
+        with pytest.raises(ExtenderError, match=r"the answer is larger than 4\.0 MiB"):
             await send(configured(url))
+
+
+def test_an_answer_may_be_the_larger_the_more_was_sent() -> None:
+    assert http.most_of_answer(1 << 20) == 12 << 20
+    assert http.most_of_answer(1 << 30) == http.MAX_ANSWER_BYTES
 
 
 # ------------------------------------------------------------------ TLS

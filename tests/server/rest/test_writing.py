@@ -70,6 +70,27 @@ async def test_unknown_fields_are_warned_of_and_a_missing_namespace_is_named(
     assert missing.json["message"] == 'namespaces "nowhere" not found'
 
 
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+async def test_who_creates_what_no_controller_looks_after_is_warned(
+    kube: KubeClient, kind: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/default/{kind.lower()}s"
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "main:1"}]},
+    }
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    created = await kube.request("POST", path, body)
+    assert created.status == 201
+    assert created.headers["warning"].startswith(f'299 - "a {kind} makes no pods: podsched has no')
+    applied_new = body | {"metadata": {"name": "b"}}
+    new = await kube.request("PATCH", f"{path}/b?fieldManager=a", applied_new, APPLY)
+    assert f"a {kind} makes no pods" in new.headers["warning"]
+    again = await kube.request("PATCH", f"{path}/b?fieldManager=a", applied_new, APPLY)
+    assert "warning" not in again.headers
+
+
 async def test_a_dry_run_stores_nothing(kube: KubeClient) -> None:
     assert (await kube.request("POST", f"{PODS}?dryRun=All", manifest())).status == 201
     assert (await kube.get(f"{PODS}/web")).status == 404

@@ -21,6 +21,10 @@ from podsched.engine.extenders.wire import ExtenderError
 
 #: The nodes of a cluster of 20,000, sent back whole, have some 60 MB.
 MAX_ANSWER_BYTES = 128 << 20
+#: Of any answer: some hundred bytes of why not for each of 20,000 nodes.
+_LEAST_BYTES = 4 << 20
+#: How much larger than what was sent the same may be, as another writes JSON.
+_TIMES_SENT = 8
 
 
 class HttpTransport:
@@ -56,7 +60,7 @@ class HttpTransport:
                     raise ExtenderError(
                         f"failed {verb} with extender at URL {shown}, code {answer.status}"
                     )
-                return await _bounded(answer)
+                return await _bounded(answer, most_of_answer(len(body)))
         except TimeoutError as error:
             after = format_duration(self._timeout)
             raise ExtenderError(f'Post "{shown}": no answer within {after}') from error
@@ -87,14 +91,22 @@ class HttpTransport:
             await asyncio.sleep(0)
 
 
-async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
+def most_of_answer(sent: int) -> int:
+    """Return the bytes of an answer to so many: some of what was sent, and words for the rest.
+
+    What is read is unfolded afterwards, to five times as much and more.
+    """
+    return min(_LEAST_BYTES + _TIMES_SENT * sent, MAX_ANSWER_BYTES)
+
+
+async def _bounded(answer: aiohttp.ClientResponse, most: int) -> bytes:
     """Return the body. Raises ValueError for one that is too large."""
     parts = []
     size = 0
     async for part in answer.content.iter_chunked(1 << 20):
         size += len(part)
-        if size > MAX_ANSWER_BYTES:
-            raise ValueError(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
+        if size > most:
+            raise ValueError(f"the answer is larger than {most / (1 << 20):.1f} MiB")
         parts.append(part)
     return b"".join(parts)
 

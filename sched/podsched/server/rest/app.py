@@ -14,6 +14,8 @@ from aiohttp import ClientError, HttpVersion11, web
 
 from podsched.lib.listening import Connection
 from podsched.server import errors
+from podsched.server.call_warnings import KEY as WARNING
+from podsched.server.call_warnings import header
 from podsched.server.errors import ApiError
 from podsched.server.pipeline import Call
 from podsched.server.rest.failures import RestError, bad_request, failure
@@ -27,8 +29,6 @@ UNREAD_SECONDS: Final = 30.0
 BODY_SECONDS: Final = 30.0
 #: Bytes that are written at a time.
 _PIECE: Final = 64 << 10
-#: Characters of a warning, which may quote what the client has sent.
-_WARNING_LENGTH: Final = 256
 
 _Headers = list[tuple[str, str]]
 
@@ -188,14 +188,8 @@ def _headers(answer: Answer) -> _Headers:
         ("X-Content-Type-Options", "nosniff"),
         ("Server", "podsched"),  # in place of aiohttp's name and version
         *answer.headers.items(),
-        *(("Warning", f'299 - "{_quoted(text[:_WARNING_LENGTH])}"') for text in answer.warnings),
+        *((WARNING, header(text)) for text in answer.warnings),
     ]
-
-
-def _quoted(text: str) -> str:
-    """Return a text as a header may quote it: names of unknown fields may hold any character."""
-    plain = "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode() for c in text)
-    return plain.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _expire(limit: asyncio.Timeout) -> None:
