@@ -54,9 +54,7 @@ async def test_decisions_are_recorded_and_another_configuration_is_taken_over_un
         assert len(others.splitlines()) == 1 + 205
         standby = next(p for p in real.cluster.schedulers if p is not real.leader())
         name = "podsched_shadow_decisions_total"
-        await eventually(
-            "shadow decisions", lambda: metric(standby, name, result="different"), within=20
-        )
+        await eventually("shadow decisions", lambda: metric(standby, name, result="different"))
         assert "BOUND TO" in await run(sched, "decisions", "--shadow")
 
         killed = real.leader()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from podsched.cli.main import main
-from support.eventually import eventually_blocking
+from support.eventually import PATIENCE, eventually_blocking
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Commands:
         assert done.code == 0, f"sched {' '.join(arguments)}: {done.err}"
         return done.out
 
-    def until(self, wanted: str, *arguments: str, within: float = 20.0) -> str:
+    def until(self, wanted: str, *arguments: str, within: float = PATIENCE) -> str:
         """Repeats a command until ``wanted`` is in what it says."""
         said = ""
 
