@@ -60,8 +60,8 @@ class DemoReport:
         if self.load <= self.processors:
             return ""
         return (
-            f"(this machine was busy before: a load of {self.load:.1f} on {self.processors} "
-            "processors; a quiet one takes 0.1 to 0.4 s)"
+            f"(a busy machine: load {self.load:.1f} on {self.processors} processors; "
+            "else 0.1 to 0.4 s)"
         )
 
     def check(self, keys: Sequence[str], state: StoredState, observer: Observer) -> None:
