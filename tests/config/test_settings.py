@@ -28,6 +28,7 @@ def test_the_defaults_are_pinned() -> None:
         "ray_call_timeout": 1.0,
         "ray_retry_period": 5.0,
         "binder": "auto",
+        "without": (),
     }
     assert asdict(EvaluatorSettings()) == evaluation
     assert asdict(SchedulerSettings()) == {

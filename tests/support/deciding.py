@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsched.cache.cache import Cache
-from podsched.engine.cycle.placement import Decision, Placer
+from podsched.engine.decide.decider import Decider
+from podsched.engine.decide.decision import Decision
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import QueuedPodInfo
 
 
 def decide(
-    cache: Cache, placer: Placer, runtime: ProfileRuntime, pods: Sequence[QueuedPodInfo]
+    cache: Cache, decider: Decider, runtime: ProfileRuntime, pods: Sequence[QueuedPodInfo]
 ) -> list[Decision]:
     with cache.trial() as trial:
-        decisions = placer.decide(trial, runtime, pods)
+        decisions = decider.decide(trial, runtime, pods)
         trial.commit()
     return decisions

@@ -6,7 +6,7 @@ import asyncio
 
 from podsched.app.term_runner import TermActors
 from podsched.cache.columns import Columns
-from podsched.engine.cycle.placement import RemoteEvaluator
+from podsched.engine.decide.decider import RemoteEvaluator
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.writes.bind_queue import Binder
 

@@ -11,7 +11,8 @@ import numpy as np
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
-from podsched.engine.cycle.placement import Decision, Placer
+from podsched.engine.decide.decider import Decider
+from podsched.engine.decide.decision import Decision
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.evaluation.filtering import ProfileFilters
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
@@ -55,7 +56,7 @@ class PreemptionWorld(World):
             {"containers": [container({"cpu": "1"}, ports=[8080])], "priority": 100},
         ]
         self.local = self.decider(None)
-        self.remote: tuple[ProfileRuntime, Placer] = self.local
+        self.remote: tuple[ProfileRuntime, Decider] = self.local
 
     def pending(self, template: int | None = None) -> PodInfo:
         """Labelled by template, since budgets choose by labels."""
@@ -63,7 +64,7 @@ class PreemptionWorld(World):
         message = pod(self.name("pod"), self.templates[chosen], labels={"app": str(chosen)})
         return make_pod_info(message, self.cache.classes)
 
-    def decider(self, trials: RemoteDryRun | None) -> tuple[ProfileRuntime, Placer]:
+    def decider(self, trials: RemoteDryRun | None) -> tuple[ProfileRuntime, Decider]:
         """A decider with plugins of its own, which share no memory with another's."""
         args = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": self.wanted}
         config: dict[str, Any] = {
@@ -73,7 +74,7 @@ class PreemptionWorld(World):
         runtime = ProfileRuntime(profile, factories(), self.handle)
         profiles = {runtime.scheduler_name: runtime}
         state: Any = SimpleNamespace(cache=self.cache, profiles=profiles)
-        return runtime, Placer(state, None, trials)
+        return runtime, Decider(state, None, trials)
 
     def fill(self) -> None:
         """Pods of low priority, started at various times, until little fits anywhere."""

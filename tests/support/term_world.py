@@ -24,9 +24,9 @@ from podsched.config.settings import SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.decision_notes import DecisionSink
 from podsched.engine.cycle.loop_parts import LoopParts
-from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
 from podsched.engine.cycle.scheduling_loop import SchedulingLoop
+from podsched.engine.decide.decider import Decider
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.extenders.calls import (
     ExtenderClient,
@@ -186,7 +186,7 @@ class TermWorld:
         self.fence = self.cluster.new_term(LOCK)
         # What every replica has, as long as it does not use Ray.
         no_shards = RayEvaluator(Shards(), 1.0, CountingMetrics())
-        self.placer = Placer(self.state, no_shards, remote_dry_run)
+        self.decider = Decider(self.state, no_shards, remote_dry_run)
         self.term = SchedulingLoop(self.parts())
         self.ended: asyncio.Task[None] | None = None
 
@@ -195,7 +195,7 @@ class TermWorld:
             state=self.state,
             cluster=self.cluster,
             fence=self.fence,
-            placer=self.placer,
+            decider=self.decider,
             binder=self.cluster,
             recorder=self.recorder,
             meter=self.meter,

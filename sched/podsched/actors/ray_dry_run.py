@@ -1,4 +1,4 @@
-"""Dry runs of preemption on the shards, for the leader's ``Placer``.
+"""Dry runs of preemption on the shards, for the leader's ``Decider``.
 
 Each shard tries those of the nodes that it holds, all at once. Whatever does not come back, because
 a shard is gone, slow or behind, or a plugin's state is too large to travel, the leader tries itself

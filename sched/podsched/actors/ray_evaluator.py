@@ -1,4 +1,4 @@
-"""First evaluations of pod classes on the shards, for the leader's ``Placer``.
+"""First evaluations of pod classes on the shards, for the leader's ``Decider``.
 
 A class that was evaluated before costs the leader a look at the rows that changed since. The first
 evaluation looks at all rows, and that is what the shards share: they filter and score what they

@@ -36,9 +36,9 @@ from podsched.engine.blame import Blame, PodFault
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.decision_notes import DecisionSink
 from podsched.engine.cycle.loop_parts import LoopParts
-from podsched.engine.cycle.placement import Placer, RemoteEvaluator
 from podsched.engine.cycle.pre_bind import ClusterChanges
 from podsched.engine.cycle.scheduling_loop import LoopListener, SchedulingLoop
+from podsched.engine.decide.decider import Decider, RemoteEvaluator
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.extenders.calls import Extenders
 from podsched.engine.set_aside import SetAside
@@ -421,7 +421,12 @@ class TermRunner(LoopListener):
             state=self.state,
             cluster=self._parts.cluster,
             fence=fence,
-            placer=Placer(self.state, actors.evaluator, actors.dry_run),
+            decider=Decider(
+                self.state,
+                actors.evaluator,
+                actors.dry_run,
+                without=self._parts.settings.evaluation.without,
+            ),
             binder=actors.binder,
             recorder=self.recorder,
             meter=self._parts.meter,

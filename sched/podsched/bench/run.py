@@ -56,6 +56,7 @@ class BenchOptions:
     """Number of nodes that an agent plays; without, nothing starts the pods that are bound."""
     agent_node_pods: int = 110
     api_arguments: tuple[str, ...] = ()
+    scheduler_arguments: tuple[str, ...] = ()
     route: Callable[[str, str], str] = lambda _, address: address
     """From the name of a process and an address to that by which the process is to reach it."""
 
@@ -81,6 +82,7 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
                 through_kube=options.through_kube,
                 scheduler_config=config,
                 api_arguments=options.api_arguments,
+                scheduler_arguments=options.scheduler_arguments,
                 route=options.route,
             )
         )

@@ -85,6 +85,7 @@ def bench(
     rate: given.Rate = 0,
     replicas: given.Replicas = 1,
     evaluator: given.Evaluators = Evaluator.LOCAL,
+    without: given.Without = None,
     repeat: given.Repeat = 1,
     times: given.Times = 3,
     bound: given.Bound = 0,
@@ -103,8 +104,8 @@ def bench(
     breaks a constraint of a pod fails, however fast it was. Failover measures
     how long scheduling pauses when the leader is killed or stopped under load
     (--nodes, --bound, --rate, --api-servers, --fault, --times), Queue the
-    cost of the scheduling queue's operations, scale the cost of a pod as nodes
-    and bound pods increase. Soak lets pods come and go and fails if a process
+    cost of the scheduling queue's operations, scale that of a pod as nodes and
+    bound pods increase. Soak lets pods come and go and fails if a process
     keeps growing. Overload measures what ten flooding clients do to others.
     Restart stops a whole system with --bound pods, starts it again on its data
     and measures the time until the first binding. Explain measures explanations
@@ -116,14 +117,20 @@ def bench(
     if plot is not None and workload in (ALL, FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN):
         fail(f"--plot: {workload} is not plotted", USAGE)
     backends = _backends(workload, backend, create_mode, plot)
-    mode = create_mode or CreateMode.BATCH
-    sizes = (replicas, api_servers, evaluator, rate)
-    options = BenchOptions(mode, batch_size, in_flight, *sizes)
+    arguments = tuple(f"--without={one.value}" for one in without or ())
+    mode, sizes = create_mode or CreateMode.BATCH, (replicas, api_servers, evaluator, rate)
+    options = BenchOptions(mode, batch_size, in_flight, *sizes, scheduler_arguments=arguments)
     limits = ScaleLimits(max_nodes, max_bound, seconds)
     failover = FailoverLoad(nodes or FAILOVER_NODES, bound, rate or RATE, times)
     if fault:
         failover = replace(failover, faults=tuple(fault))
     asked = _Asked(nodes, pods, first, repeat, failover, most_growth, limits, backends)
+    _measure(workload, asked, options, plot, as_json=as_json)
+
+
+def _measure(
+    workload: str, asked: _Asked, options: BenchOptions, plot: Path | None, *, as_json: bool
+) -> None:
     problems = []
     for name, measure in _plan(workload, asked, options):
         result = measure()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from podsched.cli.enums import BenchBackend, CreateMode, Evaluator, Fault
+from podsched.cli.enums import Accelerator, BenchBackend, CreateMode, Evaluator, Fault
 
 Nodes = Annotated[
     int, typer.Option(min=0, metavar="N", help="Number of nodes; 0: as in the workload.")
@@ -43,6 +43,14 @@ Rate = Annotated[
 Replicas = Annotated[int, typer.Option(min=1, metavar="N", help="Number of scheduler replicas.")]
 Evaluators = Annotated[
     Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
+]
+Without = Annotated[
+    list[Accelerator] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Leave out an accelerator of decisions, to see what it earns: "
+        f"{', '.join(Accelerator)}. May be repeated.",
+    ),
 ]
 Repeat = Annotated[
     int,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+#: What makes decisions faster without changing one: ``config.settings.ACCELERATORS``.
+Accelerator = StrEnum("Accelerator", ["INCREMENTAL", "LOOKAHEAD", "SHARED", "VARIANTS", "REMOTE"])
+
 
 class Evaluator(StrEnum):
     """Where nodes are filtered and scored: ``config.settings.EVALUATORS``."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from podsched.app.process import ProcessOptions
+from podsched.cli.bench_options import Without
 from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.config import again, read_source
 from podsched.cli.decision_options import DecisionFlags, decision_flags
@@ -94,11 +95,15 @@ def evaluator_settings(
         int,
         typer.Option(min=0, metavar="N", help="Number of evaluator actors; 0: one per CPU of Ray."),
     ] = 0,
+    without: Without = None,
 ) -> EvaluatorSettings:
     """Return where nodes are evaluated; exit if the settings are invalid."""
     with invalid_settings_fail():
         return EvaluatorSettings(
-            evaluator=evaluator.value, ray_address=ray_address, shards=ray_shards
+            evaluator=evaluator.value,
+            ray_address=ray_address,
+            shards=ray_shards,
+            without=tuple(one.value for one in without or ()),
         )
 
 

@@ -18,6 +18,10 @@ Evaluator = Literal["auto", "local", "ray"]
 EVALUATORS = ("auto", "local", "ray")
 BinderChoice = Literal["auto", "direct", "ray"]
 BINDERS = ("auto", "direct", "ray")
+#: What makes decisions faster without changing one (``engine.decide``): evaluations that are kept,
+#: several pods placed between two looks, columns that evaluations share, pods that differ in
+#: requests alone decided on without an evaluation, and evaluations by Ray actors.
+ACCELERATORS = ("incremental", "lookahead", "shared", "variants", "remote")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 #: Bytes: a ring of segments that are still worth a file each.
@@ -119,12 +123,17 @@ class EvaluatorSettings(_Checked):
     binder: BinderChoice = "auto"
     """ray: bind through actors while there are any; direct: through this process's connection;
     auto: like the evaluator."""
+    without: tuple[str, ...] = ()
+    """Accelerators to leave out, to see what each earns; the decisions are the same."""
 
     def _errors(self) -> Iterator[FieldError]:
         if self.evaluator not in EVALUATORS:
             yield not_supported("evaluator", self.evaluator, EVALUATORS)
         if self.binder not in BINDERS:
             yield not_supported("binder", self.binder, BINDERS)
+        for name in self.without:
+            if name not in ACCELERATORS:
+                yield not_supported("without", name, ACCELERATORS)
         yield from self._not_negative("ray_from_nodes", "ray_dry_runs_from_nodes", "shards")
         yield from self._positive("ray_call_timeout", "ray_retry_period")
 

@@ -23,7 +23,7 @@ from podsched.cache.pod_class import make_pod_info
 from podsched.client.informer import Event
 from podsched.config.load import SchedulerConfiguration
 from podsched.engine.cycle.decision_notes import Allowance, DecisionSink, digest
-from podsched.engine.cycle.placement import Placer
+from podsched.engine.decide.decider import Decider
 from podsched.engine.decisions.rows import ERROR, SCHEDULED, UNSCHEDULABLE
 from podsched.engine.evaluation.score_details import details_of
 from podsched.engine.evaluation.selection import Selector
@@ -57,7 +57,7 @@ class Shadow:
     ) -> None:
         """``sink`` takes decisions that differ; ``now``: monotonic seconds."""
         self._state: SchedulingState = build_state(config, factories, seed=0)
-        self._placer = Placer(self._state)
+        self._decider = Decider(self._state)
         self._sink = sink
         self._allowance = Allowance(now)
 
@@ -100,7 +100,7 @@ class Shadow:
 
     def _decide(self, pod: PodInfo, node_name: str, revision: int, now: float) -> Verdict:
         runtime = self._state.profiles[pod.cls.scheduler_name]
-        selector = self._placer.selector(runtime, pod)
+        selector = self._decider.selector(runtime, pod)
         evaluation = selector.evaluation
         result = selector.select(pod)
         runtime.meter.evaluated(evaluation.cost, 1, failed=evaluation.failure is not None)

@@ -34,10 +34,10 @@ from podsched.config.settings import SchedulerSettings
 from podsched.engine.checkpoint import restore
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.loop_parts import LoopParts
-from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
 from podsched.engine.cycle.preemption import SEEN_WITHIN, Preemption
 from podsched.engine.cycle.scheduling_loop import SchedulingLoop
+from podsched.engine.decide.decider import Decider
 from podsched.engine.decisions.rows import (
     ERROR,
     GONE,
@@ -245,8 +245,8 @@ class _Repetition:
         for _, change in self._until(checkpoint["revision"], checkpoint["beyond"]):
             self._note(change)
         under_way = restore(self._state, checkpoint, list(self._objects.values()))
-        self._placer = Placer(self._state)
-        self._placer.rotation = checkpoint["rotation"]
+        self._decider = Decider(self._state)
+        self._decider.rotation = checkpoint["rotation"]
         running = asyncio.get_running_loop()
         assert isinstance(running, VirtualTimeLoop)
         self._clock = running
@@ -259,7 +259,7 @@ class _Repetition:
                 state=self._state,
                 cluster=cluster,
                 fence=api_pb2.Fence(lock="replay", term=checkpoint["term"]),
-                placer=self._placer,
+                decider=self._decider,
                 binder=cluster,
                 recorder=EventRecorder(no_events, "replay", wall=self._clock.time),
                 meter=meter,
@@ -354,7 +354,7 @@ class _Repetition:
         group = (record.rotation, record.draws, record.profile, time.seconds, time.nanos)
         if group != self._group:
             self._group = group
-            self._placer.rotation = record.rotation
+            self._decider.rotation = record.rotation
             self._state.chance.go_to(record.draws)
 
     def _compare(self, record: DecisionRecord) -> None:

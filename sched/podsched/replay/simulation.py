@@ -16,9 +16,9 @@ from podsched.config.load import SchedulerConfiguration
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.loop_parts import LoopParts
-from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
 from podsched.engine.cycle.scheduling_loop import LoopListener, SchedulingLoop
+from podsched.engine.decide.decider import Decider
 from podsched.engine.state import build_state
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.framework.plugin import PluginFactory
@@ -84,7 +84,7 @@ class _Simulation(LoopListener):
             state=self.state,
             cluster=cluster,
             fence=_FENCE,
-            placer=Placer(self.state),
+            decider=Decider(self.state),
             binder=cluster,
             recorder=EventRecorder(_ignore, "replay", wall=running.time),
             meter=self._meter,

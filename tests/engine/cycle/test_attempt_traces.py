@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from podsched.api import trace_context
 from podsched.engine.cycle.attempt_traces import MOST_ASKED, AttemptTraces
-from podsched.engine.cycle.placement import Decision
+from podsched.engine.decide.decision import Decision
 from podsched.engine.runtime.run_log import PluginRun, RunLog
 from podsched.framework.plugin import CycleState
 from podsched.telemetry.tracing import SpanName, Tracer

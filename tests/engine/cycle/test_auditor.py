@@ -9,7 +9,7 @@ from podsched.cache.changes import Change
 from podsched.client.informer import Event, EventType
 from podsched.config.load import default_config
 from podsched.engine.cycle.auditor import UNKNOWN_EVENT, Auditor, RecentEvents
-from podsched.engine.cycle.placement import Placer
+from podsched.engine.decide.decider import Decider
 from podsched.engine.state import NoListener, SchedulingState, build_state
 from podsched.framework.events import ClusterEventWithHint
 from podsched.plugins.registry import factories
@@ -65,7 +65,7 @@ def world(*, deaf: bool) -> tuple[SchedulingState, Auditor]:
         plugins["NodeResourcesFit"] = lambda args, handle: Deaf(make(args, handle))
     recent = RecentEvents()
     state = build_state(default_config(), plugins, seed=1, listener=Noting(recent))
-    return state, Auditor(state, Placer(state), recent, sample=10)
+    return state, Auditor(state, Decider(state), recent, sample=10)
 
 
 def told(state: SchedulingState, kind: str, obj: object, now: float) -> None:
@@ -126,7 +126,7 @@ def test_a_pod_that_permit_turned_down_is_not_looked_at() -> None:
 
 def test_samples_go_round_all_waiting_pods() -> None:
     state, _ = world(deaf=True)
-    auditor = Auditor(state, Placer(state), RecentEvents(), sample=2)
+    auditor = Auditor(state, Decider(state), RecentEvents(), sample=2)
     for index in range(5):
         told(state, "Pod", pending(f"pod-{index}", "3"), 1.0)
         reject(state, "NodeResourcesFit", 1.0)

@@ -12,7 +12,7 @@ import pytest
 from podsched.api.objects import Pod
 from podsched.client.errors import FenceLost, Unavailable
 from podsched.engine.blame import PodFault
-from podsched.engine.cycle.placement import Decision
+from podsched.engine.decide.decision import Decision
 from podsched.framework.plugin import ObjectPatch, PermitResult, PreBindPlan
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
@@ -738,7 +738,7 @@ async def test_others_have_their_turn_between_decisions_that_take_long(
         monkeypatch.setattr(event_loop, clock, lambda: used)
     world = TermWorld()
     world.node("n1", cpu="8")
-    decide = world.placer.decide
+    decide = world.decider.decide
 
     def long(*pods: Any, **how: Any) -> list[Decision]:
         nonlocal used
@@ -747,7 +747,7 @@ async def test_others_have_their_turn_between_decisions_that_take_long(
         asyncio.get_running_loop().call_soon(seen.append, "other")
         return decide(*pods, **how)
 
-    monkeypatch.setattr(world.placer, "decide", long)
+    monkeypatch.setattr(world.decider, "decide", long)
     for number in range(4):
         world.pod(f"p{number}", cpu=f"{100 + number}m")
     async with world.running():
@@ -764,7 +764,7 @@ async def test_a_pod_that_is_gone_after_others_had_their_turn_is_not_decided_on(
         monkeypatch.setattr(event_loop, clock, lambda: used)
     world = TermWorld()
     world.node("n1")
-    decide = world.placer.decide
+    decide = world.decider.decide
 
     def long(*pods: Any, **how: Any) -> list[Decision]:
         nonlocal used
@@ -775,7 +775,7 @@ async def test_a_pod_that_is_gone_after_others_had_their_turn_is_not_decided_on(
         decided.extend(decision.queued.info.name for decision in decisions)
         return decisions
 
-    monkeypatch.setattr(world.placer, "decide", long)
+    monkeypatch.setattr(world.decider, "decide", long)
     for number in range(140):
         world.pod(f"p{number}", cpu="5")
     async with world.running():

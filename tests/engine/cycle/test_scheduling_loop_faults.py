@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from podsched.cache.trial import Trial
-from podsched.engine.cycle.placement import Decision
+from podsched.engine.decide.decision import Decision
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import QueuedPodInfo
 from support.term_world import TermWorld
@@ -38,7 +38,7 @@ async def test_a_decision_that_raises_costs_only_its_pod_the_attempt(
 ) -> None:
     world = TermWorld()
     world.node("n1", cpu="8")
-    monkeypatch.setattr(world.placer, "decide", failing_on("bad", world.placer.decide))
+    monkeypatch.setattr(world.decider, "decide", failing_on("bad", world.decider.decide))
     async with world.running():
         for name in ("a", "bad", "c"):
             world.pod(name)
@@ -58,7 +58,7 @@ async def test_what_was_assumed_before_it_raised_is_taken_back_and_tried_again(
 ) -> None:
     world = TermWorld()
     world.node("n1", cpu="8")
-    decide, faults = world.placer.decide, 1
+    decide, faults = world.decider.decide, 1
 
     def raising_afterwards(
         trial: Trial, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], **how: Any
@@ -70,7 +70,7 @@ async def test_what_was_assumed_before_it_raised_is_taken_back_and_tried_again(
             raise RuntimeError("a bug")
         return decisions
 
-    monkeypatch.setattr(world.placer, "decide", raising_afterwards)
+    monkeypatch.setattr(world.decider, "decide", raising_afterwards)
     async with world.running():
         for name in "ab":
             world.pod(name)

@@ -31,7 +31,7 @@ from support.worlds import Evaluated
 
 
 class Shared:
-    """Evaluations by key, as the placer keeps them: few, which share columns and begin alike."""
+    """Evaluations by key, as the decider keeps them: few, which share columns and begin alike."""
 
     def __init__(self, world: Evaluated | World, *, kept: int = 3) -> None:
         self.world = world

@@ -22,7 +22,7 @@ from support.examples import examples
 LEAST = {"type": "LeastAllocated"}
 
 
-class Placer:
+class Decider:
     """Places pods on one world and remembers where they went."""
 
     def __init__(self, world: World) -> None:
@@ -79,18 +79,18 @@ def test_a_batch_goes_where_its_pods_would_go_one_by_one(seed: int, count: int) 
     one, many = prepared(seed), prepared(seed)
     template = seed % 4
     first = one.pending(template)
-    selector, placer = Selector(one.evaluation(first)), Placer(one)
+    selector, decider = Selector(one.evaluation(first)), Decider(one)
     for _ in range(count):
         pending = one.pending(template)
         choice = selector.select(pending)
         if choice is None:
             break
-        placer.commit([pending], [choice.row])
+        decider.commit([pending], [choice.row])
     pods = [many.pending(template) for _ in range(count + 1)][1:]
-    batch = Placer(many)
+    batch = Decider(many)
     run = Selector(many.evaluation(pods[0])).select_batch(pods, batch.commit)
-    assert run.rows == batch.rows == placer.rows
-    assert (run.ending is Ending.PLACED) == (len(placer.rows) == count)
+    assert run.rows == batch.rows == decider.rows
+    assert (run.ending is Ending.PLACED) == (len(decider.rows) == count)
 
 
 @examples(25)
@@ -99,13 +99,13 @@ def test_each_choice_of_a_batch_is_among_the_best_at_its_turn(seed: int) -> None
     world, checking = prepared(seed), prepared(seed)
     template = seed % 4
     pods = [world.pending(template) for _ in range(30)]
-    run = Selector(world.evaluation(pods[0])).select_batch(pods, Placer(world).commit)
+    run = Selector(world.evaluation(pods[0])).select_batch(pods, Decider(world).commit)
     again = [checking.pending(template) for _ in range(30)]
     for pending, row in zip(again, run.rows, strict=False):
         evaluation = checking.evaluation(pending)
         evaluation.refresh(pending)
         assert evaluation.total[row] == evaluation.total.max() >= 0
-        Placer(checking).commit([pending], [row])
+        Decider(checking).commit([pending], [row])
 
 
 @examples(25)
@@ -113,11 +113,11 @@ def test_each_choice_of_a_batch_is_among_the_best_at_its_turn(seed: int) -> None
 def test_a_batch_in_parts_is_placed_as_in_one_go(seed: int, rounds: int) -> None:
     whole, parts = prepared(seed), prepared(seed)
     template = seed % 4
-    placer = Placer(whole)
+    decider = Decider(whole)
     pods = [whole.pending(template) for _ in range(30)]
-    at_once = Selector(whole.evaluation(pods[0])).select_batch(pods, placer.commit)
+    at_once = Selector(whole.evaluation(pods[0])).select_batch(pods, decider.commit)
     pods = [parts.pending(template) for _ in range(30)]
-    batch, selector = Placer(parts), Selector(parts.evaluation(pods[0]))
+    batch, selector = Decider(parts), Selector(parts.evaluation(pods[0]))
     left = pods
     while left:
         asked = iter(range(1, rounds + 1))
@@ -126,7 +126,7 @@ def test_a_batch_in_parts_is_placed_as_in_one_go(seed: int, rounds: int) -> None
         if run.ending is not Ending.PLACED:
             break
         left = left[len(run.rows) :]
-    assert batch.rows == placer.rows
+    assert batch.rows == decider.rows
     assert run.ending is at_once.ending
 
 
@@ -136,10 +136,10 @@ def test_equal_pods_on_equal_nodes_take_one_round() -> None:
         world.cache.add_node(node(f"n{number:03}"))
     world.templates = [{}] * 4
     pods = [world.pending(0) for _ in range(90)]
-    placer = Placer(world)
-    Selector(world.evaluation(pods[0])).select_batch(pods, placer.commit)
-    assert sorted(placer.rows) == list(range(90))
-    assert placer.calls == 2, "one pod to learn that nothing else changes, then all at once"
+    decider = Decider(world)
+    Selector(world.evaluation(pods[0])).select_batch(pods, decider.commit)
+    assert sorted(decider.rows) == list(range(90))
+    assert decider.calls == 2, "one pod to learn that nothing else changes, then all at once"
 
 
 def test_room_kept_for_a_nominated_pod_is_not_given_away_in_a_batch() -> None:
@@ -153,10 +153,10 @@ def test_room_kept_for_a_nominated_pod_is_not_given_away_in_a_batch() -> None:
         )
     world.templates = [{}] * 4
     world.cluster.nominator.add(world.pending(0), "b")
-    placer = Placer(world)
+    decider = Decider(world)
     pods = [world.pending(0) for _ in range(6)]
-    Selector(world.evaluation(pods[0])).select_batch(pods, placer.commit)
-    names = [world.cluster.nodes.names[row] for row in placer.rows]
+    Selector(world.evaluation(pods[0])).select_batch(pods, decider.commit)
+    names = [world.cluster.nodes.names[row] for row in decider.rows]
     assert names == ["b", "b", "b", "a", "a", "a"]
 
 
@@ -177,10 +177,10 @@ def test_a_node_that_fills_up_changes_how_the_others_are_normalised() -> None:
     wanted = {"containers": [container({"cpu": "10m"}, "base:2")], "affinity": affinity}
     world.templates = [filler, wanted, wanted, wanted]
     world.cache.assume(world.pending(0), "second")
-    placer = Placer(world)
+    decider = Decider(world)
     pods = [world.pending(1) for _ in range(4)]
-    Selector(world.evaluation(pods[0])).select_batch(pods, placer.commit)
-    names = [world.cluster.nodes.names[row] for row in placer.rows]
+    Selector(world.evaluation(pods[0])).select_batch(pods, decider.commit)
+    names = [world.cluster.nodes.names[row] for row in decider.rows]
     assert names == ["first", "first", "second", "second"]
 
 
@@ -190,7 +190,7 @@ def test_a_batch_ends_at_the_first_pod_that_fits_nowhere() -> None:
     world.templates = [{}] * 4
     pods = [world.pending(0) for _ in range(12)]
     selector = Selector(world.evaluation(pods[0]))
-    run = selector.select_batch(pods, Placer(world).commit)
+    run = selector.select_batch(pods, Decider(world).commit)
     assert (len(run.rows), run.ending) == (10, Ending.UNSCHEDULABLE)
     message = "0/1 nodes are available: 1 Insufficient cpu, 1 Too many pods."
     assert selector.evaluation.diagnosis().fit_error() == message
@@ -222,12 +222,12 @@ def test_a_pod_that_fits_its_nominated_node_is_placed_without_a_look_at_other_ro
     nominees = [world.pending(0) for _ in range(2)]
     for nominee, name in zip(nominees, ("c", "b"), strict=True):
         world.cluster.nominator.add(nominee, name)
-    selector, placer = Selector(world.evaluation(nominees[0])), Placer(world)
-    run = selector.select_batch(nominees, placer.commit)
+    selector, decider = Selector(world.evaluation(nominees[0])), Decider(world)
+    run = selector.select_batch(nominees, decider.commit)
     assert [world.cluster.nodes.names[row] for row in run.rows] == ["c", "b"]
     assert not selector.evaluation.is_evaluated, "no other row was needed"
     other = world.pending(0)
-    run = selector.select_batch([other], placer.commit)
+    run = selector.select_batch([other], decider.commit)
     assert [world.cluster.nodes.names[row] for row in run.rows] == ["a"]
 
 

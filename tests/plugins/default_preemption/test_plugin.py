@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from podsched.api.objects import PodDisruptionBudget
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
-from podsched.engine.cycle.placement import Decision, Placer
+from podsched.engine.decide.decider import Decider
+from podsched.engine.decide.decision import Decision
 from podsched.engine.evaluation.filtering import ProfileFilters
 from podsched.engine.state import build_state
 from podsched.framework.plugin import PostFilterResult, Victims
@@ -68,7 +69,7 @@ class World:
         self.state = build_state(config, factories(), seed=1)
         self.cache = self.state.cache
         self.runtime = self.state.profiles["default-scheduler"]
-        self.decider = Placer(self.state)
+        self.decider = Decider(self.state)
         for plain in nodes:
             self.node(plain)
         for number, budget in enumerate(budgets):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from podsched.config.load import default_config
-from podsched.engine.cycle.placement import Decision, Placer
+from podsched.engine.decide.decider import Decider
+from podsched.engine.decide.decision import Decision
 from podsched.engine.state import SchedulingState, build_state
 from podsched.framework.plugin import PostFilterResult, Victims
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
@@ -26,7 +27,7 @@ class Room:
     def __init__(self) -> None:
         self.state: SchedulingState = build_state(default_config(), factories(), seed=1)
         self.runtime = next(iter(self.state.profiles.values()))
-        self.decider = Placer(self.state)
+        self.decider = Decider(self.state)
         for name in ("n1", "n2"):
             self._add("Node", node(name))
             self._add("Pod", self._pod(f"on-{name}", 0, node_name=name))

@@ -23,7 +23,7 @@ from itertools import groupby
 
 from podsched.api import trace_context
 from podsched.config.plugins import ExtensionPoint
-from podsched.engine.cycle.placement import Decision
+from podsched.engine.decide.decision import Decision
 from podsched.engine.runtime.plugin_metrics import NO_PHASES, Phases
 from podsched.engine.runtime.run_log import PluginRun, RunLog
 from podsched.engine.runtime.run_spans import record_runs

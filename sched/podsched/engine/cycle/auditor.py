@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from podsched.cache.changes import Change
-from podsched.engine.cycle.placement import Placer
+from podsched.engine.decide.decider import Decider
 from podsched.engine.evaluation.selection import Selector
 from podsched.engine.state import SchedulingState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
@@ -68,10 +68,10 @@ class Auditor:
     """Looks at some unschedulable pods after others, in turn."""
 
     def __init__(
-        self, state: SchedulingState, placer: Placer, recent: RecentEvents, sample: int
+        self, state: SchedulingState, decider: Decider, recent: RecentEvents, sample: int
     ) -> None:
         self._state = state
-        self._placer = placer
+        self._decider = decider
         self._recent = recent
         self._sample = sample
         self._at = 0
@@ -102,7 +102,7 @@ class Auditor:
         if not queued.unschedulable_plugins or not queued.unschedulable_plugins <= filters:
             return None
         # Chosen as the scheduling cycle would, since a nominated pod fits where its class does not.
-        choice = Selector(self._placer.evaluation(runtime, pod)).select(pod)
+        choice = Selector(self._decider.evaluation(runtime, pod)).select(pod)
         if choice is None:
             return None
         node_name = self._state.cache.columns.names[choice.row]

@@ -12,7 +12,7 @@ from podsched.cache.cache import Cache
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.cycle.attempt_traces import AttemptTraces
 from podsched.engine.cycle.auditor import MissedWakeUp
-from podsched.engine.cycle.placement import Decision
+from podsched.engine.decide.decision import Decision
 from podsched.engine.runtime.plugin_metrics import NO_PHASES, EngineMeter, Phases
 from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.events import QueueingHint

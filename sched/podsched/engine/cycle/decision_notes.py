@@ -14,7 +14,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from podsched.engine.cycle.placement import Decision, Placer
+from podsched.engine.decide.decider import Decider
+from podsched.engine.decide.decision import Decision
 from podsched.engine.evaluation.score_details import ScoreDetails
 from podsched.engine.runtime.run_log import RunLog
 from podsched.engine.state import SchedulingState
@@ -72,7 +73,7 @@ class DecisionNotes:
         self,
         sink: DecisionSink | None,
         state: SchedulingState,
-        placer: Placer,
+        decider: Decider,
         runs: RunLog,
         term: int,
         clock: Callable[[], float],
@@ -80,7 +81,7 @@ class DecisionNotes:
         """Without a sink nothing is noted."""
         self._sink = sink
         self._state = state
-        self._placer = placer
+        self._decider = decider
         self._runs = runs
         self._term = term
         self._clock = clock
@@ -109,8 +110,8 @@ class DecisionNotes:
         """Note where chance stands before a decision; return whether to keep details of it."""
         if self._sink is None:
             return False
-        self._placer.details = None
-        self._rotation, self._draws = self._placer.rotation, self._state.chance.draws
+        self._decider.details = None
+        self._rotation, self._draws = self._decider.rotation, self._state.chance.draws
         self._detailed = self._allowance.has_some(now)
         # Else they are followed already, for a trace.
         self._follows = self._detailed and self._runs.runs is None
@@ -162,7 +163,7 @@ class DecisionNotes:
         """Return what else is known, by the decision's place, and count its cost."""
         if not self._detailed:
             return {}
-        began, details = self._clock(), self._placer.details
+        began, details = self._clock(), self._decider.details
         seconds: dict[str, float] = {}
         for run in self._runs.runs or ():
             seconds[run.plugin] = seconds.get(run.plugin, 0.0) + run.ended - run.began

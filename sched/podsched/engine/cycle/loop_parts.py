@@ -8,8 +8,8 @@ from podsched.client.cluster import TermCluster
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.decision_notes import DecisionSink
-from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
+from podsched.engine.decide.decider import Decider
 from podsched.engine.extenders.calls import Extenders
 from podsched.engine.state import SchedulingState
 from podsched.engine.writes.bind_queue import Binder
@@ -24,7 +24,7 @@ class LoopParts:
     state: SchedulingState
     cluster: TermCluster
     fence: api_pb2.Fence
-    placer: Placer
+    decider: Decider
     binder: Binder
     recorder: EventRecorder
     meter: CycleMeter

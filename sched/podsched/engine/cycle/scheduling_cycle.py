@@ -23,12 +23,12 @@ from podsched.engine.cycle.decision_notes import DecisionNotes
 from podsched.engine.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.engine.cycle.failure_handler import FailureHandler
 from podsched.engine.cycle.loop_parts import LoopParts
-from podsched.engine.cycle.placement import Decision
 from podsched.engine.cycle.pre_bind import wants_pre_bind
 from podsched.engine.cycle.preemption import Evictor, Preemption
 from podsched.engine.cycle.reserve_permit import run_permit, run_reserve
+from podsched.engine.decide.decision import Decision
 from podsched.engine.decisions.rows import GONE, UNSCHEDULABLE
-from podsched.engine.extenders.placement import ExtendedPlacer
+from podsched.engine.extenders.placement import ExtendedDecider
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.plugin import CycleState, PostFilterResult
@@ -64,7 +64,7 @@ class SchedulingCycle:
     ) -> None:
         self._turn = turn
         self._state = parts.state
-        self._placer = parts.placer
+        self._decider = parts.decider
         self._meter = parts.meter
         self._failures = failures
         self._binding = binding
@@ -72,10 +72,10 @@ class SchedulingCycle:
         self._notes = notes
         self._activator = activator
         self._clock = clock
-        self._extended: ExtendedPlacer | None = None
+        self._extended: ExtendedDecider | None = None
         if parts.extenders is not None:
             running = parts.meter.prioritizing_extender
-            self._extended = ExtendedPlacer(parts.state, parts.placer, parts.extenders, running)
+            self._extended = ExtendedDecider(parts.state, parts.decider, parts.extenders, running)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
         """Decide on pods of one class that were popped at a time, and follow the decisions up.
@@ -97,7 +97,7 @@ class SchedulingCycle:
         """
         first, now = batch[0].info, self._clock()
         runtime = self._state.profiles[first.cls.scheduler_name]
-        self._placer.discard(first)
+        self._decider.discard(first)
         in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
         begun = [q for q in batch if q.info.uid in in_flight and not self._binding.has(q.info.uid)]
         assumed = [q for q in begun if self._state.cache.is_assumed(q.info.uid)]
@@ -148,7 +148,7 @@ class SchedulingCycle:
         Those may be all, if one of them fits nowhere and is to be decided on again later.
         """
         first = pods[0]
-        if await self._placer.prepare(runtime, first.info, self._meter.traces.of(first)):
+        if await self._decider.prepare(runtime, first.info, self._meter.traces.of(first)):
             # Time has passed: some of the pods may be gone by now.
             pods = self._not_skipped(pods)
             if not pods:
@@ -181,20 +181,20 @@ class SchedulingCycle:
         details = self._notes.began(began)
         with self._state.cache.trial() as trial:
             try:
-                decisions = self._placer.decide(
+                decisions = self._decider.decide(
                     trial, runtime, pods, enough=self._enough, details=details
                 )
             finally:
                 # After a failure, too: those decided on before it tell which pod was at fault.
                 trial.commit()
         now = self._clock()
-        if not at_once and self._placer.try_some(runtime, decisions[-1], self._enough):
+        if not at_once and self._decider.try_some(runtime, decisions[-1], self._enough):
             decisions.pop()
             if not decisions:
                 self._notes.dropped()
                 return decisions
         self._notes.decided(profile, decisions, popped_at, began, now)
-        self._meter.decided(profile, decisions, began, now, self._placer.phases)
+        self._meter.decided(profile, decisions, began, now, self._decider.phases)
         return decisions
 
     def _enough(self) -> bool:
@@ -252,7 +252,7 @@ class SchedulingCycle:
         """
         queued, decisions = decision.queued, [decision]
         traceparent = self._meter.traces.of(queued)
-        if await self._placer.prepare_post_filter(runtime, decision, traceparent):
+        if await self._decider.prepare_post_filter(runtime, decision, traceparent):
             others = self._not_skipped(others)
             decisions = []
             if not self._skip(queued):
@@ -262,7 +262,7 @@ class SchedulingCycle:
 
     async def _schedule_extended(
         self,
-        extended: ExtendedPlacer,
+        extended: ExtendedDecider,
         runtime: ProfileRuntime,
         pods: Sequence[QueuedPodInfo],
         popped_at: float,
@@ -331,7 +331,7 @@ class SchedulingCycle:
         traces, queued = self._meter.traces, decision.queued
         began = self._clock()
         traces.follow([queued])
-        result = self._placer.post_filter(runtime, decision)
+        result = self._decider.post_filter(runtime, decision)
         traces.phase(queued, SpanName.POST_FILTER, began, self._clock())
         return result
 

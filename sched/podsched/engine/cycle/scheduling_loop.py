@@ -59,12 +59,12 @@ class SchedulingLoop:
 
     def __init__(self, parts: LoopParts) -> None:
         self._state = parts.state
-        self._placer = parts.placer
+        self._decider = parts.decider
         self._term = parts.fence.term
         self._meter = parts.meter
         self._settings = parts.settings
         # Extenders are asked about whole pods, and may say something else for each class.
-        self._alike = parts.placer.alike if parts.extenders is None else of_one_class
+        self._may_join = parts.decider.may_join if parts.extenders is None else of_one_class
         self._clock = asyncio.get_running_loop().time
         self._turn = Turn()
         self._tasks = TaskSet(f"term {parts.fence.term}")
@@ -80,7 +80,7 @@ class SchedulingLoop:
         self._notes = DecisionNotes(
             parts.decisions,
             parts.state,
-            parts.placer,
+            parts.decider,
             parts.meter.plugins.log,
             fence.term,
             self._clock,
@@ -106,7 +106,7 @@ class SchedulingLoop:
         self._decides = asyncio.Event()
         self._decides.set()
         self._auditor = Auditor(
-            parts.state, parts.placer, self._recent, parts.settings.audit_sample
+            parts.state, parts.decider, self._recent, parts.settings.audit_sample
         )
 
     # ------------------------------------------------------------------ what others tell it
@@ -163,7 +163,7 @@ class SchedulingLoop:
         """Return what decisions are based on besides objects; ``number``: of the last one."""
         found = checkpoint_of(
             self._state,
-            rotation=self._placer.rotation,
+            rotation=self._decider.rotation,
             number=number,
             preemptions=self.evictor.under_way,
         )
@@ -236,7 +236,7 @@ class SchedulingLoop:
                 await turn.wait()
 
     def _alike_in_time(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
-        return not self._turn.has_lasted(COMPARING) and self._alike(batch, other)
+        return not self._turn.has_lasted(COMPARING) and self._may_join(batch, other)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
         """Schedule a batch, one by one if one of the pods may be what earlier terms ended on."""

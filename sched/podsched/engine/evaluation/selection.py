@@ -85,8 +85,16 @@ class Round(NamedTuple):
 class Selector:
     """Chooses for the pods of one class."""
 
-    def __init__(self, evaluation: ClassEvaluation, rotation: Rotation | None = None) -> None:
+    def __init__(
+        self,
+        evaluation: ClassEvaluation,
+        rotation: Rotation | None = None,
+        *,
+        looks_ahead: bool = True,
+    ) -> None:
+        """``looks_ahead``: place several pods between two refreshes where that is exact."""
         self.evaluation = evaluation
+        self._looks_ahead = looks_ahead
         #: Whether a batch was placed before.
         self.has_chosen = False
         #: Whether the last batch ended with a pod that has no node.
@@ -203,7 +211,7 @@ class Selector:
             rows = round_.rows
             rounds.append(round_)
             commit(left[: len(rows)], rows)
-            if len(pods) > 1 and round_.totals[0] is not None:
+            if self._looks_ahead and len(pods) > 1 and round_.totals[0] is not None:
                 # Else there is nobody to look ahead for, and every pod of its own would pay for it.
                 # Nor is anything learned of the class where one pod's nominated node was tried.
                 self._lookahead.learn(left[0])
@@ -228,7 +236,8 @@ class Selector:
         evaluation.refresh(first)
         if evaluation.failure is None and len(evaluation.feasible_rows):
             equal = self._unnominated(pods)
-            rows, totals = self._lookahead.place(equal) if len(equal) > 1 else ([], [])
+            ahead = self._looks_ahead and len(equal) > 1
+            rows, totals = self._lookahead.place(equal) if ahead else ([], [])
             if rows:
                 alive = int(np.count_nonzero(evaluation.cluster.nodes.alive))
                 return Round(rows, totals, len(evaluation.feasible_rows), alive)

@@ -1,6 +1,6 @@
 """Where to run a pod that extenders have a say about.
 
-Like ``cycle.placement``, but one pod at a time and with calls in between, during which the cluster
+Like ``decide.decider``, but one pod at a time and with calls in between, during which the cluster
 changes. So nothing is kept across a call but names of nodes: after each the class's evaluation is
 refreshed, and what is left is what fits *now* and was let through by the extenders. When nothing
 of that is left although other nodes fit that were not asked about, the extenders are asked again.
@@ -23,8 +23,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from podsched.engine.cycle.placement import Decision, Placer, own_state
-from podsched.engine.cycle.post_filtering import POST_FILTER_WORDING, attributed
+from podsched.engine.decide.accelerators.incremental import own_state
+from podsched.engine.decide.decider import Decider
+from podsched.engine.decide.decision import Decision
+from podsched.engine.decide.post_filtering import POST_FILTER_WORDING, attributed
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.selection import Selector
@@ -60,19 +62,19 @@ PREEMPTION_PREFIX = "preemption: "
 MAX_TOTAL = 2**63 - 1
 
 
-class ExtendedPlacer:
+class ExtendedDecider:
     """Decides for pods that some extender is interested in."""
 
     def __init__(
         self,
         state: SchedulingState,
-        placer: Placer,
+        decider: Decider,
         extenders: Extenders,
         running: Callable[[int], None] = lambda change: None,
     ) -> None:
         """Ask ``extenders``; call ``running`` when a call for scores begins (1) and ends (-1)."""
         self._state = state
-        self._placer = placer
+        self._decider = decider
         self._extenders = extenders
         self._running = running
 
@@ -88,10 +90,10 @@ class ExtendedPlacer:
         None when the pod has been deleted or bound meanwhile. ``traceparent`` is the attempt's.
         """
         clients = self._extenders.deciding(queued.info.cls.spec)
-        await self._placer.prepare(runtime, queued.info, traceparent)
+        await self._decider.prepare(runtime, queued.info, traceparent)
         try:
             for _ in range(MAX_TRIES):
-                selector = self._placer.selector(runtime, queued.info)
+                selector = self._decider.selector(runtime, queued.info)
                 decision = await _Attempt(selector, queued, clients, self._running).run()
                 evaluation = selector.evaluation
                 failed = evaluation.failure is not None
@@ -117,13 +119,13 @@ class ExtendedPlacer:
     async def post_filter(
         self, runtime: ProfileRuntime, decision: Decision
     ) -> PostFilterResult | None:
-        """Do what ``Placer.post_filter`` does; extenders may drop candidates for preemption."""
+        """Do what ``Decider.post_filter`` does; extenders may drop candidates for preemption."""
         spec = decision.queued.info.cls.spec
         clients = [c for c in self._extenders.deciding(spec) if c.config.preempt_verb]
         two_steps = any(isinstance(named.plugin, PreemptionPlugin) for named in runtime.post_filter)
         assert decision.diagnosis is not None
         if not clients or not two_steps or not decision.diagnosis.num_all_nodes:
-            return self._placer.post_filter(runtime, decision)
+            return self._decider.post_filter(runtime, decision)
         result = None
         for named in runtime.post_filter:
             try:
@@ -145,7 +147,7 @@ class ExtendedPlacer:
         clients: Sequence[ExtenderClient],
     ) -> PostFilterResult:
         plugin, pod = named.plugin, decision.queued.info
-        cluster, runner = self._state.cache.cluster, self._placer.runner(runtime, decision)
+        cluster, runner = self._state.cache.cluster, self._decider.runner(runtime, decision)
         name, wording = named.name, POST_FILTER_WORDING
         if not isinstance(plugin, PreemptionPlugin):
             call = plugin.post_filter

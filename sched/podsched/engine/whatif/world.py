@@ -1,6 +1,6 @@
 """A cluster in memory to try changes on, decided on as a replica decides.
 
-A world is a replica's state (cache, profiles) and its placer, filled from objects instead of by an
+A world is a replica's state (cache, profiles) and its decider, filled from objects instead of by an
 informer. A pod that is placed counts from then on; victims of a preemption leave at once, and the
 preemptor takes their place, as it would after their grace period.
 
@@ -26,8 +26,10 @@ from podsched.api.objects import AnyObject, Node, Pod
 from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
 from podsched.config.load import SchedulerConfiguration
-from podsched.engine.cycle.placement import Decision, PlacementKey, Placer
 from podsched.engine.cycle.reserve_permit import refused, run_reserve, run_unreserve
+from podsched.engine.decide.decider import Decider
+from podsched.engine.decide.decision import Decision
+from podsched.engine.decide.keys import PlacementKey
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import build_state
 from podsched.engine.writes.bind_queue import Assignment
@@ -36,7 +38,7 @@ from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Status
 
-#: Pods handed over to the placer at a time.
+#: Pods handed over to the decider at a time.
 _BATCH = 4096
 #: Where a pod's chance (which of the preemption candidates is tried first) begins.
 _SEED = 0
@@ -72,7 +74,7 @@ class World:
         made.
         """
         self._state = build_state(config, plugins, seed=_SEED)
-        self._placer = Placer(self._state)
+        self._decider = Decider(self._state)
         #: By what decides on a pod, and by its priority, which decides whom it may preempt.
         self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
         self._default_profile = config.profiles[0].scheduler_name
@@ -96,9 +98,9 @@ class World:
         return (pod.spec.scheduler_name or self._default_profile) in self._state.profiles
 
     @property
-    def placer(self) -> Placer:
+    def decider(self) -> Decider:
         """What decides."""
-        return self._placer
+        return self._decider
 
     def pods(self) -> list[PodInfo]:
         """Return the pods that have not ended, bound or not, by name."""
@@ -225,7 +227,7 @@ class World:
         """Return what was found for a pod like this one, if nothing has changed since."""
         if self.cluster.nominated_node(pod.uid) or pod.nominated_node_name:
             return None
-        found = self._failed.get((self._placer.key(pod), pod.priority))
+        found = self._failed.get((self._decider.key(pod), pod.priority))
         if found is None or found[0] != self._state.cache.cluster.stamp:
             return None
         return replace(found[1], pod=pod)
@@ -235,7 +237,7 @@ class World:
         queued = [QueuedPodInfo(pod, 0.0) for pod in pods]
         outcomes = []
         with self._changes() as changes:
-            decisions = self._placer.decide(changes, runtime, queued)
+            decisions = self._decider.decide(changes, runtime, queued)
         for decision in decisions:
             if decision.node_name:
                 outcomes.append(self._placed(runtime, decision))
@@ -261,7 +263,7 @@ class World:
     def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:
         diagnosis, pod = decision.diagnosis, decision.queued.info
         assert diagnosis is not None
-        result = self._placer.post_filter(runtime, decision) if preempt else None
+        result = self._decider.post_filter(runtime, decision) if preempt else None
         if result is not None and result.status.ok and result.nominated_node_name:
             victims = result.victims.pods if result.victims is not None else ()
             for victim in victims:
@@ -274,7 +276,7 @@ class World:
         outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
         if not pod.nominated_node_name:
             stamp = self._state.cache.cluster.stamp
-            self._failed[self._placer.key(pod), pod.priority] = stamp, outcome
+            self._failed[self._decider.key(pod), pod.priority] = stamp, outcome
         return outcome
 
 

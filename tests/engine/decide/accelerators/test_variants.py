@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.pod_class import make_pod_info
+from podsched.engine.decide.accelerators.variant_index import VariantIndex
+from podsched.engine.decide.accelerators.variants import Variants
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.projections import EvaluationKey, Projections
 from podsched.engine.evaluation.shared_columns import SharedColumns
-from podsched.engine.evaluation.variant_index import VariantIndex
-from podsched.engine.evaluation.variants import Variants
 from podsched.framework.pods import PodInfo
 from podsched.plugins.node_resources import loops as node_resources
 from support.engine_world import World, container, node, pod
@@ -24,7 +24,7 @@ from support.examples import examples
 
 
 class Varied:
-    """Evaluations and variants as the placer keeps them."""
+    """Evaluations and variants as the decider keeps them."""
 
     def __init__(self, world: World) -> None:
         self.world = world

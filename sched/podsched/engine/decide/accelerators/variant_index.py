@@ -14,8 +14,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final
 
+from podsched.engine.decide.accelerators.variants import Variants
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.variants import Variants
 from podsched.framework.pods import PodInfo
 
 #: Keys remembered that were met once.

@@ -9,8 +9,7 @@ import pytest
 
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import default_config
-from podsched.engine.cycle import placement
-from podsched.engine.cycle.placement import Placer
+from podsched.engine.decide.decider import MAX_DISTINCT, Decider
 from podsched.engine.state import build_state
 from podsched.framework.pods import QueuedPodInfo
 from podsched.plugins.registry import factories
@@ -25,14 +24,14 @@ PODS = [f"p{number}" for number in range(40)]
 
 async def outcome(world: TermWorld) -> tuple[list[str], list[int]]:
     """The pods' nodes, and how many pods were decided on together each time."""
-    together, decide = list[int](), world.placer.decide
+    together, decide = list[int](), world.decider.decide
 
     def counted(*args: Any, **more: Any) -> Any:
         decisions = decide(*args, **more)
         together.append(len(decisions))
         return decisions
 
-    world.placer.decide = counted  # type: ignore[method-assign]
+    world.decider.decide = counted  # type: ignore[method-assign]
     async with world.running():
         await asyncio.sleep(1)
         world.check()
@@ -63,12 +62,12 @@ async def test_a_few_of_them_are_decided_on_at_a_time() -> None:
     nodes, together = await decided([100 + number for number in range(40)])
     assert all(nodes)
     # The first one is what the others are variants of.
-    assert together == [1, placement.MAX_UNLIKE, placement.MAX_UNLIKE, 7]
+    assert together == [1, MAX_DISTINCT, MAX_DISTINCT, 7]
 
 
 async def test_the_more_rows_there_are_the_fewer_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     size = TermWorld().state.cache.columns.size
-    monkeypatch.setattr(placement, "MAX_UNLIKE_ROWS", 3 * (size + 20))
+    monkeypatch.setattr("podsched.engine.decide.decider.MAX_DISTINCT_ROWS", 3 * (size + 20))
     _, together = await decided([100 + number for number in range(40)])
     assert max(together) <= 3
 
@@ -101,7 +100,7 @@ async def test_pods_of_templates_that_take_turns_go_where_they_would_go_one_by_o
     alone, one = await decided_in_turn({}, max_batch=1)
     nodes, together = await decided_in_turn({})
     assert nodes == alone and "" in nodes
-    assert max(one) == 1 and max(together) == placement.MAX_UNLIKE
+    assert max(one) == 1 and max(together) == MAX_DISTINCT
 
 
 async def test_no_pod_of_another_class_is_decided_on_before_something_was_reserved() -> None:
@@ -113,7 +112,7 @@ async def test_no_pod_of_another_class_is_decided_on_before_something_was_reserv
 def test_a_new_class_joins_a_batch_where_pods_like_it_have_been_decided_on() -> None:
     state = build_state(default_config(), factories(), seed=1)
     state.cache.add_node(node("n", allocatable={"cpu": "32", "memory": "32Gi", "pods": "110"}))
-    placer, runtime = Placer(state), next(iter(state.profiles.values()))
+    decider, runtime = Decider(state), next(iter(state.profiles.values()))
     tolerating = {"tolerations": [{"key": "k", "operator": "Exists"}]}
 
     def queued(name: str, priority: int, **spec: Any) -> QueuedPodInfo:
@@ -121,8 +120,8 @@ def test_a_new_class_joins_a_batch_where_pods_like_it_have_been_decided_on() -> 
         return QueuedPodInfo(make_pod_info(one, state.cache.classes), 0.0)
 
     plain, other = queued("plain", 1), queued("other", 1, **tolerating)
-    assert not placer.alike([plain], other.info)
+    assert not decider.may_join([plain], other.info)
     for first in (queued("a", 0), queued("b", 0, **tolerating)):
-        assert decide(state.cache, placer, runtime, [first])[0].node_name == "n"
+        assert decide(state.cache, decider, runtime, [first])[0].node_name == "n"
     # Priorities are no part of a key while no pod is nominated.
-    assert placer.alike([plain], other.info)
+    assert decider.may_join([plain], other.info)

@@ -7,8 +7,9 @@ from typing import Any
 from podsched.api.manifest import from_manifest
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import default_config
-from podsched.engine.cycle.placement import Decision, Placer
 from podsched.engine.cycle.reserve_permit import run_reserve
+from podsched.engine.decide.decider import Decider
+from podsched.engine.decide.decision import Decision
 from podsched.engine.runtime.plugin_metrics import EngineMeter
 from podsched.engine.state import SchedulingState, build_state
 from podsched.engine.writes.bind_queue import Assignment
@@ -30,7 +31,7 @@ class Cycles:
     ) -> None:
         self.state = state or build_state(default_config(), factories(), seed=1)
         self.runtime = next(iter(self.state.profiles.values()))
-        self.decider = Placer(self.state)
+        self.decider = Decider(self.state)
         cache = self.state.cache
         for name in nodes:
             node = v1.Node()

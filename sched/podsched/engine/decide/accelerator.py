@@ -1,0 +1,49 @@
+"""What an accelerator is: something that decides as the reference does, only sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol
+
+from podsched.cache.trial import Trial
+from podsched.engine.decide.decision import Decision, KeptDetails
+from podsched.engine.evaluation.selection import Enough
+from podsched.engine.runtime.plugin_metrics import NO_PHASES, Phases
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pods import QueuedPodInfo
+
+
+class Decided(NamedTuple):
+    """Decisions for the first pods of a batch, at least one.
+
+    ``goes_on``: whether the pods after them may be decided on before these are followed up;
+    not so after one that fits nowhere, or that a plugin has to reserve something for.
+    ``details`` are kept where they were asked for, and there are any.
+    """
+
+    decisions: list[Decision]
+    goes_on: bool
+    phases: Phases = NO_PHASES
+    details: KeptDetails | None = None
+
+
+class Accelerator(Protocol):
+    """Decides for the first pods of a batch, exactly as the reference would one after another."""
+
+    name: ClassVar[str]
+
+    def try_(
+        self,
+        trial: Trial,
+        runtime: ProfileRuntime,
+        batch: Sequence[QueuedPodInfo],
+        enough: Enough,
+        *,
+        details: bool,
+    ) -> Decided | None:
+        """Decide for the first pods, each assumed in the trial; None: leave them to the next.
+
+        ``enough``: whether the pods decided on so far are enough for now; ``details``: keep what
+        one of the choices was made from.
+        """
+        ...
