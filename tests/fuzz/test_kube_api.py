@@ -22,7 +22,10 @@ sequences = st.lists(st.integers(0, 2**40), min_size=_EXAMPLE, max_size=_EXAMPLE
 async def _attack(sequence: list[int]) -> Counter[str]:
     async with fuzz_world() as world:
         for seed in sequence:
-            await world.send_http(HttpFuzzer(seed).request())
+            if seed % 8 == 0:
+                await world.send_rudely(HttpFuzzer(seed).rude())
+            else:
+                await world.send_http(HttpFuzzer(seed).request())
     for finding in world.findings:
         note(finding)
     assert not world.findings

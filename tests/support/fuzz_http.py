@@ -83,6 +83,13 @@ _QUERY: dict[str, tuple[str, ...]] = {
     "propagationPolicy": ("Foreground", "Background", "Orphan", "x"), "exclude": ("ping",),
     "gracePeriodSeconds": _NUMBERS, "orphanDependents": _FLAGS, "includeObject": ("None", "x"),
 }  # fmt: skip
+#: Lines of a head that proxies and servers have read differently.
+_ODD_LINES = (
+    "Transfer-Encoding: chunked", "Transfer-Encoding: x, chunked", "Content-Length: 3", "Host : b",
+    "Expect: 100-continue", "Connection: close", "Connection: Upgrade\r\nUpgrade: websocket",
+    "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAQAAAAA", " folded",
+    "Content-Encoding: gzip", "X: " + "x" * 9000, *["X: x"] * 3,
+)  # fmt: skip
 _OPS = ("add", "remove", "replace", "move", "copy", "test", "x")
 _POINTERS = (
     "", "/", "/metadata/labels/a", "/metadata/labels", "/spec/containers/0", "/spec/containers/-",
@@ -135,6 +142,18 @@ class HttpFuzzer:
             manager = f"?fieldManager={rng.choice('ab')}&force={rng.choice(_FLAGS)}"
             query = f"{manager}&{query[1:]}" if query else manager
         return HttpRequest(method, f"{path}{query}", headers, body)
+
+    def rude(self) -> bytes:
+        """The bytes of a request that stops half way, has more behind it, or is no HTTP at all."""
+        rng, request = self._rng, self.request()
+        headers = {"Host": "a", "Content-Length": str(len(request.body)), **request.headers}
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        lines += rng.choices(_ODD_LINES, k=rng.choice((0, 0, 1, 2)))
+        head = "\r\n".join((f"{request.method} {request.target} HTTP/1.1", *lines, "", ""))
+        whole = head.encode() + request.body
+        behind = rng.choice((b"", b"", whole, whole * 50, rng.randbytes(300)))
+        sent = rng.choice((b"", b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")) + whole + behind
+        return sent[: rng.randrange(len(sent))] if rng.random() < 0.6 else sent
 
     # ------------------------------------------------------------------ path and query
 

@@ -8,6 +8,7 @@ informer, state, scheduling and controllers of a term. What any of them makes of
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections import Counter
@@ -50,6 +51,7 @@ from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import LOCK
 from support.api_servers import start_api_server
+from support.eventually import eventually
 from support.fuzz_http import HttpRequest
 from support.fuzz_replicas import Pretenders, answering
 from support.fuzz_requests import ANSWER, METHODS, SEEDS, Fuzzer, FuzzRequest
@@ -67,6 +69,8 @@ _DEADLINE = 30.0
 #: Who is asked and does not answer should not cost the attack ten seconds; who answers may be on a
 #: machine with much else to do.
 _ANSWER_SECONDS = 5.0
+#: Seconds for which a rude client waits for an answer.
+_RUDE_SECONDS = 0.1
 ALREADY_EXISTS = 6
 _BUILT_IN = {"Namespace", "PriorityClass"}
 
@@ -169,6 +173,20 @@ class FuzzWorld:
         if took > MOST_SECONDS:
             self._finding(f"{took:.1f} s of processor time", request)
 
+    async def send_rudely(self, sent: bytes) -> None:
+        """Send whatever bytes to Kubernetes' REST API, read little of the answer, and go."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._server.kube_port)
+        with contextlib.suppress(ConnectionError):
+            writer.write(sent)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_RUDE_SECONDS):
+                    await writer.drain()
+                    head, _, text = (await reader.read(1 << 16)).partition(b"\r\n\r\n")
+                    # See ``send_http``.
+                    if head[9:10] == b"5" and not _has_no_reason(text.decode(errors="replace")):
+                        self._finding(f"{head[9:12]!r} {text[:1000]!r} for {sent[:3000]!r}")
+        writer.transport.abort()
+
     async def _unary(self, request: FuzzRequest) -> tuple[str, str]:
         try:
             raw = await self._channel.unary_unary(request.method)(request.raw, timeout=_DEADLINE)
@@ -211,12 +229,23 @@ class FuzzWorld:
             await self._everything.wait_for_revision(revision)
         await asyncio.sleep(0.05)
         await self.pretenders.close()
+        await self._check_connections()
         self._check_readers()
         await self.stop_readers()
         listed = await self._list()
         self._show(listed)
         self._apply(listed)
         await self._delete(listed)
+
+    async def _check_connections(self) -> None:
+        """Of the connections whose clients have gone, none is left."""
+        await self._http.close()
+        assert self._server.kube is not None
+        listener = self._server.kube.connections
+        with contextlib.suppress(AssertionError):
+            await eventually("all are gone", lambda: listener.open, 0)
+        if listener.open or listener.silent or listener.idle:
+            self._finding(f"{listener.open} connections stay")
 
     def _check_readers(self) -> None:
         if self._readers is not None and self._readers.done():

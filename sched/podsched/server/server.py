@@ -66,7 +66,7 @@ class ApiServer:
     ) -> None:
         """Put the server together. probes: what Kubernetes' face answers to /healthz and so on."""
         self._probes = probes or Probes(HealthChecks())
-        self._kube: KubeListener | None = None
+        self.kube: KubeListener | None = None
         self._settings = settings
         self._observer = observer
         self.core = ServerCore(settings, store)
@@ -124,8 +124,8 @@ class ApiServer:
         self.core.watcher.close()
         self.core.submission.close()
         self.replicas.close()
-        if self._kube is not None:
-            await self._kube.stop(grace)
+        if self.kube is not None:
+            await self.kube.stop(grace)
         if self._server is not None:
             await self._server.stop(grace)
         await self.core.stop()
@@ -159,12 +159,12 @@ class ApiServer:
         files = None
         if settings.tls_cert:
             files = TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
-        self._kube = KubeListener(
+        self.kube = KubeListener(
             RestApp(Handler(self.core, pipeline, self._probes)), files, settings.max_connections
         )
         host, _, port = settings.kube_listen.rpartition(":")
-        await self._kube.start(host.strip("[]"), int(port), shared=settings.workers > 1)
-        self.kube_port = self._kube.port
+        await self.kube.start(host.strip("[]"), int(port), shared=settings.workers > 1)
+        self.kube_port = self.kube.port
 
     def _build(self, pipeline: Pipeline) -> grpc.aio.Server:
         settings, core = self._settings, self.core
