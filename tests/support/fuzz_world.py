@@ -164,7 +164,9 @@ class FuzzWorld:
             ) as answer:
                 status, text = answer.status, await answer.text(errors="replace")
         except (aiohttp.ClientError, TimeoutError) as error:
-            status, text = 0, repr(error)
+            # Where a head cannot be read, nobody knows that no body may follow the answer's.
+            unread = request.method == "HEAD" and isinstance(error, aiohttp.ClientResponseError)
+            status, text = 400 if unread else 0, repr(error)
         took = time.process_time() - began
         self.codes[str(status)] += 1
         # What Kubernetes answers with 500 although the client is at fault has no reason.

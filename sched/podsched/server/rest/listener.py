@@ -22,10 +22,10 @@ _log = get_logger("apiserver")
 
 #: Seconds without a request after which a connection is closed, as kube-apiserver's.
 _IDLE_SECONDS: Final = 90.0
-#: Characters of the line that says what is asked for: selectors may be long.
+#: Bytes of the line that says what is asked for, and of each header: selectors and tokens are long.
 _LINE: Final = 16 << 10
-#: Headers of a request; each may have 8 KiB.
-_HEADERS: Final = 64
+#: Headers of a request.
+_HEADERS: Final = 48
 #: Bytes of a body that wait to be read, half of it: as for gRPC, see docs/security.md.
 _READ_AHEAD: Final = 32 << 10
 
@@ -39,6 +39,7 @@ def rest_server(app: RestApp) -> web.Server:
         access_log=None,
         logger=silent,
         max_line_size=_LINE,
+        max_field_size=_LINE,
         max_headers=_HEADERS,
         read_bufsize=_READ_AHEAD,
         auto_decompress=False,
