@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from podsched.api.manifest import to_manifest
-from podsched.engine.simulation import open_scenarios, simulate, simulate_lines
+from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
@@ -137,3 +137,17 @@ def test_a_profile_can_switch_scores_off() -> None:
     config = {"profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}]}
     result = simulate(scenario(config=config), factories())
     assert result["score"]["a"] == {"plugins": {}, "total": 1}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"objects": [["a"]]}, r"objects\[0\]: \['a'\] is no manifest"),
+        ({"config": [1]}, r"config: \[1\] is no object"),
+    ],
+)
+def test_a_part_of_the_wrong_type_is_named_with_its_value(
+    changed: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BadScenario, match=told):
+        simulate(scenario(**changed), factories())

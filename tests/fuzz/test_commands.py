@@ -5,6 +5,8 @@ In this process. ``apply`` has no server: what can be read ends with exit code 3
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import time
 from collections import Counter
@@ -18,10 +20,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from podsched.api.manifest import to_manifest
+from podsched.engine.decisions.frames import FrameWriter
+from podsched.engine.decisions.rows import FIELDS
+from podsched.engine.decisions.stores import PATTERN
 from podsched.lib.printable import printable
 from support.commands import Commands, Done
 from support.fuzz_requests import SEEDS
 from support.fuzz_texts import CONFIG, changed, text_of
+from support.recordings import a_node, a_pod
 
 pytestmark = pytest.mark.fuzz
 
@@ -29,6 +35,9 @@ pytestmark = pytest.mark.fuzz
 _MOST_SECONDS = 5.0
 #: A command takes some ten times as long as a request to the API server.
 _SHARE = 20
+_ODD_FIELDS = (
+    "", "-1", "1e300", "nan", "inf", "9" * 30, "x", '"', "\x00", "1e9", ">24", "\u0661", " ",
+)  # fmt: skip
 _NOBODY = "127.0.0.1:1"
 
 Case = Callable[[random.Random, Path], list[str]]
@@ -74,6 +83,78 @@ def _simulate(rng: random.Random, folder: Path) -> list[str]:
     return arguments
 
 
+def _lines(documents: list[Any], rng: random.Random) -> bytes:
+    """Lines of JSON, of which one is changed or damaged."""
+    lines = [json.dumps(document) for document in documents]
+    at = rng.randrange(len(lines))
+    if rng.random() < 0.7:
+        lines[at] = json.dumps(changed(documents[at], rng))
+    else:
+        lines[at] = text_of(documents[at], rng).replace("\n", " ")
+    return "".join(f"{line}\n" for line in lines).encode(errors="surrogatepass")
+
+
+def _damaged(content: bytes, rng: random.Random) -> bytes:
+    """Sometimes with a few other bytes, or cut short."""
+    if rng.random() < 0.8:
+        return content
+    at = rng.randrange(len(content))
+    return content[:at] + (b"" if rng.random() < 0.5 else rng.randbytes(8) + content[at + 8 :])
+
+
+def _replay(rng: random.Random, folder: Path) -> list[str]:
+    node = to_manifest(a_node("n"))
+    pod, bound = to_manifest(a_pod("p")), to_manifest(a_pod("p", on="n"))
+    documents = [
+        {"recording": 1, "time": 1.0},
+        {"object": node},
+        {"synced": 1},
+        {"t": 1.0, "r": 2, "e": "A", "object": pod},
+        {"t": 1.5, "decision": {"number": 1, "podUid": "uid-p", "nodeName": "n"}},
+        {"t": 2.0, "r": 3, "e": "M", "object": bound},
+        {"t": 9.0, "end": "time is up", "r": 3},
+    ]
+    (folder / "rec").write_bytes(_damaged(gzip.compress(_lines(documents, rng), 1), rng))
+    return ["replay", str(folder / "rec"), *rng.choice(([], ["--verify"], ["--nodes", "+1"]))]
+
+
+def _trace(rng: random.Random, folder: Path) -> list[str]:
+    rows = [["vm", "s", "d", "0", "60", "1", "1", "1", "Interactive", "4", "16"] for _ in range(5)]
+    for _ in range(rng.choice((1, 2, 5))):
+        rng.choice(rows)[rng.randrange(11)] = rng.choice(_ODD_FIELDS)
+    text = "\n".join(",".join(row) for row in rows).encode()
+    (folder / "vmtable.csv.gz").write_bytes(_damaged(gzip.compress(text, 1), rng))
+    return ["replay", str(folder), "--trace", "azure", "--json"]
+
+
+def _bundle(rng: random.Random, folder: Path) -> list[str]:
+    scenario = {"id": "x", "objects": [to_manifest(a_node("n"))], "pod": to_manifest(a_pod("p"))}
+    document = {"bundle": 1, "versions": {"podsched": "1"}, "scenario": scenario, "result": {}}
+    text = json.dumps(changed(document, rng)).encode()
+    (folder / "bundle").write_bytes(_damaged(gzip.compress(text, 1), rng))
+    return ["simulate", "--bundle", str(folder / "bundle")]
+
+
+def _decisions(rng: random.Random, folder: Path) -> list[str]:
+    row: list[Any] = [
+        1, "default", "p", "uid-p", 1, "default-scheduler", "c", 1, 1, 3, 2, "n", 1, 1, 0, 0,
+        1.0, 1.5, 2.0, 0.001, "Scheduled", "", 2.5, {"scores": [["n", 1, {"Fit": 1}]]},
+    ]  # fmt: skip
+    facts = {"replica": "r", "fields": [*FIELDS]}
+    content = changed({"facts": facts, "rows": [row, row]}, rng)
+    writer = FrameWriter()
+    frames = writer.facts(content.get("facts", {}), 1.0)
+    rows = content.get("rows")
+    frames += writer.rows(rows if isinstance(rows, list) else [rows], (1.0, 2.5), [])
+    (folder / "log").mkdir(exist_ok=True)
+    segment = folder / "log" / PATTERN.replace("*", "1")
+    segment.write_bytes(_damaged(frames, rng))
+    if rng.random() < 0.1:
+        segment.unlink()
+    output = rng.choice(("table", "wide", "json"))
+    return ["decisions", "--file", str(folder / "log"), "-A", "-o", output]
+
+
 def _judge(done: Done, arguments: list[str], codes: set[int]) -> None:
     said = done.out + done.err
     context = f"sched {' '.join(arguments)}: {said[-2000:]}"
@@ -89,6 +170,10 @@ def _judge(done: Done, arguments: list[str], codes: set[int]) -> None:
         pytest.param(_check, {0, 1, 2}, id="config check"),
         pytest.param(_apply, {1, 2, 3}, id="apply"),
         pytest.param(_simulate, {0, 1, 2}, id="simulate"),
+        pytest.param(_replay, {0, 1, 2}, id="replay"),
+        pytest.param(_trace, {0, 2}, id="replay --trace"),
+        pytest.param(_bundle, {0, 1, 2}, id="simulate --bundle"),
+        pytest.param(_decisions, {0, 1}, id="decisions --file"),
     ],
 )
 def test_any_file_is_taken_or_refused(

@@ -68,7 +68,7 @@ def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
     except BadBundle as error:
         fail(f"{path} is not a bundle of sched explain: {error}", FAILED)
     result = decided(bundle.scenario)
-    pod: Any = from_manifest(bundle.scenario["pod"]).message
+    pod: Any = from_manifest({"kind": "Pod", "apiVersion": "v1", **bundle.scenario["pod"]}).message
     if result == bundle.result:
         return pod, result, "The result is the one of the bundle."
     made_by = ", ".join(f"{name} {number}" for name, number in sorted(bundle.versions.items()))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -121,6 +122,8 @@ def _config(
     written = scenario.get("config")
     if not written:
         return default_config()
+    if not isinstance(written, dict):
+        raise BadScenario(f"config: {reprlib.repr(written)} is no object")
     return load_config(written, known_plugins=user_plugin_specs(plugins))
 
 
@@ -143,6 +146,8 @@ def _read(scenario: Mapping[str, Any]) -> tuple[ClusterState, PodInfo]:
     classes = PodClasses()
     pods: list[v1.Pod] = []
     for number, manifest in enumerate(scenario["objects"]):
+        if not isinstance(manifest, dict):
+            raise BadScenario(f"objects[{number}]: {reprlib.repr(manifest)} is no manifest")
         message: Any = from_manifest(manifest).message
         if isinstance(message, v1.Pod):
             message.metadata.uid = message.metadata.uid or f"uid-{number}"
