@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from podsched.server.errors import Violation
-from podsched.server.rest.bodies import asks_dry_run, dry_run, parsed
+from podsched.server.rest.bodies import dry_run, parsed
 from podsched.server.rest.failures import bad_request, failed_options
 from podsched.server.rest.messages import Request
 from podsched.server.rest.options import flag, is_version, number
@@ -36,10 +36,8 @@ class DeleteOptions:
         content, _ = parsed(request, raw, _OPTIONS)
         if not isinstance(content, dict):
             raise bad_request("the object provided is unrecognized (must be of type DeleteOptions)")
-        options = options_of(content)
-        # Kubernetes does not look at the query beside a body, and deletes; who asks for a dry run
-        # in either place surely means it.
-        return replace(options, dry_run=asks_dry_run(request, _OPTIONS) or options.dry_run)
+        # As in Kubernetes, a query beside a body is not looked at, not even for dryRun.
+        return options_of(content)
 
     @classmethod
     def _of_query(cls, request: Request) -> DeleteOptions:
