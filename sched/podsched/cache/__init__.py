@@ -13,8 +13,11 @@ Which module is which, from the outside in::
       class_usage    what one pod of a class adds to a row, and on which rows such pods are
       counters       pods counted by any question, from the moment somebody asks it
       host_ports     host ports in use
+      ordering       places in the order of pods, to which a pod can come back
       journal        which rows changed, so that readers look at these alone
       column         one growable column, and the arithmetic of Go's int64
+    trial            changes that are kept or undone as one
+      versions       numbers that change when something does, and come back when it is undone
     fork             some rows copied, to try changes on
     deltas           what keeps copies of columns in other processes current;
                      ``delta_encoder`` writes it, ``delta_decoder`` reads it

@@ -41,6 +41,7 @@ from podsched.api.conditions import is_finished
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
 from podsched.cache.columns import Columns
 from podsched.cache.objects import ClusterState
+from podsched.cache.ordering import move_behind, preceding
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.cache.trial import Trial
 from podsched.framework.classify import (
@@ -84,10 +85,10 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A pod that was taken out, and the uids of those that followed it on its node."""
+    """A pod that was taken out, and the uids of those that preceded it on its node."""
 
     held: _Held
-    following: tuple[str, ...]
+    preceding: frozenset[str]
 
 
 class Cache:
@@ -236,15 +237,21 @@ class Cache:
         """Remove a pod, assumed or not, and return it; None when the cache does not hold it."""
         return self._drop(uid) if uid in self._held else None
 
-    def take_out(self, uid: str) -> Removed | None:
-        """Remove a pod, assumed or not, for ``put_back``; None when the cache does not hold it."""
+    def take_out(self, uid: str, earlier: Removed | None = None) -> Removed | None:
+        """Remove a pod, assumed or not, for ``put_back``; None when the cache does not hold it.
+
+        ``earlier``: what was returned before; whoever preceded the pod then still does.
+        """
         held = self._held.get(uid)
         if held is None:
             return None
         row = self.columns.row_of(held.info.node_name)
-        following = () if row is None else self.columns.pods_after(row, uid)
+        apart = self._pods_without_node.get(held.info.node_name, {})
+        before = preceding(apart if row is None else self.columns.pods(row), uid)
+        if earlier is not None and earlier.held.info.node_name == held.info.node_name:
+            before |= earlier.preceding
         self._drop(uid)
-        return Removed(held, following)
+        return Removed(held, before)
 
     def put_back(self, removed: Removed) -> None:
         """Count a pod again as it was, in its old place among the pods of its node."""
@@ -252,11 +259,12 @@ class Cache:
         self._held[pod.uid] = held
         if held.stage is Stage.ASSUMED:
             self._assumed.add(pod.uid)
+        self._place(pod)
         row = self.columns.row_of(pod.node_name)
         if row is None:
-            self._place(pod)
+            move_behind(self._pods_without_node[pod.node_name], pod.uid, removed.preceding)
         else:
-            self.columns.put_back_pod(row, pod, removed.following)
+            self.columns.move_pod(row, pod.uid, removed.preceding)
 
     def _hold(self, pod: PodInfo, stage: Stage) -> None:
         self._held[pod.uid] = _Held(pod, stage)

@@ -16,7 +16,7 @@ threads.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from podsched.cache.fork import Fork
 from podsched.cache.host_ports import Port, PortsInUse
 from podsched.cache.journal import JOURNAL_LIMIT, Journal
 from podsched.cache.node_table import FIRST_SIZE, NodeTable
+from podsched.cache.ordering import move_behind
 from podsched.cache.usage_columns import FIRST_COLUMNS, NONZERO, usage_of
 from podsched.cache.versions import Versions
 from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
@@ -198,18 +199,9 @@ class Columns:
             self._ports.remove(row, usage.ports)
         self._note(row)
 
-    def pods_after(self, row: int, uid: str) -> tuple[str, ...]:
-        """Return the uids of the pods that follow one in the order of the row's pods."""
-        uids = list(self._pods[row])
-        return tuple(uids[uids.index(uid) + 1 :])
-
-    def put_back_pod(self, row: int, pod: PodInfo, following: Sequence[str]) -> None:
-        """Add a pod in front of those that followed it before it was removed."""
-        self.add_pod(row, pod)
-        pods = self._pods[row]
-        for uid in following:
-            if uid in pods:
-                pods[uid] = pods.pop(uid)
+    def move_pod(self, row: int, uid: str, preceding: Collection[str]) -> None:
+        """Move a pod right behind those that are to precede it in the order of the row's pods."""
+        move_behind(self._pods[row], uid, preceding)
 
     def replace_pod(self, row: int, pod: PodInfo) -> None:
         """Put a newer state of a pod in the place of the one of its uid.

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from podsched.cache.ordering import move_behind, preceding
 from podsched.framework.pods import PodInfo
 
 #: Changes that are remembered one by one.
@@ -19,11 +20,11 @@ JOURNAL = 4096
 
 
 class Nomination(NamedTuple):
-    """A pod's nomination, and the uids of the pods that were nominated to the node after it."""
+    """A pod's nomination, and the uids of the pods that were nominated to the node before it."""
 
     pod: PodInfo
     node_name: str
-    following: tuple[str, ...]
+    preceding: frozenset[str]
 
 
 class Nominator:
@@ -74,24 +75,26 @@ class Nominator:
         self._note(node_name)
         return True
 
-    def nomination(self, uid: str) -> Nomination | None:
-        """Return a pod's nomination, for ``put_back``."""
+    def nomination(self, uid: str, earlier: Nomination | None = None) -> Nomination | None:
+        """Return a pod's nomination, for ``put_back``.
+
+        ``earlier``: what was returned before; whoever preceded the pod then still does.
+        """
         node_name = self._node_of.get(uid)
         if node_name is None:
             return None
         pods = self._pods[node_name]
-        uids = list(pods)
-        return Nomination(pods[uid], node_name, tuple(uids[uids.index(uid) + 1 :]))
+        before = preceding(pods, uid)
+        if earlier is not None and earlier.node_name == node_name:
+            before |= earlier.preceding
+        return Nomination(pods[uid], node_name, before)
 
     def put_back(self, nomination: Nomination | None) -> None:
         """Make a nomination again that was withdrawn, in its old place."""
         if nomination is None:
             return
         self.add(nomination.pod, nomination.node_name)
-        pods = self._pods[nomination.node_name]
-        for uid in nomination.following:
-            if uid in pods:
-                pods[uid] = pods.pop(uid)
+        move_behind(self._pods[nomination.node_name], nomination.pod.uid, nomination.preceding)
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
         """Follow an update of a pod.

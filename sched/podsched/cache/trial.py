@@ -260,7 +260,7 @@ class _Assumption:
         cache, pod = self._cache, self.pod
         if self._is_outdated(cache.cluster.pods.get(pod.key)):
             return False
-        self._nomination = cache.nominator.nomination(pod.uid)
+        self._nomination = cache.nominator.nomination(pod.uid, self._nomination)
         cache.assume(pod, self.node_name)
         return True
 
@@ -297,9 +297,9 @@ class _Removal:
         if known is not None and known.uid != pod.uid:
             return False
         self._known = cache.cluster.delete_pod(pod.key) if known is not None else None
-        self._nomination = cache.nominator.nomination(pod.uid)
+        self._nomination = cache.nominator.nomination(pod.uid, self._nomination)
         cache.nominator.delete(pod.uid)
-        self._removed = cache.take_out(pod.uid)
+        self._removed = cache.take_out(pod.uid, self._removed)
         return self._known is not None or self._removed is not None
 
     def undo(self) -> None:
@@ -349,7 +349,7 @@ class _Nominating:
 
     def do(self) -> bool:
         cache, pod = self._cache, self._pod
-        self._before = cache.nominator.nomination(pod.uid)
+        self._before = cache.nominator.nomination(pod.uid, self._before)
         if not self._node_name:
             return cache.nominator.delete(pod.uid)
         return cache.nominate(pod, self._node_name)
