@@ -106,6 +106,7 @@ async def a_move(
         yield move
 
 
+@pytest.mark.long
 async def test_a_command_killed_before_it_evicts_leaves_the_pod_and_can_be_given_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +146,7 @@ async def test_a_replacement_has_its_place_though_the_command_was_killed_once_it
         await eventually("web-2 runs", lambda: move.runs_on("web-2"), TO)
 
 
+@pytest.mark.long
 async def test_a_leader_killed_between_holding_and_evicting_does_not_end_the_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,7 @@ async def bind_by_hand(real: RealCluster, prefix: str, node: str, count: int) ->
         await real.client.bind(binding)
 
 
+@pytest.mark.long
 async def test_a_leader_whose_watch_lags_until_its_history_is_gone_decides_on_what_is(
     tmp_path: Path, links: Links
 ) -> None:
@@ -190,6 +191,7 @@ def claims_of(real: RealCluster) -> list[int]:
     return [tail.count("Claiming the lock") for tail in tails]
 
 
+@pytest.mark.long
 async def test_standbys_that_alone_cannot_reach_the_leader_leave_it_the_lock(
     tmp_path: Path, links: Links
 ) -> None:
@@ -212,6 +214,7 @@ async def test_standbys_that_alone_cannot_reach_the_leader_leave_it_the_lock(
         await real.check_history("pod", 200)
 
 
+@pytest.mark.long
 async def test_replicas_of_two_versions_lead_in_turn_and_lose_nothing_of_each_others(
     tmp_path: Path,
 ) -> None:

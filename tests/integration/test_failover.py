@@ -52,6 +52,7 @@ async def test_a_killed_leader_is_replaced_long_before_its_lease_ends(tmp_path: 
         await real.check_history("pod", 100)
 
 
+@pytest.mark.long
 async def test_a_stopping_leader_hands_over_and_ends_with_exit_code_0(tmp_path: Path) -> None:
     async with real_cluster(tmp_path) as real:
         submitter = await real.submit("pod", 200)
@@ -118,6 +119,7 @@ async def test_a_killed_etcd_loses_nothing_and_scheduling_goes_on_when_it_is_bac
         await real.check_history("before", 100)
 
 
+@pytest.mark.long
 async def test_an_api_server_that_is_killed_is_replaced_by_the_other(tmp_path: Path) -> None:
     async with real_cluster(tmp_path, api_servers=2) as real:
         submitter = await real.submit("pod", 300)

@@ -26,6 +26,7 @@ CONFIG = {
 }
 
 
+@pytest.mark.long
 async def test_a_standby_takes_over_while_pods_arrive(tmp_path: Path) -> None:
     """None is lost, no node has more than fits, and the new leader writes events."""
     config = tmp_path / "config.yaml"

@@ -63,6 +63,7 @@ async def test_the_lock_is_handed_over_on_request_and_scheduling_is_paused_and_r
         await real.check_history("pod", 300)
 
 
+@pytest.mark.long
 async def test_a_standby_of_higher_priority_gets_the_lock_and_keeps_it(tmp_path: Path) -> None:
     def arguments(process: str) -> tuple[str, ...]:
         return ("--leader-priority=5",) if process == "scheduler-1" else ()

@@ -110,6 +110,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
             runner.run(running.stop())
 
 
+@pytest.mark.long
 def test_planted_objects_are_ignored_shown_raw_and_deleted(cluster: LocalCluster) -> None:
     sched = Commands(cluster.server)
     good = json.dumps({

@@ -169,6 +169,7 @@ async def test_a_pod_is_bound_on_the_event_that_makes_it_fit_and_not_after_its_b
     assert min(waits) < 0.5, waits
 
 
+@pytest.mark.long
 async def test_a_pod_is_not_tried_again_on_1000_events_that_cannot_help_it(bench: Bench) -> None:
     await bench.node("small", cpu="1")
     await bench.pod("large")
@@ -233,6 +234,7 @@ async def test_a_preemptor_gets_its_node_after_the_grace_period_and_nobody_below
     assert not any(name.startswith("thief") for name in history.bound)
 
 
+@pytest.mark.long
 async def test_a_budget_is_violated_only_when_no_other_node_would_do(bench: Bench) -> None:
     await bench.classes({"low": 1, "mid": 50, "high": 100})
     await bench.node("guarded", place="guarded")
@@ -276,6 +278,7 @@ async def _disruptions_allowed(bench: Bench, number: int) -> bool:
 # ---------------------------------------------------------------------- nodes that fall silent
 
 
+@pytest.mark.long
 async def test_a_silent_node_loses_the_pods_that_do_not_tolerate_it_each_after_its_seconds(
     bench: Bench,
 ) -> None:

@@ -13,6 +13,7 @@ from support.real_cluster import metric, real_cluster
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.long
 async def test_a_leader_dies_and_then_the_whole_of_ray_and_every_pod_is_bound_once(
     tmp_path: Path,
 ) -> None:

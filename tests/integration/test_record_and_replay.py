@@ -55,6 +55,7 @@ async def churn(client: ApiClient, first: int, count: int, chance: random.Random
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.long
 async def test_every_decision_of_a_real_leader_comes_out_the_same(tmp_path: Path) -> None:
     chance, file = random.Random(1), tmp_path / "run.rec"
     async with real_cluster(tmp_path / "cluster", replicas=1, nodes=6) as real:

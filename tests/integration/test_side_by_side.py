@@ -46,6 +46,7 @@ async def start_second(real: RealCluster, directory: Path) -> ManagedProcess:
     return process
 
 
+@pytest.mark.long
 async def test_two_schedulers_fill_the_room_there_is_and_no_more(tmp_path: Path) -> None:
     """Of 400 pods for 200 places the rest waits, and no node had to refuse one."""
     room = 200
