@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -16,6 +15,7 @@ from podsched.cache.trial import Trial, TrialError
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 from support.cache_world import Labelled, LabelTerms, make_node, make_pod
+from support.examples import examples
 
 NODES = ["n0", "n1", "n2"]
 NAMES = ["a", "b", "c", "d"]
@@ -212,7 +212,7 @@ class TrialMachine(RuleBasedStateMachine):
 
 
 TestTrials = TrialMachine.TestCase
-TestTrials.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestTrials.settings = examples(200, stateful_step_count=40)
 
 
 def versions(cache: Cache) -> dict[str, int]:

@@ -13,6 +13,7 @@ from podsched.engine.decide.decision import Decision
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from support.engine_world import STRATEGIES, World, container
+from support.examples import share
 
 #: The reference alone: what the others need or speed up goes with them.
 REFERENCE = ("incremental", "variants")
@@ -98,7 +99,7 @@ def decide(
 def test_with_and_without_accelerators_the_decisions_are_those_of_the_reference(
     without: tuple[str, ...], percentage: int | None
 ) -> None:
-    for seed in range(5):
+    for seed in range(share(16)):
         world = Decided(seed, percentage)
         plain, fast = world.decider(*REFERENCE), world.decider(*without)
         for _ in range(12):
