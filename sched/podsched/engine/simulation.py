@@ -26,9 +26,10 @@ from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.profiles import ALL
+from podsched.engine.decide.reference import filter_nodes
 from podsched.engine.evaluation.diagnosis import Diagnosis
-from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere, run_filters
-from podsched.engine.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
+from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere
+from podsched.engine.evaluation.pre_filtering import run_pre_filter
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
 from podsched.engine.explain.changes.question import Question
 from podsched.engine.explain.changes.search import find_changes
@@ -36,7 +37,7 @@ from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.engine.runtime.user_plugins import user_plugin_specs
-from podsched.framework.filter_outcome import EXCLUDED, FilterOutcome
+from podsched.framework.filter_outcome import FilterOutcome
 from podsched.framework.plugin import CycleState, PluginFactory
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
@@ -194,22 +195,6 @@ class _Cycle:
         rows = self.cluster.columns.live_rows.tolist()
         return np.array(sorted(rows, key=lambda row: names[row]), dtype=np.intp)
 
-    def filter(self, pre: PreFilterOutcome) -> FilterOutcome:
-        """Return the filters' outcome on all nodes; those outside PreFilterResult are excluded."""
-        rows = self.rows
-        names = self.cluster.columns.names
-        inside = np.array(
-            [pre.node_names is None or names[row] in pre.node_names for row in rows.tolist()],
-            dtype=np.bool_,
-        )
-        some = run_filters(
-            self.runtime, self.state, self.pod, self.cluster.columns, rows[inside], self.cluster
-        )
-        plugin = np.full(len(rows), EXCLUDED, dtype=np.int16)
-        bits = np.zeros(len(rows), dtype=np.uint64)
-        plugin[inside], bits[inside] = some.plugin, some.bits
-        return FilterOutcome(rows, plugin, bits, some.plugins, some.reasons, pre.excluded)
-
 
 def _gated(plugin: str, status: Status) -> dict[str, Any]:
     """Return what becomes of a pod that is not even tried."""
@@ -231,7 +216,7 @@ def simulate_pod(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -
         diagnosis = Diagnosis(len(cycle.rows), pre)
         outcome = rejected_everywhere(cycle.rows, pre.status)
         return _unschedulable(cycle, result, diagnosis, outcome)
-    outcome = cycle.filter(pre)
+    outcome = filter_nodes(runtime, cycle.state, pod, pre, cycle.rows, cluster)
     statuses = [outcome.status(index) for index in range(len(outcome.rows))]
     names = [cluster.columns.names[row] for row in outcome.rows.tolist()]
     result["filter"] = {n: _status(s) for n, s in zip(names, statuses, strict=True)}

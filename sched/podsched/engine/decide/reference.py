@@ -21,6 +21,7 @@ from podsched.engine.evaluation.filtering import run_filters
 from podsched.engine.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
 from podsched.engine.evaluation.sampling import Rotation, num_feasible_nodes_to_find
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
+from podsched.engine.evaluation.selection import nominated_row
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
@@ -50,7 +51,7 @@ class Reference:
             return Decided([decision], goes_on=False)
         pod = queued.info
         trial.assume(pod, decision.node_name)
-        return Decided([decision], goes_on=not reserves(runtime, state, pod))
+        return Decided([decision], goes_on=not runtime.reserves_for(state, pod))
 
     def _decide(
         self, runtime: ProfileRuntime, state: CycleState, queued: QueuedPodInfo
@@ -91,16 +92,6 @@ class Reference:
         return np.sort(some), processed
 
 
-def nominated_row(cluster: ClusterView, pod: PodInfo) -> int | None:
-    """Return the row of the pod's nominated node, if it has one and the node is there.
-
-    The cache knows it before the pod's status does: a victim may be gone before the patch with the
-    nomination has come back.
-    """
-    name = cluster.nominated_node(pod.uid) or pod.nominated_node_name
-    return cluster.nodes.row_of(name) if name else None
-
-
 def filter_nodes(
     runtime: ProfileRuntime,
     state: CycleState,
@@ -120,11 +111,3 @@ def filter_nodes(
     bits = np.zeros(len(rows), dtype=np.uint64)
     plugin[inside], bits[inside] = some.plugin, some.bits
     return FilterOutcome(rows, plugin, bits, some.plugins, some.reasons, pre.excluded)
-
-
-def reserves(runtime: ProfileRuntime, state: CycleState, pod: PodInfo) -> bool:
-    """Whether a plugin keeps books of pods like this one, which the next one has to see."""
-    return any(
-        name not in state.skip_filter and asks(state, pod)
-        for name, asks in runtime.reserves.items()
-    )

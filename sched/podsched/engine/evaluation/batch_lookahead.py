@@ -101,11 +101,7 @@ class BatchLookahead:
 
     def reserves(self, pod: PodInfo) -> bool:
         """Whether a plugin keeps books of pods like these, which the next one has to see."""
-        state = self._evaluation.state
-        return any(
-            name not in state.skip_filter and reserves(state, pod)
-            for name, reserves in self._evaluation.runtime.reserves.items()
-        )
+        return self._evaluation.runtime.reserves_for(self._evaluation.state, pod)
 
     # ------------------------------------------------------------------ whether it is exact
 

@@ -27,6 +27,7 @@ from podsched.engine.evaluation.sampling import Rotation, num_feasible_nodes_to_
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.framework.filter_outcome import PASSED
+from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
@@ -82,6 +83,21 @@ class Round(NamedTuple):
     evaluated: int
 
 
+def nominated_node(cluster: ClusterView, pod: PodInfo) -> str:
+    """Return the name of the node that a pod is nominated to, or "".
+
+    The cache knows it before the pod's status does: a victim may be gone before the patch with the
+    nomination has come back.
+    """
+    return cluster.nominated_node(pod.uid) or pod.nominated_node_name
+
+
+def nominated_row(cluster: ClusterView, pod: PodInfo) -> int | None:
+    """Return the row of a pod's nominated node, if it has one and the node is there."""
+    name = nominated_node(cluster, pod)
+    return cluster.nodes.row_of(name) if name else None
+
+
 class Selector:
     """Chooses for the pods of one class."""
 
@@ -118,22 +134,13 @@ class Selector:
             return ScheduleResult(nominated, 1, 1)
         return self._best(pod, evaluation.feasible_rows)
 
-    def _nominated_node(self, pod: PodInfo) -> str:
-        # The cache knows it before the pod's status does: a victim may be gone before the patch
-        # with the nomination has come back.
-        return self.evaluation.cluster.nominated_node(pod.uid) or pod.nominated_node_name
-
-    def _nominated_row(self, pod: PodInfo) -> int | None:
-        node_name = self._nominated_node(pod)
-        return self.evaluation.cluster.nodes.row_of(node_name) if node_name else None
-
     def fitting_nominee(self, pod: PodInfo) -> int | None:
         """Return the row of the pod's nominated node if the pod fits there, after a refresh.
 
         If it does not, the row no longer counts as feasible: what fits the class may not fit this
         pod, to which the row's nominated pods mean something else.
         """
-        row = self._nominated_row(pod)
+        row = nominated_row(self.evaluation.cluster, pod)
         if row is None:
             return None
         outcome = self.evaluation.filter_row(pod, row)
@@ -229,7 +236,7 @@ class Selector:
     def _round(self, pods: Sequence[PodInfo]) -> Round | None:
         """Return the rows for the first of the pods: at least one, or None if it has none."""
         first, evaluation = pods[0], self.evaluation
-        nominated = self._nominated_row(first)
+        nominated = nominated_row(evaluation.cluster, first)
         if nominated is not None and evaluation.fits_row(first, nominated):
             # No other row matters, so none is brought up to date.
             return Round([nominated], [None], 1, 1)
@@ -249,6 +256,6 @@ class Selector:
     def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """Return the first of the pods, up to one that is nominated and tried there first."""
         for count, pod in enumerate(pods):
-            if self._nominated_node(pod):
+            if nominated_node(self.evaluation.cluster, pod):
                 return pods[:count]
         return pods

@@ -293,6 +293,13 @@ class ProfileRuntime:
         )
         return (holding, *configured, *implied)
 
+    def reserves_for(self, state: CycleState, pod: PodInfo) -> bool:
+        """Whether a plugin keeps books of pods like this one, which the next one has to see."""
+        return any(
+            name not in state.skip_filter and asks(state, pod)
+            for name, asks in self.reserves.items()
+        )
+
     def _deciding(self) -> dict[str, Plugin]:
         """Return the plugins that feasibility and scores depend on, by name."""
         names = [named.name for named in self.pre_filter]
