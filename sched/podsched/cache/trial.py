@@ -104,11 +104,10 @@ class Trial:
         made = [
             _Assumption(self._cache, pod, name) for pod, name in zip(pods, node_names, strict=True)
         ]
-        self._saved.tentative = True
-        try:
+        for change in made:
+            change.remember()
+        with self._saved:
             self._cache.assume_many(pods, node_names)
-        finally:
-            self._saved.tentative = False
         self._changes += made
 
     def remove(self, pod: PodInfo) -> None:
@@ -147,12 +146,9 @@ class Trial:
 
     def _do(self, change: _Change) -> None:
         self._check_use()
-        self._saved.tentative = True
-        try:
+        with self._saved:
             if change.do():
                 self._changes.append(change)
-        finally:
-            self._saved.tentative = False
 
     def _check_use(self) -> None:
         if not self._is_open or self._cache.open_trial is not self:
@@ -176,9 +172,9 @@ class Trial:
     def roll_back(self) -> None:
         """Undo what was done, the latest first."""
         self._check_use()
-        self._saved.tentative = True
-        for change in reversed(self._changes):
-            change.undo()
+        with self._saved:
+            for change in reversed(self._changes):
+                change.undo()
         self._saved.put_back()
         self._end()
 
@@ -195,8 +191,9 @@ class Trial:
         try:
             return apply()
         finally:
-            for trial, changes in reversed(set_aside):
-                trial._make_again(changes)
+            with self._saved:
+                for trial, changes in reversed(set_aside):
+                    trial._make_again(changes)
 
     def _set_aside(self, key: ObjectKey) -> list[tuple[Trial, list[_Change]]]:
         """Undo the changes of an object in this trial and the outer ones, the latest first."""
@@ -206,10 +203,9 @@ class Trial:
             changes = trial._changes_of(key)
             if changes:
                 found.append((trial, changes))
-                self._saved.tentative = True
-                for change in reversed(changes):
-                    change.undo()
-                self._saved.tentative = False
+                with self._saved:
+                    for change in reversed(changes):
+                        change.undo()
             trial = trial._outer
         return found
 
@@ -221,9 +217,6 @@ class Trial:
         return self._of_object.get(key, [])
 
     def _make_again(self, changes: list[_Change]) -> None:
-        saved = self._cache.columns.versions.saved
-        assert saved is not None
-        saved.tentative = True
         for change in list(changes):
             if change.do():
                 continue
@@ -232,7 +225,6 @@ class Trial:
             self._indexed -= 1
             if isinstance(change, _Assumption):
                 self.dropped.append(change.pod)
-        saved.tentative = False
 
 
 # ---------------------------------------------------------------------- one change each
@@ -250,7 +242,7 @@ class _Assumption:
     def __init__(self, cache: Cache, pod: PodInfo, node_name: str) -> None:
         self._cache, self.pod, self.node_name = cache, pod, node_name
         self._was_known = pod.key in cache.cluster.pods
-        self._nomination: Nomination | None = cache.nominator.nomination(pod.uid)
+        self._nomination: Nomination | None = None
 
     @property
     def key(self) -> ObjectKey:
@@ -260,9 +252,13 @@ class _Assumption:
         cache, pod = self._cache, self.pod
         if self._is_outdated(cache.cluster.pods.get(pod.key)):
             return False
-        self._nomination = cache.nominator.nomination(pod.uid, self._nomination)
+        self.remember()
         cache.assume(pod, self.node_name)
         return True
+
+    def remember(self) -> None:
+        """Keep the pod's nomination, which ends when it is assumed."""
+        self._nomination = self._cache.nominator.nomination(self.pod.uid, self._nomination)
 
     def _is_outdated(self, known: PodInfo | None) -> bool:
         """Whether the informer's pod is gone, is another one, or has a node by now."""

@@ -29,25 +29,32 @@ class Version:
 
 
 class SavedVersions:
-    """The versions that things had when a trial began, as far as they can be put back."""
+    """The versions that things had when a trial began, as far as they can be put back.
 
-    __slots__ = ("_before", "_began", "_outer", "tentative")
+    Changes inside ``with saved:`` are the trial's own, all others somebody else's.
+    """
+
+    __slots__ = ("_before", "_began", "_outer", "_own")
 
     def __init__(self, began: int, outer: SavedVersions | None) -> None:
         self._began = began
         self._outer = outer
         #: None: changed by something else than the trial, or not there when it began.
         self._before: dict[Versioned, int | None] = {}
-        #: Whether the trial itself is making the changes now.
-        self.tentative = False
+        self._own = False
+
+    def __enter__(self) -> None:
+        self._own = True
+
+    def __exit__(self, *_: object) -> None:
+        self._own = False
 
     def note(self, one: Versioned) -> None:
         """Note that a thing is about to change."""
-        if not self.tentative or one.version > self._began:
-            if one not in self._before or not self.tentative:
-                self._before[one] = None
-        else:
-            self._before.setdefault(one, one.version)
+        if not self._own:
+            self._before[one] = None
+        elif one not in self._before:
+            self._before[one] = one.version if one.version <= self._began else None
 
     def put_back(self) -> None:
         """Put back the versions of what only the trial changed, once that is undone."""
