@@ -7,10 +7,26 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from podsched.cache.trial import Trial
 from podsched.engine.decide.decision import Decision, KeptDetails
+from podsched.engine.decide.keys import PlacementKey
 from podsched.engine.evaluation.selection import Enough
 from podsched.engine.runtime.plugin_metrics import NO_PHASES, Phases
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import QueuedPodInfo
+
+
+class Batch(NamedTuple):
+    """Pods to be decided on in their order, each assumed in the trial; ``key``: the first one's.
+
+    ``enough``: whether the pods decided on so far are enough for now; ``details``: keep what one of
+    the choices was made from.
+    """
+
+    trial: Trial
+    runtime: ProfileRuntime
+    pods: Sequence[QueuedPodInfo]
+    key: PlacementKey
+    enough: Enough
+    details: bool
 
 
 class Decided(NamedTuple):
@@ -32,18 +48,6 @@ class Accelerator(Protocol):
 
     name: ClassVar[str]
 
-    def try_(
-        self,
-        trial: Trial,
-        runtime: ProfileRuntime,
-        batch: Sequence[QueuedPodInfo],
-        enough: Enough,
-        *,
-        details: bool,
-    ) -> Decided | None:
-        """Decide for the first pods, each assumed in the trial; None: leave them to the next.
-
-        ``enough``: whether the pods decided on so far are enough for now; ``details``: keep what
-        one of the choices was made from.
-        """
+    def try_(self, batch: Batch) -> Decided | None:
+        """Decide for the first pods; None: leave them to the next."""
         ...

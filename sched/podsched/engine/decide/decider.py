@@ -15,7 +15,7 @@ import numpy as np
 
 from podsched.cache.trial import Trial
 from podsched.config.plugins import ExtensionPoint
-from podsched.engine.decide.accelerator import Accelerator, Decided
+from podsched.engine.decide.accelerator import Accelerator, Batch, Decided
 from podsched.engine.decide.accelerators.incremental import Evaluations, Incremental
 from podsched.engine.decide.accelerators.variant_decisions import VariantDecisions
 from podsched.engine.decide.decision import Decision, KeptDetails
@@ -85,7 +85,8 @@ class Decider:
         )
         self._reference = Reference(cache.cluster, self._rotation)
         self._variants = VariantDecisions(self._evaluations, cache)
-        self._incremental = Incremental(self._evaluations, cache.columns, self._variants.learn)
+        learn = None if "variants" in without else self._variants.learn
+        self._incremental = Incremental(self._evaluations, cache.columns, learn)
         self._accelerators: list[Accelerator] = [
             one for one in (self._variants, self._incremental) if one.name not in without
         ]
@@ -192,7 +193,9 @@ class Decider:
         while goes_on and len(decisions) < len(batch):
             first = not decisions
             left = batch if first else batch[len(decisions) :]
-            decided = self._decide_some(trial, runtime, left, enough, details=details and first)
+            # Keys are asked for as late as this: those that were equal may be so no more.
+            key = self._latest = self.key(left[0].info)
+            decided = self._decide_some(Batch(trial, runtime, left, key, enough, details and first))
             decisions += decided.decisions
             self.phases = decided.phases
             if first:
@@ -200,29 +203,18 @@ class Decider:
             goes_on = decided.goes_on and not enough()
         return decisions
 
-    def _decide_some(
-        self,
-        trial: Trial,
-        runtime: ProfileRuntime,
-        batch: Sequence[QueuedPodInfo],
-        enough: Enough,
-        *,
-        details: bool,
-    ) -> Decided:
+    def _decide_some(self, batch: Batch) -> Decided:
         """Ask the accelerators for the first pods, then the reference for the first."""
-        first = batch[0].info
-        # Keys are asked for as late as this: those that were equal may be so no more.
-        self._latest = self.key(first)
         for accelerator in self._accelerators:
-            decided = accelerator.try_(trial, runtime, batch, enough, details=details)
+            decided = accelerator.try_(batch)
             if decided is None:
                 continue
             prepared = self._remote_evaluator is not None and self._remote_evaluator.available
             if not prepared and accelerator is self._incremental:
                 # Else each has to be prepared by itself.
-                first.cls.compiled[self._known_class] = True
+                batch.pods[0].info.cls.compiled[self._known_class] = True
             return decided
-        return self._reference.decide(trial, runtime, batch[0])
+        return self._reference.decide(batch.trial, batch.runtime, batch.pods[0])
 
     # ------------------------------------------------------------------ PostFilter
 

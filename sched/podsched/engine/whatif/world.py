@@ -256,8 +256,8 @@ class World:
             run_unreserve(runtime, assignment)
             self._state.cache.forget(pod)
             return _refused(pod, refused(status))
-        with self._changes() as changes:
-            changes.on_undo(lambda: run_unreserve(runtime, assignment))
+        if (trial := self._state.cache.open_trial) is not None:
+            trial.on_undo(lambda: run_unreserve(runtime, assignment))
         return Outcome(pod, node)
 
     def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:

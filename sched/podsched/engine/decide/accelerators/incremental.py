@@ -14,14 +14,13 @@ from typing import ClassVar
 
 from podsched.cache.columns import Columns
 from podsched.cache.objects import ClusterState
-from podsched.cache.trial import Trial
-from podsched.engine.decide.accelerator import Decided
+from podsched.engine.decide.accelerator import Batch, Decided
 from podsched.engine.decide.decision import Decision, KeptDetails
 from podsched.engine.decide.keys import Keys, PlacementKey
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.sampling import Rotation
 from podsched.engine.evaluation.score_details import details_of
-from podsched.engine.evaluation.selection import Ending, Enough, Placements, Selector
+from podsched.engine.evaluation.selection import Ending, Placements, Selector
 from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import CycleState
@@ -120,54 +119,45 @@ class Incremental:
         self._columns = columns
         self._learn = learn
 
-    def try_(
-        self,
-        trial: Trial,
-        runtime: ProfileRuntime,
-        batch: Sequence[QueuedPodInfo],
-        enough: Enough,
-        *,
-        details: bool,
-    ) -> Decided:
-        first = batch[0].info
-        key = self._evaluations.keys.key(first)
+    def try_(self, batch: Batch) -> Decided:
+        runtime, key, first = batch.runtime, batch.key, batch.pods[0].info
         selector = self._evaluations.selector(runtime, first, key)
         # Where one of them has found no node, the next hardly will: to look at all that are left
         # for each of them would be quadratic.
-        batch = batch[:1] if selector.has_failed else self._of_key(batch, key)
+        queued = batch.pods[:1] if selector.has_failed else self._of_key(batch.pods, key)
         evaluation, is_new = selector.evaluation, not selector.has_chosen
         names = self._columns.names
 
         def commit(pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
-            trial.assume_many(pods, [names[row] for row in rows])
+            batch.trial.assume_many(pods, [names[row] for row in rows])
 
-        run = selector.select_batch([queued.info for queued in batch], commit, enough)
+        run = selector.select_batch([one.info for one in queued], commit, batch.enough)
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
         scored = run.ending is Ending.PLACED and run.rounds[-1].totals[-1] is not None
         if self._learn is not None and is_new and scored:
             self._learn(first, key, selector)
-        decisions = _placed(batch, run, evaluation, names)
+        decisions = _placed(queued, run, evaluation, names)
         phases = evaluation.cost.phases
-        kept = _details(evaluation, run) if details and run.rounds else None
+        kept = _details(evaluation, run) if batch.details and run.rounds else None
         if run.ending in (Ending.PLACED, Ending.RESERVED):
             goes_on = run.ending is Ending.PLACED and not selector.reserves(first)
             return Decided(decisions, goes_on, phases, kept)
-        decisions.append(_unplaced(batch[len(decisions)], run.ending, evaluation))
+        decisions.append(_unplaced(queued[len(decisions)], run.ending, evaluation))
         return Decided(decisions, False, phases, kept)
 
-    def _of_key(self, batch: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:
+    def _of_key(self, pods: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:
         """Return the first of the pods, up to one of another key."""
-        first, keys = batch[0].info, self._evaluations.keys
+        first, keys = pods[0].info, self._evaluations.keys
         cls = first.cls
-        for count, queued in enumerate(batch):
+        for count, queued in enumerate(pods):
             pod = queued.info
             if pod.cls is not cls:
                 # Mostly the classes differ, and the key is found anew when it is the pod's turn.
                 if not keys.may_be_equal(first, pod) or keys.key(pod) != key:
-                    return batch[:count]
+                    return pods[:count]
                 cls = pod.cls
-        return batch
+        return pods
 
 
 def _unplaced(queued: QueuedPodInfo, ending: Ending, evaluation: ClassEvaluation) -> Decision:
@@ -193,12 +183,12 @@ def _details(evaluation: ClassEvaluation, run: Placements) -> KeptDetails | None
 
 
 def _placed(
-    batch: Sequence[QueuedPodInfo],
+    queued: Sequence[QueuedPodInfo],
     run: Placements,
     evaluation: ClassEvaluation,
     names: Sequence[str],
 ) -> list[Decision]:
-    pods = iter(batch)
+    pods = iter(queued)
     return [
         Decision(
             next(pods),

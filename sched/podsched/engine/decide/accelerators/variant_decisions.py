@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
 from typing import ClassVar
 
 from podsched.cache.cache import Cache
 from podsched.cache.trial import Trial
-from podsched.engine.decide.accelerator import Decided
+from podsched.engine.decide.accelerator import Batch, Decided
 from podsched.engine.decide.accelerators.incremental import Evaluations
 from podsched.engine.decide.accelerators.variant_index import VariantIndex
 from podsched.engine.decide.accelerators.variants import Variants
 from podsched.engine.decide.decision import Decision, KeptDetails
 from podsched.engine.decide.keys import PlacementKey
-from podsched.engine.evaluation.selection import Enough, Selector
+from podsched.engine.evaluation.selection import Selector
 from podsched.engine.runtime.plugin_calls import PluginFailure
-from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 
 
@@ -52,28 +50,19 @@ class VariantDecisions:
         """Forget everything."""
         self._index.clear()
 
-    def try_(
-        self,
-        trial: Trial,
-        runtime: ProfileRuntime,
-        batch: Sequence[QueuedPodInfo],
-        enough: Enough,
-        *,
-        details: bool,
-    ) -> Decided | None:
+    def try_(self, batch: Batch) -> Decided | None:
         """Decide on the first pods without evaluations, as far as that is certain to be the same.
 
         Not on several of one key: to these an evaluation is of use.
         """
-        keys = self._keys.known()
-        variants = self.of(batch[0].info, self._keys.key_now(batch[0].info, keys))
+        variants, runtime = self.of(batch.pods[0].info, batch.key), batch.runtime
         if variants is None:
             return None
         # All keys before the first pod is assumed: that pods are alike does not change meanwhile
         # (``Decider.decide``), and to find them again after each would cost as much as deciding.
         found: dict[PlacementKey, QueuedPodInfo] = {}
-        last = None
-        for queued in batch:
+        keys, last = self._keys.known(), None
+        for queued in batch.pods:
             key = self._keys.key_now(queued.info, keys)
             if key in found or self.of(queued.info, key) is not variants:
                 if key == last:
@@ -83,14 +72,14 @@ class VariantDecisions:
         decisions: list[Decision] = []
         kept: KeptDetails | None = None
         for key, queued in found.items():
-            wanted = details and not decisions
-            decision, kept_now = self._decide(trial, variants, queued, details=wanted)
+            wanted = batch.details and not decisions
+            decision, kept_now = self._decide(batch.trial, variants, queued, details=wanted)
             if decision is None:
                 break
             kept = kept or kept_now
             self._index.met(key)
             decisions.append(decision)
-            if enough():
+            if batch.enough():
                 break
         if not decisions:
             return None
