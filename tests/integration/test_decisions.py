@@ -57,7 +57,10 @@ async def test_decisions_are_recorded_and_another_configuration_is_taken_over_un
         await eventually("shadow decisions", lambda: metric(standby, name, result="different"))
         assert "BOUND TO" in await run(sched, "decisions", "--shadow")
 
-        killed = real.leader()
-        killed.kill()
-        log = str(real.cluster.decision_log(killed.spec.name))
-        assert "Scheduled, attempt 1" in await run(sched, "decisions", "pod-7", "--file", log)
+        # Either may have led when the pod was decided on: on a busy machine the lease may expire.
+        logs = []
+        for replica in real.cluster.schedulers:
+            replica.kill()
+            log = str(real.cluster.decision_log(replica.spec.name))
+            logs.append(await run(sched, "decisions", "pod-7", "--file", log))
+        assert "Scheduled, attempt 1" in "".join(logs)

@@ -13,7 +13,7 @@ Which module is which, from the outside in::
       class_usage    what one pod of a class adds to a row, and on which rows such pods are
       counters       pods counted by any question, from the moment somebody asks it
       host_ports     host ports in use
-      ordering       places in the order of pods, to which a pod can come back
+      ordering       orders that are as they were once a trial is rolled back
       journal        which rows changed, so that readers look at these alone
       column         one growable column, and the arithmetic of Go's int64
     trial            changes that are kept or undone as one

@@ -39,9 +39,9 @@ import numpy as np
 
 from podsched.api.conditions import is_finished
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
-from podsched.cache.columns import Columns
+from podsched.cache.columns import Columns, counts_alike
 from podsched.cache.objects import ClusterState
-from podsched.cache.ordering import move_behind, preceding
+from podsched.cache.ordering import Orders
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.cache.trial import Trial
 from podsched.framework.classify import (
@@ -85,10 +85,10 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A pod that was taken out, and the uids of those that preceded it on its node."""
+    """A pod that a trial has taken out, and its number among the pods of its node."""
 
     held: _Held
-    preceding: frozenset[str]
+    number: int
 
 
 class Cache:
@@ -237,34 +237,32 @@ class Cache:
         """Remove a pod, assumed or not, and return it; None when the cache does not hold it."""
         return self._drop(uid) if uid in self._held else None
 
-    def take_out(self, uid: str, earlier: Removed | None = None) -> Removed | None:
-        """Remove a pod, assumed or not, for ``put_back``; None when the cache does not hold it.
-
-        ``earlier``: what was returned before; whoever preceded the pod then still does.
-        """
-        held = self._held.get(uid)
-        if held is None:
+    def take_out(self, uid: str) -> Removed | None:
+        """Remove a pod for a trial, assumed or not; None when the cache does not hold it."""
+        held, orders = self._held.get(uid), self.cluster.orders
+        if held is None or orders is None:
             return None
-        row = self.columns.row_of(held.info.node_name)
-        apart = self._pods_without_node.get(held.info.node_name, {})
-        before = preceding(apart if row is None else self.columns.pods(row), uid)
-        if earlier is not None and earlier.held.info.node_name == held.info.node_name:
-            before |= earlier.preceding
+        node_name = held.info.node_name
+        number = orders.take(node_name, self._pods_of(node_name), uid)
         self._drop(uid)
-        return Removed(held, before)
+        return Removed(held, number)
 
     def put_back(self, removed: Removed) -> None:
         """Count a pod again as it was, in its old place among the pods of its node."""
-        held, pod = removed.held, removed.held.info
+        held, pod, orders = removed.held, removed.held.info, self.cluster.orders
+        assert orders is not None
         self._held[pod.uid] = held
         if held.stage is Stage.ASSUMED:
             self._assumed.add(pod.uid)
         self._place(pod)
-        row = self.columns.row_of(pod.node_name)
+        orders.put_back(pod.node_name, self._pods_of(pod.node_name), pod.uid, removed.number)
+
+    def _pods_of(self, node_name: str) -> dict[str, PodInfo]:
+        """Return the pods that are on a node, whether it is there or not, in their order."""
+        row = self.columns.row_of(node_name)
         if row is None:
-            move_behind(self._pods_without_node[pod.node_name], pod.uid, removed.preceding)
-        else:
-            self.columns.move_pod(row, pod.uid, removed.preceding)
+            return self._pods_without_node[node_name]
+        return self.columns.ordered_pods(row)
 
     def _hold(self, pod: PodInfo, stage: Stage) -> None:
         self._held[pod.uid] = _Held(pod, stage)
@@ -284,6 +282,8 @@ class Cache:
             self._pods_without_node.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
             self.columns.add_pod(row, pod)
+        if self.cluster.orders is not None:
+            self.cluster.orders.came(pod.node_name, pod.uid)
 
     def _displace(self, pod: PodInfo) -> None:
         row = self.columns.row_of(pod.node_name)
@@ -296,11 +296,21 @@ class Cache:
             del self._pods_without_node[pod.node_name]
 
     def _replace(self, pod: PodInfo) -> None:
+        """Put a newer state of a pod in its old place, or last on its node if it counts otherwise.
+
+        Whether the node is there makes no difference to the order: a trial may have added it.
+        """
+        pods = self._pods_of(pod.node_name)
+        keeps_place = counts_alike(pods[pod.uid], pod)
         row = self.columns.row_of(pod.node_name)
-        if row is None:
-            self._pods_without_node[pod.node_name][pod.uid] = pod
-        else:
+        if row is not None:
             self.columns.replace_pod(row, pod)
+        else:
+            if not keeps_place:
+                del pods[pod.uid]
+            pods[pod.uid] = pod
+        if self.cluster.orders is not None and not keeps_place:
+            self.cluster.orders.came(pod.node_name, pod.uid)
 
     # ------------------------------------------------------------------ nodes
 
@@ -342,6 +352,10 @@ class Cache:
         """Begin changes that can be undone, as a part of the trial that is open."""
         self.open_trial = Trial(self, self.open_trial)
         return self.open_trial
+
+    def keep_orders(self, orders: Orders | None) -> None:
+        """Have the outermost trial know where everything stands; None: none is open any more."""
+        self.cluster.orders = self.nominator.orders = orders
 
     def apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         """Take over an informer's event: no ``old`` means added, no ``new`` means deleted.

@@ -16,7 +16,7 @@ threads.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from podsched.cache.fork import Fork
 from podsched.cache.host_ports import Port, PortsInUse
 from podsched.cache.journal import JOURNAL_LIMIT, Journal
 from podsched.cache.node_table import FIRST_SIZE, NodeTable
-from podsched.cache.ordering import move_behind
 from podsched.cache.usage_columns import FIRST_COLUMNS, NONZERO, usage_of
 from podsched.cache.versions import Versions
 from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
@@ -199,20 +198,20 @@ class Columns:
             self._ports.remove(row, usage.ports)
         self._note(row)
 
-    def move_pod(self, row: int, uid: str, preceding: Collection[str]) -> None:
-        """Move a pod right behind those that are to precede it in the order of the row's pods."""
-        move_behind(self._pods[row], uid, preceding)
+    def ordered_pods(self, row: int) -> dict[str, PodInfo]:
+        """Return the row's pods to put them into another order, and nothing else."""
+        return self._pods[row]
 
     def replace_pod(self, row: int, pod: PodInfo) -> None:
         """Put a newer state of a pod in the place of the one of its uid.
 
-        Nothing is counted again nor noted as changed when class and ``terminating`` are the same:
-        nearly all updates are of the status, and no result depends on that. The pod then keeps its
-        place in the order of the row's pods.
+        Nothing is counted again nor noted as changed when the pod counts as it did: nearly all
+        updates are of the status, and no result depends on that. The pod then keeps its place in
+        the order of the row's pods; else it comes last.
         """
         pods = self._pods[row]
         old = pods[pod.uid]
-        if old.cls is pod.cls and old.terminating == pod.terminating:
+        if counts_alike(old, pod):
             pods[pod.uid] = pod
             usage = (self._terminating if pod.terminating else self._running)[pod.cls]
             if usage.exemplar is old:
@@ -491,3 +490,8 @@ class Columns:
     def fork(self, rows: Rows) -> Fork:
         """Copy rows to try things on; valid until the columns themselves change."""
         return Fork(self, rows)
+
+
+def counts_alike(old: PodInfo, new: PodInfo) -> bool:
+    """Whether two states of one pod add the same to their node."""
+    return old.cls is new.cls and old.terminating == new.terminating

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from podsched.cache.ordering import move_behind, preceding
+from podsched.cache.ordering import Orders
 from podsched.framework.pods import PodInfo
 
 #: Changes that are remembered one by one.
@@ -20,11 +20,11 @@ JOURNAL = 4096
 
 
 class Nomination(NamedTuple):
-    """A pod's nomination, and the uids of the pods that were nominated to the node before it."""
+    """A pod's nomination, and the pod's number among those that are nominated to the node."""
 
     pod: PodInfo
     node_name: str
-    preceding: frozenset[str]
+    number: int
 
 
 class Nominator:
@@ -37,6 +37,8 @@ class Nominator:
         self._changed: deque[str] = deque(maxlen=JOURNAL)
         #: Changes whenever a nomination is made, moved or withdrawn.
         self.version = 0
+        #: Those of the outermost trial that is open.
+        self.orders: Orders | None = None
 
     def copy(self) -> Nominator:
         """Return the same nominations, to be changed by themselves."""
@@ -61,6 +63,8 @@ class Nominator:
         self.delete(pod.uid)
         self._node_of[pod.uid] = node_name
         self._pods.setdefault(node_name, {})[pod.uid] = pod
+        if self.orders is not None:
+            self.orders.came(("nominated", node_name), pod.uid)
         self._note(node_name)
 
     def delete(self, uid: str) -> bool:
@@ -75,26 +79,23 @@ class Nominator:
         self._note(node_name)
         return True
 
-    def nomination(self, uid: str, earlier: Nomination | None = None) -> Nomination | None:
-        """Return a pod's nomination, for ``put_back``.
-
-        ``earlier``: what was returned before; whoever preceded the pod then still does.
-        """
+    def nomination(self, uid: str) -> Nomination | None:
+        """Return a pod's nomination, which a trial is about to end; for ``put_back``."""
         node_name = self._node_of.get(uid)
-        if node_name is None:
+        if node_name is None or self.orders is None:
             return None
         pods = self._pods[node_name]
-        before = preceding(pods, uid)
-        if earlier is not None and earlier.node_name == node_name:
-            before |= earlier.preceding
-        return Nomination(pods[uid], node_name, before)
+        return Nomination(
+            pods[uid], node_name, self.orders.take(("nominated", node_name), pods, uid)
+        )
 
     def put_back(self, nomination: Nomination | None) -> None:
-        """Make a nomination again that was withdrawn, in its old place."""
-        if nomination is None:
+        """Make a nomination again that a trial ended, in its old place."""
+        if nomination is None or self.orders is None:
             return
-        self.add(nomination.pod, nomination.node_name)
-        move_behind(self._pods[nomination.node_name], nomination.pod.uid, nomination.preceding)
+        pod, node_name, number = nomination
+        self.add(pod, node_name)
+        self.orders.put_back(("nominated", node_name), self._pods[node_name], pod.uid, number)
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
         """Follow an update of a pod.

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from podsched.cache.columns import Columns
 from podsched.cache.nominator import Nominator
+from podsched.cache.ordering import Orders
 from podsched.cache.versions import Version, Versions
 from podsched.framework.pods import PodInfo
 
@@ -69,6 +70,8 @@ class ClusterState:
         self._pod_changes = Version()
         self._kinds: dict[str, _Kind] = {}
         self._objects = Version()
+        #: Those of the outermost trial that is open.
+        self.orders: Orders | None = None
 
     def copy(self) -> ClusterState:
         """Return the same cluster to try changes on; the objects themselves are shared."""
@@ -90,20 +93,14 @@ class ClusterState:
         self.columns.versions.change(self._pod_changes)
         return self._pods.pop(key, None)
 
-    def put(self, kind: str, message: Any, order: Sequence[str] = ()) -> None:
-        """Add or replace an object of any kind but Pod and Node.
-
-        ``order``: the names in its namespace, in the order in which they are to be.
-        """
+    def put(self, kind: str, message: Any) -> None:
+        """Add or replace an object of any kind but Pod and Node."""
         known = self._kinds.setdefault(kind, _Kind())
         meta = message.metadata
         group = known.by_namespace.setdefault(meta.namespace, {})
+        if self.orders is not None and meta.name not in group:
+            self.orders.came((kind, meta.namespace), meta.name)
         group[meta.name] = message
-        if order:
-            names = [name for name in order if name in group]
-            ordered = {name: group[name] for name in (*names, *group)}
-            group.clear()
-            group.update(ordered)
         self._changed(known)
 
     def _changed(self, kind: _Kind) -> None:
@@ -111,10 +108,10 @@ class ClusterState:
         kind.changed(versions)
         versions.change(self._objects)
 
-    def names(self, kind: str, namespace: str) -> tuple[str, ...]:
-        """Return the names of a kind's objects in a namespace, in their order."""
+    def ordered_objects(self, kind: str, namespace: str) -> dict[str, Any]:
+        """Return a kind's objects of a namespace by name, to put them into another order."""
         known = self._kinds.get(kind)
-        return () if known is None else tuple(known.by_namespace.get(namespace, _NOTHING))
+        return _NOTHING if known is None else known.by_namespace.get(namespace, _NOTHING)
 
     def delete(self, kind: str, namespace: str, name: str) -> bool:
         """Remove an object; return whether it was there."""

@@ -34,6 +34,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from podsched.cache.changes import Applied
+from podsched.cache.ordering import Orders
 from podsched.cache.versions import SavedVersions
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
@@ -77,6 +78,8 @@ class Trial:
         versions = cache.columns.versions
         self._saved: SavedVersions = SavedVersions(versions.tick, outer._saved if outer else None)
         versions.saved = self._saved
+        if outer is None:
+            cache.keep_orders(Orders())
         #: Pods whose assumption ended because of an event.
         self.dropped: list[PodInfo] = []
 
@@ -181,6 +184,8 @@ class Trial:
     def _end(self) -> None:
         self._is_open = False
         self._cache.open_trial = self._outer
+        if self._outer is None:
+            self._cache.keep_orders(None)
         self._cache.columns.versions.saved = self._outer._saved if self._outer else None
 
     # ------------------------------------------------------------------ events
@@ -258,7 +263,7 @@ class _Assumption:
 
     def remember(self) -> None:
         """Keep the pod's nomination, which ends when it is assumed."""
-        self._nomination = self._cache.nominator.nomination(self.pod.uid, self._nomination)
+        self._nomination = self._cache.nominator.nomination(self.pod.uid)
 
     def _is_outdated(self, known: PodInfo | None) -> bool:
         """Whether the informer's pod is gone, is another one, or has a node by now."""
@@ -293,9 +298,9 @@ class _Removal:
         if known is not None and known.uid != pod.uid:
             return False
         self._known = cache.cluster.delete_pod(pod.key) if known is not None else None
-        self._nomination = cache.nominator.nomination(pod.uid, self._nomination)
+        self._nomination = cache.nominator.nomination(pod.uid)
         cache.nominator.delete(pod.uid)
-        self._removed = cache.take_out(pod.uid, self._removed)
+        self._removed = cache.take_out(pod.uid)
         return self._known is not None or self._removed is not None
 
     def undo(self) -> None:
@@ -345,7 +350,7 @@ class _Nominating:
 
     def do(self) -> bool:
         cache, pod = self._cache, self._pod
-        self._before = cache.nominator.nomination(pod.uid, self._before)
+        self._before = cache.nominator.nomination(pod.uid)
         if not self._node_name:
             return cache.nominator.delete(pod.uid)
         return cache.nominate(pod, self._node_name)
@@ -402,28 +407,34 @@ class _NodeChange:
 class _ObjectChange:
     """An object of another kind that is added, replaced or (``message`` is None) taken away."""
 
-    __slots__ = ("_before", "_cache", "_message", "_order", "key")
+    __slots__ = ("_before", "_cache", "_message", "_number", "key")
 
     def __init__(self, cache: Cache, key: ObjectKey, message: Any | None) -> None:
         self._cache, self.key, self._message = cache, key, message
         self._before: Any | None = None
-        self._order: tuple[str, ...] = ()
+        self._number = 0
 
     def do(self) -> bool:
-        cluster = self._cache.cluster
-        self._before = cluster.get(*self.key)
+        cluster, (kind, namespace, name) = self._cache.cluster, self.key
+        self._before = cluster.get(kind, namespace, name)
         if self._message is not None:
-            cluster.put(self.key[0], self._message)
+            cluster.put(kind, self._message)
             return True
-        self._order = cluster.names(*self.key[:2])
-        return cluster.delete(*self.key)
+        if self._before is None or cluster.orders is None:
+            return False
+        group = cluster.ordered_objects(kind, namespace)
+        self._number = cluster.orders.take((kind, namespace), group, name)
+        return cluster.delete(kind, namespace, name)
 
     def undo(self) -> None:
-        cluster = self._cache.cluster
+        cluster, (kind, namespace, name) = self._cache.cluster, self.key
         if self._before is None:
-            cluster.delete(*self.key)
-        else:
-            cluster.put(self.key[0], self._before, self._order)
+            cluster.delete(kind, namespace, name)
+            return
+        cluster.put(kind, self._before)
+        if self._message is None and cluster.orders is not None:
+            group = cluster.ordered_objects(kind, namespace)
+            cluster.orders.put_back((kind, namespace), group, name, self._number)
 
 
 class _Callback:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from podsched.cache.ordering import in_order
+
 _ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
@@ -63,14 +65,10 @@ class ZoneTree:
 
     def put_in_order(self, order: Mapping[str, list[str]]) -> None:
         """Sort zones and nodes as they were, with those that were not there at the end."""
-        zones = [*(zone for zone in order if zone in self._zones)]
-        zones += [zone for zone in self._zones if zone not in order]
-        sorted_zones = {}
-        for zone in zones:
-            nodes = self._zones[zone]
-            names = [name for name in order.get(zone, ()) if name in nodes]
-            sorted_zones[zone] = dict.fromkeys((*names, *nodes))
-        self._zones = sorted_zones
+        self._zones = {
+            zone: in_order(nodes, order.get(zone, ()))
+            for zone, nodes in in_order(self._zones, order).items()
+        }
 
     def names(self) -> list[str]:
         """Return all names: the first of each zone, then the second of each, and so on."""
