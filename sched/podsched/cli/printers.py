@@ -302,9 +302,11 @@ def terminal_width() -> int | None:
 def _fitting(columns: list[Column], objects: Sequence[AnyObject], now: float) -> list[Column]:
     """Return columns without those that say the usual of all objects, if the terminal is narrow."""
     width = terminal_width()
+    if width is None or not any(column.usual for column in columns):
+        return columns
     heading = [column.heading for column in columns]
     rows = [heading, *([column.cell(obj, now) for column in columns] for obj in objects)]
-    if width is None or max(map(len, aligned(rows))) <= width:
+    if max(map(len, aligned(rows))) <= width:
         return columns
     return [
         column
