@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from podsched.api.objects import Node
 from podsched.cli import plan_files
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.cluster_source import (
@@ -21,7 +20,7 @@ from podsched.cli.cluster_source import (
     Live,
     admit,
 )
-from podsched.cli.edit import set_unschedulable
+from podsched.cli.edit import is_unschedulable, set_unschedulable
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -275,8 +274,7 @@ async def _free(client: ApiClient, mover: Mover, ways: Sequence[Way], freed: Seq
     cordoned: list[str] = []
     try:
         for name in freed:
-            node = await client.get("Node", name)
-            if not (isinstance(node, Node) and node.spec.unschedulable):
+            if not await is_unschedulable(client, name):
                 cordoned.append(name)
                 await set_unschedulable(client, name, True)
         for name in freed:

@@ -12,7 +12,7 @@ import typer
 from podsched.api.objects import Pod
 from podsched.cli.client import Server, with_client
 from podsched.cli.dry_run import DryRun, DryRunOption
-from podsched.cli.edit import is_unschedulable, node_name, set_unschedulable
+from podsched.cli.edit import node_name, tell_unschedulable
 from podsched.cli.errors import FAILED, report
 from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
@@ -150,10 +150,7 @@ async def drain_node(
     client: ApiClient, node: str, selector: str, rules: Rules, dry_run: DryRun
 ) -> int:
     """Drain one node. Returns the number of failures; raises NotFound."""
-    already = await is_unschedulable(client, node)
-    if not already:
-        await set_unschedulable(client, node, True, dry_run)
-    say(f"node/{node} {'already ' if already else ''}cordoned{dry_run.suffix}")
+    await tell_unschedulable(client, node, True, dry_run)
     on_node = f"spec.nodeName={node}"
     pods = (await client.list("Pod", label_selector=selector, field_selector=on_node)).items
     todo = plan(pods, rules)

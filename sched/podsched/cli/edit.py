@@ -235,19 +235,25 @@ async def set_unschedulable(
     await client.patch("Node", name, patch, dry_run=dry_run.asked)
 
 
+async def tell_unschedulable(
+    client: ApiClient, name: str, value: bool, dry_run: DryRun = DryRun.NONE
+) -> None:
+    """Cordon or uncordon a node, if it is not so already, and say it. Raises NotFound."""
+    already = await is_unschedulable(client, name) == value
+    if not already:
+        await set_unschedulable(client, name, value, dry_run)
+    done = "cordoned" if value else "uncordoned"
+    say(f"node/{name} {'already ' if already else ''}{done}{dry_run.suffix}")
+
+
 def _set_unschedulable(
     scope: _Scope, names: Sequence[str], dry_run: DryRun, *, value: bool
 ) -> None:
-    done = "cordoned" if value else "uncordoned"
-
     async def work(client: ApiClient) -> int:
         failures = 0
         for name in await _nodes(client, names, scope.selector, everything=scope.everything):
             try:
-                already = await is_unschedulable(client, name) == value
-                if not already:
-                    await set_unschedulable(client, name, value, dry_run)
-                say(f"node/{name} {'already ' if already else ''}{done}{dry_run.suffix}")
+                await tell_unschedulable(client, name, value, dry_run)
             except NotFound as exc:
                 failures += 1
                 report("", exc)
