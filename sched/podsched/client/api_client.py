@@ -27,7 +27,7 @@ from podsched.client.channels import Channels, ClientOptions
 from podsched.client.errors import ClientError, Unavailable, Unreadable
 from podsched.client.http_terms import code_of, verb_of
 from podsched.client.informer import Informer
-from podsched.client.object_watch import Change, watch_objects
+from podsched.client.object_watch import watch_objects
 from podsched.client.pod_stream import PodStream, open_stream
 from podsched.client.undecodable import identify, log_undecodable
 from podsched.lib.backoff import Backoff
@@ -315,30 +315,7 @@ class ApiClient:
         finally:
             call.cancel()
 
-    def watch(
-        self,
-        kinds: Sequence[str],
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        from_revision: int = 0,
-    ) -> AsyncGenerator[Change, None]:
-        """Yield the changes of kinds, for ever; a broken connection is made again where it ended.
-
-        kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a
-        ``Listing``; 0: first what exists, then its changes. Raises UnknownKindError, and
-        ClientErrors: Compacted when the server no longer has the changes, so that everything must
-        be listed again.
-        """
-        return watch_objects(
-            self,
-            kinds,
-            namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            from_revision=from_revision,
-        )
+    watch = watch_objects
 
     def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> Informer:
         """Follow kinds, in one stream; lists deliver them in this order."""

@@ -56,7 +56,14 @@ async def watch_objects(
     field_selector: str = "",
     from_revision: int = 0,
 ) -> AsyncGenerator[Change, None]:
-    """Yield the changes of kinds, as ``ApiClient.watch`` does."""
+    """Yield the changes of kinds, for ever; a broken connection is made again where it ended.
+
+    kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a ``Listing``;
+    0: first what exists, then its changes. Close the iterator to end the watch.
+
+    Raises UnknownKindError, and ClientErrors: Compacted when the server no longer has the changes,
+    so that everything must be listed again.
+    """
     request = v1.WatchRequest(
         kinds=[find_kind(kind).name for kind in kinds],
         namespace=namespace,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import aclosing
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from podsched.client.api_client import ApiClient, ClientOptions
-from podsched.client.object_watch import Change
 
 #: Seconds in which calls have ended that were told to.
 _ENDING = 1.0
@@ -30,6 +28,24 @@ def _blocking(
         return client._run(method(client._client, *args, **kwargs))
 
     return call
+
+
+def _iterating(
+    method: Callable[Concatenate[ApiClient, _P], AsyncGenerator[_T, None]],
+) -> Callable[Concatenate[Client, _P], Iterator[_T]]:
+    """Return the method of ``Client`` that iterates over an async generator of ``ApiClient``."""
+
+    @wraps(method)
+    def iterate(client: Client, /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
+        items = method(client._client, *args, **kwargs)
+        try:
+            while True:
+                yield client._run(_next(items))
+        finally:
+            if not client._closed:
+                client._run(items.aclose())
+
+    return iterate
 
 
 class Client:
@@ -95,29 +111,7 @@ class Client:
     explain = _blocking(ApiClient.explain)
     decisions = _blocking(ApiClient.decisions)
 
-    def watch(
-        self,
-        kinds: Sequence[str],
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        from_revision: int = 0,
-    ) -> Iterator[Change]:
-        """Yield changes as ``ApiClient.watch`` does. Close the iterator to end the watch."""
-        changes = self._client.watch(
-            kinds,
-            namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            from_revision=from_revision,
-        )
-        try:
-            while True:
-                yield self._run(_next(changes))
-        finally:
-            if not self._closed:
-                self._run(_closed(changes))
+    watch = _iterating(ApiClient.watch)
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         # A call that the loop has been given is one that ``close`` knows of.
@@ -156,10 +150,5 @@ async def _close(client: ApiClient) -> None:
     await loop.shutdown_asyncgens()
 
 
-async def _next(changes: AsyncIterator[Change]) -> Change:
-    return await anext(changes)
-
-
-async def _closed(changes: AsyncIterator[Change]) -> None:
-    async with aclosing(cast(Any, changes)):
-        pass
+async def _next(items: AsyncIterator[_T]) -> _T:
+    return await anext(items)
