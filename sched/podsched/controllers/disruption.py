@@ -54,26 +54,20 @@ class _Budgets:
 
     def __init__(self) -> None:
         self.counts: _Group = {}
-        self._by_label: dict[tuple[str, str], _Group] = {}
-        """By a label without which a pod is not selected."""
-        self._others: _Group = {}
+        self._by_label: dict[tuple[str, str] | None, _Group] = {}
+        """By a label without which a pod is not selected; None: there is none."""
 
     def put(self, key: str, counts: Counts) -> None:
         """Add a budget, or have other counts for it."""
         self.remove(key)
         self.counts[key] = counts
-        label = counts.selector.required_label
-        group = self._others if label is None else self._by_label.setdefault(label, {})
-        group[key] = counts
+        self._by_label.setdefault(counts.selector.required_label, {})[key] = counts
 
     def remove(self, key: str) -> None:
         counts = self.counts.pop(key, None)
         if counts is None:
             return
         label = counts.selector.required_label
-        if label is None:
-            del self._others[key]
-            return
         group = self._by_label[label]
         del group[key]
         if not group:
@@ -81,7 +75,7 @@ class _Budgets:
 
     def asking_for(self, *labels: Mapping[str, str]) -> _Group:
         """Return the budgets that may select pods with one of these sets of labels."""
-        found = dict(self._others)
+        found = dict(self._by_label.get(None, {}))
         for pair in (pair for some in labels for pair in some.items()):
             found |= self._by_label.get(pair, {})
         return found
