@@ -134,13 +134,12 @@ def _is_plain(pod: Pod) -> bool:
 
 
 def _node(node: Node) -> NodeFact:
+    taints = tuple(_taints(node))
     return NodeFact(
         allocatable=_exact({name: parse(text) for name, text in node.status.allocatable.items()}),
         labels=dict(node.metadata.labels),
-        taints=tuple(_taints(node)),
-        open=is_node_ready(node.status)
-        and not node.spec.unschedulable
-        and not any(taint.effect != "PreferNoSchedule" for taint in node.spec.taints),
+        taints=taints,
+        open=is_node_ready(node.status) and not taints,
     )
 
 
