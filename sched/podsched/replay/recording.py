@@ -180,7 +180,7 @@ def read_recording(path: Path) -> Recording:
     """Read a recording. Raises BadRecording or OSError."""
     with open_file(path) as raw, gzip.GzipFile(fileobj=raw) as file:
         lines = _lines(file, path)
-        _, first = next(lines, (0, None))
+        first = next(lines, None)
         if first is None or "recording" not in first:
             raise BadRecording(f"{path}: not a recording (sched record makes them)")
         if first["recording"] != VERSION:
@@ -189,7 +189,7 @@ def read_recording(path: Path) -> Recording:
         recording = Recording(first)
         with _line_named(path, 1):
             _number(first, "time", _MAX_TIME)
-        for number, line in lines:
+        for number, line in enumerate(lines, 2):
             with _line_named(path, number):
                 _take(recording, line)
     return recording
@@ -203,8 +203,8 @@ def _line_named(path: Path, number: int) -> Iterator[None]:
         raise BadRecording(f"{path}: line {number}: {error}") from error
 
 
-def _lines(file: gzip.GzipFile, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the documents, with their numbers, up to the end or to where the tail is missing."""
+def _lines(file: gzip.GzipFile, path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the documents, one a line, up to the end or to where the tail is missing."""
     number = 0
     lines = bounded_lines(file, MAX_LINE, MAX_BYTES)
     while True:
@@ -226,7 +226,7 @@ def _lines(file: gzip.GzipFile, path: Path) -> Iterator[tuple[int, dict[str, Any
             raise BadRecording(f"{path}: line {number}: {error}") from error
         if not isinstance(document, dict):
             raise BadRecording(f"{path}: line {number}: expected an object")
-        yield number, document
+        yield document
 
 
 def _take(recording: Recording, line: Mapping[str, Any]) -> None:
@@ -274,10 +274,11 @@ def _number(line: Mapping[str, Any], name: str, most: float) -> float:
 
 
 def _revision(line: Mapping[str, Any], name: str) -> int:
-    value = _number(line, name, _MAX_REVISION)
-    if value != line[name] or not isinstance(line[name], int):
-        raise ValueError(f"{name}: {_shown(line[name])} is no number of a revision")
-    return int(line[name])
+    _number(line, name, _MAX_REVISION)
+    revision = line[name]
+    if not isinstance(revision, int):
+        raise ValueError(f"{name}: {_shown(revision)} is no number of a revision")
+    return revision
 
 
 def _object(line: Mapping[str, Any], name: str) -> Mapping[str, Any]:
