@@ -56,11 +56,13 @@ class Plan:
 
     def errors(self) -> list[str]:
         """Return a line for each reason."""
-        return [
-            f"cannot evict {len(names)} pod{'s' if len(names) > 1 else ''} {reason}: "
-            f"{', '.join(names[:_NAMES_SHOWN])}{', ...' if len(names) > _NAMES_SHOWN else ''}"
-            for reason, names in self.obstacles.items()
-        ]
+        return [f"cannot evict {_pods(names, reason)}" for reason, names in self.obstacles.items()]
+
+
+def _pods(names: Sequence[str], what: str) -> str:
+    """Say how many pods are what, and the first of their names."""
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    return f"{len(names)} pod{'s' if len(names) > 1 else ''} {what}: {shown}"
 
 
 def plan(pods: Sequence[Any], rules: Rules) -> Plan:
@@ -195,19 +197,14 @@ async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: i
                     group.create_task(one(pod))
     finally:
         if left:
-            say(_left(node, [*left.values()]), error=True)
+            say(
+                f"node/{node} stays cordoned, with {_pods([*left.values()], 'left to go')}\n"
+                f"sched drain {node} goes on with them, sched uncordon {node} takes pods again",
+                error=True,
+            )
     if not left:
         say(f"node/{node} drained")
     return len(left)
-
-
-def _left(node: str, names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
-    pods = f"{len(names)} pod{'s' if len(names) > 1 else ''}"
-    return (
-        f"node/{node} stays cordoned, with {pods} left to go: {shown}\n"
-        f"sched drain {node} goes on with them, sched uncordon {node} takes pods again"
-    )
 
 
 def _eviction(pod: Pod, grace: int | None, *, dry_run: bool = False) -> EvictRequest:
