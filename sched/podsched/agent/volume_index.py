@@ -56,13 +56,12 @@ class VolumeIndex:
 
     def put_volume(self, name: str, volume: PersistentVolume | None) -> None:
         """Take in a volume as it is now; None: it is gone."""
-        claim = available = None
+        claim, available, size = None, None, 0
         if volume is not None and volume.spec.HasField("claim_ref"):
             claim = f"{volume.spec.claim_ref.namespace}/{volume.spec.claim_ref.name}"
-        if volume is not None and is_available(volume):
-            available = volume.spec.storage_class_name
+        elif volume is not None and is_available(volume):
+            available, size = volume.spec.storage_class_name, size_of(volume)
         self._volumes_by_claim.put(name, claim, None)
-        size = size_of(volume) if volume is not None and available is not None else 0
         self._available.put(name, available, size)
 
     def claims_of(self, volume: str) -> Mapping[str, None]:
