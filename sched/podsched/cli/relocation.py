@@ -268,7 +268,7 @@ class _Move:
     async def _replaced(self, owner: Any) -> tuple[str, str]:
         """Have the pod's controller replace it in its place. Raises Stopped, ClientError."""
         async with aclosing(self._mover.pods(self._way.namespace)) as changes:
-            known = {uid for uid, _ in _of_owner(await anext(changes), owner.uid)}
+            known = {p.metadata.uid for p in _of_owner(await anext(changes), owner.uid)}
             await self._evict()
             await self._wait_until_gone()
             try:
@@ -343,10 +343,10 @@ class _Move:
         return float(self._pod.spec.termination_grace_period_seconds)
 
 
-def _of_owner(pods: Pods, owner: str) -> list[tuple[str, Pod]]:
-    """Return uids and pods of a controller."""
+def _of_owner(pods: Pods, owner: str) -> list[Pod]:
+    """Return the pods of a controller."""
     return [
-        (pod.metadata.uid, pod)
+        pod
         for pod in pods.values()
         if any(o.controller and o.uid == owner for o in pod.metadata.owner_references)
     ]
@@ -355,8 +355,8 @@ def _of_owner(pods: Pods, owner: str) -> list[tuple[str, Pod]]:
 async def _new_pod(changes: AsyncGenerator[Pods, None], owner: str, known: set[str]) -> str:
     """Return the name of the first pod of a controller that was not known."""
     async for pods in changes:
-        for uid, pod in _of_owner(pods, owner):
-            if uid not in known and not is_finished(pod):
+        for pod in _of_owner(pods, owner):
+            if pod.metadata.uid not in known and not is_finished(pod):
                 return str(pod.metadata.name)
     raise AssertionError("changes are endless")
 
