@@ -19,7 +19,7 @@ from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.cli.process_options import etcd_options
 from podsched.cli.progress import working
-from podsched.lib.run_directory import running
+from podsched.lib.run_directory import files_of_running
 from podsched.store.errors import EmbeddedEtcdError, StoreError
 from podsched.store.snapshot import (
     Contents,
@@ -102,8 +102,7 @@ def restore(
 
 def _running_etcd() -> list[str]:
     """Return the addresses of the etcd of every ``sched up`` that runs without a --data-dir."""
-    files = [run / "etcd-endpoint" for run in running("up")]
-    return [file.read_text().strip() for file in files if file.is_file()]
+    return [file.read_text().strip() for file in files_of_running("up", "etcd-endpoint")]
 
 
 def _tell(contents: Contents) -> None:

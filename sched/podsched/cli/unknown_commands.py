@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
-from podsched.lib.run_directory import running
+from podsched.lib.run_directory import files_of_running
 
 #: kubectl's commands that need nothing but what the API server stores.
 _ON_OBJECTS: Final = frozenset({
@@ -34,12 +33,7 @@ def told(name: str, known: Iterable[str]) -> str:
 
 def _with_kubectl(command: str) -> str:
     """Return a command line, with the kubeconfig of a ``sched up`` that runs, if there is one."""
-    found = kubeconfigs()
+    found = files_of_running("up", "kubeconfig")
     return f"KUBECONFIG={found[0] if found else 'FILE'} kubectl {command}" + (
         "" if found else " (sched up says which FILE)"
     )
-
-
-def kubeconfigs() -> list[Path]:
-    """Return the kubeconfigs of every ``sched up`` of this user that runs without a --data-dir."""
-    return [file for run in running("up") if (file := run / "kubeconfig").is_file()]

@@ -56,15 +56,16 @@ class RunDirectory:
             self._lock = -1
 
 
-def running(name: str, root: Path | None = None) -> list[Path]:
-    """Return the directories of this user's runs of a name that live, the newest first."""
+def files_of_running(name: str, file: str, root: Path | None = None) -> list[Path]:
+    """Return this file of each of this user's runs of a name that live, the newest run first."""
     parent = (root or Path(tempfile.gettempdir())) / f"podsched-{os.getuid()}"
     try:
         found = parent.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
             return []
         runs = [run for run in parent.glob(f"{name}-*") if _in_use(str(run))]
-        return sorted(runs, key=lambda run: run.stat().st_mtime, reverse=True)
+        runs.sort(key=lambda run: run.stat().st_mtime, reverse=True)
+        return [path for run in runs if (path := run / file).is_file()]
     except OSError:
         return []
 
