@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import weakref
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -296,13 +297,13 @@ async def test_the_tasks_of_a_term_end_with_it(world: World) -> None:
     assert len(world.tasks) == 1, "the informer"
 
 
-def break_decisions(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """From now on decisions that concern one pod raise; return the pods they raised for."""
-    schedule, raised = SchedulingCycle.schedule, []
+def break_decisions(monkeypatch: pytest.MonkeyPatch, name: str) -> list[float]:
+    """From now on decisions that concern one pod raise; return when they raised."""
+    schedule, raised = SchedulingCycle.schedule, list[float]()
 
     async def broken(cycle: SchedulingCycle, batch: Sequence[QueuedPodInfo], now: float) -> None:
         if any(queued.info.name == name for queued in batch):
-            raised.append(name)
+            raised.append(asyncio.get_running_loop().time())
             raise IndexError("a bug")
         await schedule(cycle, batch, now)
 
@@ -335,6 +336,20 @@ async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_
     await asyncio.sleep(5)
     assert world.node_of("later") == "n1"
     assert len(raised) <= 4, "the next term knows"
+
+
+async def test_a_term_that_a_bug_ended_starts_over_after_a_pause(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.lead()
+    await asyncio.sleep(1)
+    await world.runner.reconfigure(default_config(), None)
+    raised = break_decisions(monkeypatch, "bad")
+    world.cluster.create(pod("bad", PENDING))
+    await asyncio.sleep(60)
+    pauses = [after - before for before, after in itertools.pairwise(raised)]
+    assert len(pauses) == 2
+    assert min(pauses) >= term_runner._FIRST_PAUSE / 2, "though the term had begun anew before"
 
 
 async def test_a_paused_leader_decides_nothing_and_goes_on_with_the_same_term(

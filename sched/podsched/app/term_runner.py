@@ -150,8 +150,6 @@ class TermRunner(LoopListener):
         self._resumed.set()
         #: What the present term is doing.
         self._work: _Work | None = None
-        #: Whether it ends to go on with another configuration.
-        self._begins_anew = False
         parts.informer.pace(STANDBY_PACE_MS)
         self.state = self._new_state()
         self.recorder = EventRecorder(
@@ -239,7 +237,6 @@ class TermRunner(LoopListener):
             self._term.cancel()
             self._term = None
         self._work = self._controllers = None
-        self._begins_anew = False
         self._parts.informer.pace(STANDBY_PACE_MS)
         if self._loop is not None:
             self._loop = None
@@ -284,7 +281,6 @@ class TermRunner(LoopListener):
     async def _finish(self, work: _Work) -> None:
         """End what a term does, once it is known what became of all bindings."""
         await work.loop.finish()
-        self._begins_anew = True
         work.tasks.end()
 
     def end(self) -> None:
@@ -358,26 +354,26 @@ class TermRunner(LoopListener):
         written = int(fence.term)
         while True:
             await self._resumed.wait()
+            delay = 0.0
             try:
                 await self._schedule(fence, written)
-                if not self.paused and not self._begins_anew:
-                    return
             except FenceLost:
                 _log.warning("The fence is lost: another replica leads", term=fence.term)
                 fence_lost()
                 return
             except PodFault as fault:
                 self._note(fault, "The term starts over")
+                delay = pause.next_delay()
             if self._loop is not None:
                 written = max(written, self._loop.bound_until)
             self._loop = self._controllers = None
             self._build_anew()
-            if not self.paused and not self._begins_anew:
-                await asyncio.sleep(pause.next_delay())
-            self._begins_anew = False
+            await asyncio.sleep(delay)
 
     async def _schedule(self, fence: api_pb2.Fence, written: int) -> None:
         """Schedule, once the informer has seen the revision up to which leaders wrote.
+
+        Returns when the term is to go on anew: after a pause, or with another configuration.
 
         Raises:
             FenceLost: another replica leads.
