@@ -85,37 +85,18 @@ __all__ = [
     "to_manifest",
 ]
 
+#: Where what is no error comes from.
 _MODULES = {
     "podsched.api.manifest": ("from_manifest", "to_manifest"),
     "podsched.api.objects": ("Node", "Pod", "PodDisruptionBudget", "PriorityClass"),
     "podsched.client.api_client": ("ApiClient", "Listing"),
     "podsched.client.channels": ("ClientOptions",),
-    "podsched.client.errors": (
-        "AlreadyBound",
-        "AlreadyExists",
-        "ClientError",
-        "Compacted",
-        "Conflict",
-        "DisruptionBudget",
-        "FenceLost",
-        "Forbidden",
-        "Invalid",
-        "NotBindable",
-        "NotFound",
-        "OutcomeUnknown",
-        "PreconditionFailed",
-        "ServerBug",
-        "TooLarge",
-        "TooManyRequests",
-        "Unauthorized",
-        "Unavailable",
-        "Unreadable",
-        "of_result",
-    ),
     "podsched.client.object_watch": ("Change", "ChangeType"),
     "podsched.client.sync": ("Client",),
 }
-_SOURCES = {name: module for module, names in _MODULES.items() for name in names}
+_SOURCES = dict.fromkeys(__all__, "podsched.client.errors") | {
+    name: module for module, names in _MODULES.items() for name in names
+}
 
 
 def __getattr__(name: str) -> object:
