@@ -9,7 +9,7 @@ from podsched.cli.defragment import carry_out
 from podsched.cli.relocation import Mover, Stopped, Way
 from podsched.client.errors import ClientError, Unavailable
 from podsched.testing.fake_cluster import FakeCluster
-from support.command_client import CommandClient, Fault, Inhabitants
+from support.command_client import CommandClient, Fault, Inhabitants, replica_set
 from support.engine_world import pod
 
 pytestmark = pytest.mark.looptime
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.looptime
 class Work:
     """Two nodes with a pod each, of which plans move some."""
 
-    def __init__(self, *, cordoned: str = "") -> None:
+    def __init__(self, *, cordoned: str = "", controlled: bool = True) -> None:
         self.cluster = FakeCluster()
         for name in ("a", "b", "c"):
             node = Node()
@@ -26,6 +26,7 @@ class Work:
             node.spec.unschedulable = name == cordoned
             self.cluster.create(node)
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs"}
+        self.cluster.create(replica_set("rs", "rs", controlled=controlled))
         for name in ("a", "b"):
             moving = pod(f"on-{name}", {"nodeName": name}, ownerReferences=[owner])
             moving.metadata.owner_references[0].controller = True
@@ -110,3 +111,10 @@ async def test_a_nomination_whose_answer_was_lost_is_taken_back() -> None:
     work.client.faults[nomination] = Fault.LOST_BUT_DONE
     assert await work.do([], room, "a") is not None
     assert work.nominated() == ""
+
+
+async def test_nothing_is_touched_if_nobody_would_replace_one_of_the_pods() -> None:
+    work = Work(controlled=False)
+    error = await work.do(["a", "b"])
+    assert isinstance(error, Stopped)
+    assert all(call.startswith("get ") for call in work.client.calls), work.client.calls

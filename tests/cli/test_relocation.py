@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, ReplicaSet
 from podsched.api.resources import requests_in_units
 from podsched.cli.relocation import LABEL, MANAGER, Mover, Stopped, Way, placeholder
 from podsched.client.errors import ClientError, DisruptionBudget
 from podsched.testing.fake_cluster import FakeCluster
-from support.command_client import CommandClient, Fault, Inhabitants
+from support.command_client import CommandClient, Fault, Inhabitants, replica_set
 from support.engine_world import container, pod
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs"}
@@ -34,9 +34,9 @@ class Moved:
     def said(self) -> str:
         return "\n".join([*self.told, str(self.ended or "")])
 
-    async def move(self) -> None:
+    async def move(self, *, force: bool = False) -> None:
         """Move the pod; afterwards everybody has time to react."""
-        mover = Mover(self.client, _TIMEOUT, self.told.append)  # type: ignore[arg-type]
+        mover = Mover(self.client, _TIMEOUT, self.told.append, force=force)  # type: ignore[arg-type]
         async with self.inhabitants.at_work():
             task = asyncio.create_task(mover.move(WAY))
             await asyncio.wait({task}, timeout=60)
@@ -69,6 +69,8 @@ def a_move(*, owned: bool, grace: int = 1) -> Moved:
     cluster = FakeCluster(now=lambda: asyncio.get_running_loop().time())
     spec = {"nodeName": "old", "terminationGracePeriodSeconds": grace}
     owners = [OWNER | {"controller": True}] if owned else []
+    if owned:
+        cluster.create(replica_set("web", "rs"))
     moving = pod("web", spec, ownerReferences=owners)
     moving.status.phase = "Running"
     cluster.create(moving)
@@ -187,6 +189,58 @@ async def test_waiting_for_a_replacement_lists_a_namespace_once() -> None:
     assert "ReplicaSet/web has created no pod in the place of the evicted one" in moved.said
     assert moved.client.calls.count("list Pod") == 1
     assert len(moved.client.calls) < 20, "who waits does not ask ten times a second"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What the pod names as its controller, and what is stored under that name."""
+
+    kind: str = "ReplicaSet"
+    version: str = "apps/v1"
+    stored: ReplicaSet | None = None
+
+
+def owned_by(owner: Owner) -> Moved:
+    moved = a_move(owned=False)
+    moving = moved.all()["web"]
+    moving.metadata.owner_references.add(
+        api_version=owner.version, kind=owner.kind, name="web", uid="rs", controller=True
+    )
+    moved.cluster.update(moving)
+    if owner.stored is not None:
+        moved.cluster.create(owner.stored)
+    moved.inhabitants.replaces = False
+    return moved
+
+
+NOBODY = {
+    "no controller has looked at it": Owner(stored=replica_set("web", "rs", controlled=False)),
+    "it is another one": Owner(stored=replica_set("web", "another")),
+    "it is gone": Owner(),
+}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("owner", NOBODY.values(), ids=NOBODY)
+async def test_a_pod_whose_owner_nobody_looks_after_stays_or_is_copied_with_force(
+    owner: Owner,
+) -> None:
+    moved = owned_by(owner)
+    await moved.move()
+    assert moved.pods() == {"web": "old"}
+    assert "pod/web is of ReplicaSet/web, which no controller looks after" in moved.said
+    moved = owned_by(owner)
+    await moved.move(force=True)
+    [(copy, node)] = moved.pods().items()
+    assert (copy != "web", node, moved.ended) == (True, "new", None)
+
+
+@pytest.mark.looptime
+async def test_an_owner_of_a_kind_that_is_kept_elsewhere_is_trusted() -> None:
+    moved = owned_by(Owner(kind="Job", version="batch/v1"))
+    moved.inhabitants.replaces = True
+    await moved.move()
+    assert (moved.ended, list(moved.pods().values())) == (None, ["new"])
 
 
 def test_a_placeholder_takes_what_the_pod_takes_on_one_node_alone() -> None:

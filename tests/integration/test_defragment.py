@@ -99,6 +99,8 @@ async def a_move(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     async with real_cluster(tmp_path / "cluster", replicas=replicas, nodes=2) as real:
         owner = await real.client.create(from_manifest(REPLICAS).message)
+        owner.status.observed_generation = 1  # as if its controller had looked at it
+        owner = await real.client.update_status(owner)
         move = Move(real, owner.metadata.uid)
         selector = {"kubernetes.io/hostname": FROM}
         await move.create(web("web-1", move.owner, nodeSelector=selector))

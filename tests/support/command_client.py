@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from podsched.api.kinds import find_kind
-from podsched.api.objects import AnyObject, Pod, object_key
+from podsched.api.objects import AnyObject, Pod, ReplicaSet, object_key
 from podsched.client.api_client import Listing
 from podsched.client.errors import OutcomeUnknown, Unavailable, of_result
 from podsched.testing.fake_cluster import FakeCluster
@@ -127,6 +127,14 @@ class CommandClient:
         if fault is Fault.CANCELLED_BUT_DONE:
             _cancel()
             await asyncio.sleep(0)
+
+
+def replica_set(name: str, uid: str, *, controlled: bool = True) -> ReplicaSet:
+    """A ReplicaSet; controlled: its controller has looked at it."""
+    made = ReplicaSet()
+    made.metadata.name, made.metadata.namespace, made.metadata.uid = name, "default", uid
+    made.status.observed_generation = int(controlled)
+    return made
 
 
 def _cancel() -> None:

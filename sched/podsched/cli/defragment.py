@@ -67,7 +67,7 @@ def defragment(
     ] = 10,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Move pods without a controller, too: as a copy."),
+        typer.Option("--force", help="Move pods that no controller replaces, too: as a copy."),
     ] = False,
     delete_emptydir_data: Annotated[
         bool, typer.Option("--delete-emptydir-data", help="Move pods with emptyDir volumes, too.")
@@ -96,7 +96,7 @@ def defragment(
     if plan == bool(execute):
         fail("either --plan or --execute TOKEN says what to do", USAGE)
     if execute:
-        _execute(execute, seconds_or_fail("--timeout", timeout), server)
+        _execute(execute, seconds_or_fail("--timeout", timeout), server, force=force)
         return
     configure_logging("text", "warning")
     source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
@@ -206,7 +206,7 @@ def _document(found: Defragmentation, waiting: PodInfo | None) -> dict[str, Any]
 # ---------------------------------------------------------------------- carrying it out
 
 
-def _execute(token: str, timeout: float, server: str) -> None:
+def _execute(token: str, timeout: float, server: str, *, force: bool) -> None:
     document = plan_files.load(token)
     try:
         ways = [
@@ -220,7 +220,8 @@ def _execute(token: str, timeout: float, server: str) -> None:
 
     async def work(client: ApiClient) -> bool:
         try:
-            await carry_out(client, Mover(client, timeout, say), ways, freed, room)
+            mover = Mover(client, timeout, say, force=force)
+            await carry_out(client, mover, ways, freed, room)
         except Stopped as stop:
             say(f"error: {stop}; what was not moved stays where it is", error=True)
             return False
@@ -243,7 +244,7 @@ async def carry_out(
     it, instead.
     """
     for way in ways:
-        await mover.still_there(way)
+        await mover.replacing(await mover.still_there(way))
     if room is not None:
         await _make_room(mover, ways, room)
     else:

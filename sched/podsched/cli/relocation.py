@@ -13,7 +13,7 @@ itself::
     5 placeholder deleted        replacement                          nothing
     6 replacement bound          the same: moved
 
-    without one (--force)
+    without a controller that replaces it (--force)
     1, 2 as above
     3 copy created               pod, placeholder, copy that waits    placeholder, copy
     4 copy nominated             the same                             placeholder, copy
@@ -41,10 +41,11 @@ import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from podsched.api.conditions import is_finished
-from podsched.api.objects import Pod
+from podsched.api.objects import OwnerReference, Pod
+from podsched.api.owners import SCALED_KINDS, is_left_alone, owner_kind
 from podsched.api.quantity import format_quantity
 from podsched.api.resources import CPU, requests_in_units
 from podsched.client.api_client import ApiClient
@@ -87,12 +88,23 @@ class Way(NamedTuple):
 
 
 class Mover:
-    """Moves pods through an API server; ``timeout`` is seconds for each single wait."""
+    """Moves pods through an API server.
 
-    def __init__(self, client: ApiClient, timeout: float, tell: Callable[[str], object]) -> None:
+    timeout: seconds for each single wait. force: pods that no controller replaces are copied.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        timeout: float,
+        tell: Callable[[str], object],
+        *,
+        force: bool = False,
+    ) -> None:
         self.client = client
         self.timeout = timeout
         self.tell = tell
+        self._force = force
 
     async def move(self, way: Way) -> None:
         """Move one pod. Raises Stopped, ClientError; what is left of the move then was told."""
@@ -114,6 +126,35 @@ class Mover:
         if pod.metadata.uid != way.uid or pod.spec.node_name != way.from_node:
             raise Stopped(f"pod/{way.name} is another one, or on another node, than was planned")
         return pod
+
+    async def replacing(self, pod: Pod) -> OwnerReference | None:
+        """Return the owner whose controller replaces a pod; None: the pod has to be copied.
+
+        Raises Stopped where a pod has an owner that no controller looks after, without ``force``.
+        """
+        owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+        if owner is None or not await self._is_left_alone(owner, pod.metadata.namespace):
+            return owner
+        if self._force:
+            return None
+        raise Stopped(
+            f"pod/{pod.metadata.name} is of {owner.kind}/{owner.name}, which no controller looks "
+            "after, so that nothing would replace it (--force moves it as a copy)"
+        )
+
+    async def _is_left_alone(self, owner: OwnerReference, namespace: str) -> bool:
+        """Return whether no controller makes pods for an owner; not of one that is kept elsewhere.
+
+        podsched keeps ReplicaSets and the like, and runs no controller that makes their pods.
+        """
+        kind = owner_kind(owner)
+        if kind is None or kind.name not in SCALED_KINDS:
+            return False
+        try:
+            found = await self.client.get(kind.name, owner.name, namespace)
+        except NotFound:
+            return True
+        return found.metadata.uid != owner.uid or is_left_alone(found)
 
     async def nominate(self, namespace: str, name: str, node_name: str) -> None:
         """Have a waiting pod keep room on a node; "" ends that. Raises Stopped, ClientError."""
@@ -184,8 +225,8 @@ class _Move:
 
     async def run(self) -> tuple[str, str]:
         """Take the steps; return the pod's new node and name. Raises Stopped, ClientError."""
+        owner = await self._mover.replacing(self._pod)
         await self._hold_place()
-        owner = next((o for o in self._pod.metadata.owner_references if o.controller), None)
         moved = await (self._copied() if owner is None else self._replaced(owner))
         self._over = True
         return moved
@@ -265,7 +306,7 @@ class _Move:
         await self._wait_until_gone()
         return node, meta.name
 
-    async def _replaced(self, owner: Any) -> tuple[str, str]:
+    async def _replaced(self, owner: OwnerReference) -> tuple[str, str]:
         """Have the pod's controller replace it in its place. Raises Stopped, ClientError."""
         async with aclosing(self._mover.pods(self._way.namespace)) as changes:
             known = {p.metadata.uid for p in _of_owner(await anext(changes), owner.uid)}
