@@ -16,16 +16,17 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: .venv/installed
 	.venv/bin/sched demo
 
-# All tests, several at a time, since those with real processes wait for most of theirs. Property
-# tests, models and fuzzers try a quarter of their examples; the slowest tests are named in the end.
+# The tests but those marked long, several at a time, since those with real processes wait for most of
+# theirs. Property tests, models and fuzzers try a quarter of their examples; the slowest tests are
+# named in the end.
 test: .venv/installed-dev
 	.venv/bin/pytest -n auto --durations=15 -m "not long"
 
-# The same with all examples, and those that are marked as long.
+# All tests, with all examples.
 test-long: .venv/installed-dev
 	.venv/bin/pytest -n auto --durations=15 --hypothesis-profile=thorough
 
-# All tests with the newest versions that pyproject.toml permits, in an environment of their own.
+# As test, with the newest versions that pyproject.toml permits, in an environment of their own.
 test-newest:
 	rm -rf build/newest
 	$(SYSTEM_PYTHON) -m venv build/newest
@@ -57,8 +58,8 @@ bench: .venv/installed
 	.venv/bin/sched bench SchedulingBasic
 
 .venv/bin/python:
-	@$(SYSTEM_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "podsched needs Python 3.11 or later; name one with: make SYSTEM_PYTHON=python3.11" >&2; exit 1; }
+	@$(SYSTEM_PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \
+		{ echo "podsched needs Python 3.11 to 3.14; name one with: make SYSTEM_PYTHON=python3.11" >&2; exit 1; }
 	@$(SYSTEM_PYTHON) -m venv .venv || \
 		{ rm -rf .venv; echo "this Python cannot make virtual environments (on Debian: apt install python3-venv)" >&2; exit 1; }
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ case "$*" in
 *platform*) echo "Python 3.15.0 on Linux x86_64" ;;
 *" install "*) echo "$*" >> installed; if [ -e answer ]; then cat answer; exit 1; fi ;;
 esac
+"""
+#: Stands for a Python of another version, and notes that it was to make an environment.
+PRETENDER = """#!/bin/sh
+if [ "$1" = -m ]; then touch environment; exit 0; fi
+exec {python} -c "import sys; sys.version_info = (*{version}, 0); $2"
 """
 NO_WHEEL = """\
 Collecting protobuf==7.36.2
@@ -108,6 +114,23 @@ def test_what_a_change_asks_for_is_installed(changed: str, clone: Path) -> None:
         os.utime(clone / name, (0, 0))
     make(clone, "demo")
     assert len(installations(clone)) == 4
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [((3, 10), False), ((3, 11), True), ((3, 14), True), ((3, 15), False)],
+)
+def test_a_python_is_taken_if_the_readme_names_its_version(
+    version: tuple[int, int], fits: bool, clone: Path
+) -> None:
+    (clone / ".venv" / "bin" / "python").unlink()
+    pretender = clone / "pretender"
+    pretender.write_text(PRETENDER.format(python=sys.executable, version=version))
+    pretender.chmod(0o755)
+    ended = make(clone, "demo", f"SYSTEM_PYTHON={pretender}")
+    assert ("podsched needs Python 3.11 to 3.14" in ended.stderr) == (not fits)
+    assert (clone / "environment").exists() == fits
+    assert "with Python 3.11 to 3.14:" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

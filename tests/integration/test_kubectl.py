@@ -1,4 +1,4 @@
-"""kubectl, as its users know it, on podsched: over TLS and HTTP/2, with a client certificate."""
+"""kubectl, as its users know it, on podsched: over TLS, with a client certificate."""
 
 from __future__ import annotations
 

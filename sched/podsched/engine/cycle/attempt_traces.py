@@ -127,7 +127,7 @@ class AttemptTraces:
         ended: float,
         phases: Phases = NO_PHASES,
     ) -> None:
-        """Record that pods of one class were decided on together.
+        """Record that pods of one profile were decided on together.
 
         What plugins ran for all of them is in the trace of the first that is recorded.
         """

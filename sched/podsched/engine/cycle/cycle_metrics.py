@@ -102,7 +102,7 @@ class CycleMeter:
         ended: float,
         phases: Phases = NO_PHASES,
     ) -> None:
-        """Count pods of one class decided on together; ``phases`` is that of its evaluation."""
+        """Count pods decided on together; ``phases`` are those of the latest evaluation."""
         each = (ended - began) / max(len(decisions), 1)
         self.scheduler.scheduling_algorithm_duration_seconds.labels().observe_n(
             each, len(decisions)

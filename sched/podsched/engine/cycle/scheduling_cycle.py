@@ -1,4 +1,4 @@
-"""The scheduling cycle: a run of pods of one class, from activeQ to assumed, or back to the queue.
+"""The scheduling cycle: pods popped at a time, from activeQ to assumed, or back to the queue.
 
     popped --skipped (deleted, bound)------------------------------------------> done
     popped --no node fits--> PostFilter (evictions) --> status, event, requeued
@@ -78,7 +78,7 @@ class SchedulingCycle:
             self._extended = ExtendedDecider(parts.state, parts.decider, parts.extenders, running)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
-        """Decide on pods of one class that were popped at a time, and follow the decisions up.
+        """Decide on pods of one profile that were popped at a time, and follow the decisions up.
 
         An exception that nobody expected costs the pod that was being decided on its attempt.
         """
@@ -93,7 +93,7 @@ class SchedulingCycle:
         """Take back what was begun for popped pods; the others are tried again at once.
 
         Pods are decided on in their order, so the first that is not assumed was the one at fault.
-        What is known of the class may be half computed, and is forgotten.
+        What is known of pods like the first may be half computed, and is forgotten.
         """
         first, now = batch[0].info, self._clock()
         runtime = self._state.profiles[first.cls.scheduler_name]

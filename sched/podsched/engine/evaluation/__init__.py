@@ -13,14 +13,13 @@ Three things are shared, each by more pods than the one before it::
 A projection is what a plugin reads of a pod (``framework.plugin.ProjectingPlugin``). Columns are
 brought up to date from the cache's journal, by rows; an evaluation adds them up.
 
-    selection            one pod, or a batch of pods that are alike --> rows
+    selection            one pod, or a batch of one evaluation key --> rows
       sampling           percentageOfNodesToScore
       batch_lookahead    many pods between two evaluations
         front            the best rows, and the best of the rest
         lookahead        rows with 1, 2, 3... more pods
-    projections          which pods are alike: the keys of evaluations
-    variants             pods that differ in requests alone, without evaluations of their own
-    class_evaluation     feasibility and scores of a class, kept current
+    projections          the keys of evaluations: equal for pods that plugins cannot tell apart
+    class_evaluation     feasibility and scores of pods of one key, kept current
       plugin_inputs      PreFilter, and what plugins read beyond a row
       feasibility        verdicts, feasible rows
         nominated_rows   the pass with nominated pods

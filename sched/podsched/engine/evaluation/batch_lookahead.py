@@ -1,4 +1,4 @@
-"""Placing many pods of one class between two evaluations, exactly as one after another.
+"""Placing many pods of one key between two evaluations, exactly as one after another.
 
 After a pod is placed, usually its row alone has changed. So the totals of the best rows with 1, 2,
 3... more pods are computed at once (``LookaheadScores``), and a heap places the pods where single
@@ -53,7 +53,7 @@ _NO_EFFECT = NoEffect()
 
 
 class BatchLookahead:
-    """Places batches of one class's pods; ``learn`` after each, ``place`` before the next."""
+    """Places batches of one key's pods; ``learn`` after each, ``place`` before the next."""
 
     def __init__(self, evaluation: ClassEvaluation) -> None:
         self._evaluation = evaluation

@@ -1,4 +1,4 @@
-"""The evaluation of one pod class in one profile, kept current row by row.
+"""The evaluation of pods of one key in one profile, kept current row by row.
 
 Pods with equal projections are equal to every plugin, so what the plugins said for one holds for
 the next: only rows that changed since (the columns' journal) are asked about again, and a plugin
@@ -10,7 +10,7 @@ whose inputs changed is asked about all rows. Four parts work on it, one after a
          |  rows that came and went (FeasibleChange)
     ClassScores      raw scores --> normalised --> totals
 
-The first evaluation of a class looks at all rows. Its bulk may be done remotely (``sharding``):
+The first evaluation of a key looks at all rows. Its bulk may be done remotely (``sharding``):
 
     STALE --refresh--> CURRENT --refresh--> CURRENT        a failure, or a rejection by PreFilter,
       |                   ^                                leads back to STALE

@@ -1,4 +1,4 @@
-"""Choosing nodes for pods of one class, one at a time or a batch of them at once.
+"""Choosing nodes for pods of one evaluation key, one at a time or a batch of them at once.
 
 The highest total wins, and of equal totals the lowest row, so that a choice can be repeated;
 kube-scheduler takes any of the best. A pod's nominated node goes before all others if the pod fits
@@ -99,7 +99,7 @@ def nominated_row(cluster: ClusterView, pod: PodInfo) -> int | None:
 
 
 class Selector:
-    """Chooses for the pods of one class."""
+    """Chooses for the pods of one evaluation key."""
 
     def __init__(
         self,
