@@ -15,7 +15,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from podsched.lib import event_loop
-from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from support.examples import QUICK, WHOLE
 from support.leftovers import TemporaryFolder
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from podsched.api.manifest import from_manifest, to_manifest
     from podsched.api.objects import Node, Pod, PodDisruptionBudget, PriorityClass
-    from podsched.client.api_client import ApiClient, Listing
-    from podsched.client.channels import ClientOptions
-    from podsched.client.errors import (
+    from podsched.serve.client.api_client import ApiClient, Listing
+    from podsched.serve.client.channels import ClientOptions
+    from podsched.serve.client.errors import (
         AlreadyBound,
         AlreadyExists,
         ClientError,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
         Unreadable,
         of_result,
     )
-    from podsched.client.object_watch import Change, ChangeType
-    from podsched.client.sync import Client
+    from podsched.serve.client.object_watch import Change, ChangeType
+    from podsched.serve.client.sync import Client
 
 __version__ = "0.1.0"
 
@@ -89,12 +89,12 @@ __all__ = [
 _MODULES = {
     "podsched.api.manifest": ("from_manifest", "to_manifest"),
     "podsched.api.objects": ("Node", "Pod", "PodDisruptionBudget", "PriorityClass"),
-    "podsched.client.api_client": ("ApiClient", "Listing"),
-    "podsched.client.channels": ("ClientOptions",),
-    "podsched.client.object_watch": ("Change", "ChangeType"),
-    "podsched.client.sync": ("Client",),
+    "podsched.serve.client.api_client": ("ApiClient", "Listing"),
+    "podsched.serve.client.channels": ("ClientOptions",),
+    "podsched.serve.client.object_watch": ("Change", "ChangeType"),
+    "podsched.serve.client.sync": ("Client",),
 }
-_SOURCES = dict.fromkeys(__all__, "podsched.client.errors") | {
+_SOURCES = dict.fromkeys(__all__, "podsched.serve.client.errors") | {
     name: module for module, names in _MODULES.items() for name in names
 }
 

@@ -15,12 +15,12 @@ from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.actors.terms import StaleTerm
 from podsched.api.etcd_keys import term_key
 from podsched.cache.columns import Columns
-from podsched.client.api_client import ApiClient
-from podsched.client.channels import ClientOptions
-from podsched.client.errors import Unavailable
 from podsched.config.settings import EvaluatorSettings
-from podsched.server.settings import ServerSettings
-from podsched.store.protocol import Put
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.errors import Unavailable
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Put
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2
 from support.api_objects import LOCK, node, pod

@@ -15,7 +15,7 @@ from podsched.actors.local_ray import LocalRay
 from podsched.actors.ray_cluster import RayCluster, RayUnavailable
 from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.config.settings import EvaluatorSettings
-from podsched.engine.writes.bind_queue import Binder
+from podsched.term.writes.bind_queue import Binder
 from podsched.v1 import api_pb2
 from support.engine_world import World
 from support.evaluations import seen

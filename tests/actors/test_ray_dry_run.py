@@ -29,7 +29,7 @@ from podsched.actors.shards import Shards
 from podsched.actors.terms import StaleTerm
 from podsched.cache.delta_encoder import DeltaEncoder
 from podsched.cache.deltas import shard_of
-from podsched.engine.evaluation.dry_run import DryRunRequest, DryRunResult
+from podsched.decide.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo
 from podsched.plugins.default_preemption import dry_run_cache

@@ -11,8 +11,8 @@ import pytest
 from podsched.api.reasons import StatusCode
 from podsched.app import answering as module
 from podsched.app.answering import Answering, Unanswerable, answerer
-from podsched.client.channels import ClientOptions
-from podsched.server.replicas import MAX_ANSWER_BYTES
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.server.replicas import MAX_ANSWER_BYTES
 from podsched.v1.scheduling_pb2 import (
     Answer,
     ExplainRequest,

@@ -9,19 +9,19 @@ import pytest
 
 from podsched.api.objects import Node
 from podsched.app.apiserver_page import RestFace, WatchCacheSource
-from podsched.server.access.authentication import CallAuthenticator
-from podsched.server.core import ServerCore
-from podsched.server.pipeline import Pipeline
-from podsched.server.replicas import Replicas
-from podsched.server.rest.handling import Handler
-from podsched.server.rest.probes import Probes
-from podsched.server.scheduling import SchedulingService
-from podsched.server.settings import ServerSettings
-from podsched.store.protocol import Put
+from podsched.ask.web.access import Caller
+from podsched.ask.web.actions import act, review
+from podsched.serve.server.access.authentication import CallAuthenticator
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.pipeline import Pipeline
+from podsched.serve.server.replicas import Replicas
+from podsched.serve.server.rest.handling import Handler
+from podsched.serve.server.rest.probes import Probes
+from podsched.serve.server.scheduling import SchedulingService
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Put
 from podsched.telemetry.health import HealthChecks
 from podsched.testing.memory_store import MemoryStore
-from podsched.web.access import Caller
-from podsched.web.actions import act, review
 from support.page_world import node, pod
 
 NOBODY = Caller("", b"", "ipv4:127.0.0.1:1")

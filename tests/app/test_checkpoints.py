@@ -9,7 +9,7 @@ import pytest
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
 from podsched.app.checkpoints import Checkpoints
-from podsched.replay.decision_capture import unpacked
+from podsched.lab.replay.decision_capture import unpacked
 from podsched.v1.scheduling_pb2 import Question
 
 

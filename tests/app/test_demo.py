@@ -17,7 +17,7 @@ from podsched.api.objects import Pod
 from podsched.app.demo import Demo, DemoOptions
 from podsched.app.demo_observer import DemoFailed, Leader
 from podsched.app.local_cluster import LocalCluster
-from podsched.client.api_client import ApiClient
+from podsched.serve.client.api_client import ApiClient
 from podsched.v1 import api_pb2
 from support.demo_world import placed
 from support.eventually import PATIENCE

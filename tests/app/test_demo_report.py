@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podsched.app.demo_observer import Observer
 from podsched.app.demo_report import DemoReport
-from podsched.client.informer import Batch, Event, EventType
+from podsched.serve.client.informer import Batch, Event, EventType
 from support.demo_world import placed, stored
 
 

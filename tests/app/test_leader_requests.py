@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from podsched.api.objects import AnyObject, Lease, seconds_of, timestamp
 from podsched.app.leader_requests import LeaderRequests, StandbyReplica, name_of, standbys
-from podsched.client.informer import Batch, Event, EventType
+from podsched.serve.client.informer import Batch, Event, EventType
 
 NOW = 1_700_000_000.0
 LOCK = "kube-system/kube-scheduler"

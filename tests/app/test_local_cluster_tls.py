@@ -11,7 +11,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from podsched.app.cluster_tls import ClusterTls
 from podsched.app.role_certificates import renew
-from podsched.bench.shapes import copies, pod_template
+from podsched.lab.bench.shapes import copies, pod_template
 from podsched.lib.tls_contexts import ConnectingContext
 from support.eventually import eventually
 from support.listening import ports_of

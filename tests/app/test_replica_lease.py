@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from podsched.app.replica_lease import ReplicaLease, lease_name
-from podsched.client.api_client import ApiClient
+from podsched.serve.client.api_client import ApiClient
 
 
 @pytest.mark.parametrize(

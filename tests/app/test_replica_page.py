@@ -11,10 +11,10 @@ from podsched.app import replica_page
 from podsched.app.answering import Unanswerable
 from podsched.app.backend import Answers
 from podsched.app.replica_page import InformerSource, ReplicaExplainer
-from podsched.client.cluster import InformerPort
-from podsched.client.informer import Batch, Event, EventType
+from podsched.ask.web.access import Caller
+from podsched.serve.client.cluster import InformerPort
+from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.v1.scheduling_pb2 import Answer, Explanation, Question, ReplicaState
-from podsched.web.access import Caller
 from support.page_world import node, pod
 
 CALLER = Caller("", b"", "ipv4:127.0.0.1:1")

@@ -11,10 +11,10 @@ import pytest
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.app import shadowing as module
 from podsched.app.shadowing import Shadowing
-from podsched.client.informer import Batch
 from podsched.config.load import default_config
 from podsched.lib.tasks import TaskSet
-from podsched.plugins.registry import factories
+from podsched.registry import factories
+from podsched.serve.client.informer import Batch
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ShadowMetrics
 from podsched.testing.fake_cluster import FakeCluster

@@ -7,7 +7,7 @@ import pytest
 from podsched.api.etcd_keys import OBJECTS
 from podsched.api.objects import Node, Pod
 from podsched.app.stored_state import read_stored_state
-from podsched.store.protocol import Put, Write
+from podsched.serve.store.protocol import Put, Write
 from podsched.testing.memory_store import MemoryStore
 from support.demo_world import placed, stored
 

@@ -17,18 +17,18 @@ from podsched.app import term_runner
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.config.load import default_config, load_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
-from podsched.controllers.manager import ControllerManager
-from podsched.engine.cycle.cycle_metrics import CycleMeter
-from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
-from podsched.engine.extenders.calls import ExtenderClient, Extenders
-from podsched.engine.extenders.wire import NodeTexts
+from podsched.decide.extenders.calls import ExtenderClient, Extenders
+from podsched.decide.extenders.wire import NodeTexts
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
-from podsched.plugins.registry import factories
 from podsched.queue.scheduling_queue import SchedulingQueue
+from podsched.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
+from podsched.term.controllers.manager import ControllerManager
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.cycle.scheduling_cycle import SchedulingCycle
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1

@@ -23,9 +23,9 @@ _IMPORTED = {
     "pyjwt": "jwt",
 }
 CLIENT = (
-    "podsched.client.api_client podsched.client.sync podsched.client.informer podsched.cli.main "
-    "podsched.cli.get podsched.cli.objects podsched.cli.edit podsched.cli.drain podsched.cli.wait "
-    "podsched.cli.events podsched.cli.status"
+    "podsched.serve.client.api_client podsched.serve.client.sync podsched.serve.client.informer "
+    "podsched.cli.main podsched.cli.get podsched.cli.objects podsched.cli.edit podsched.cli.drain "
+    "podsched.cli.wait podsched.cli.events podsched.cli.status"
 )
 
 

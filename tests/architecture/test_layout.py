@@ -51,21 +51,21 @@ def stands_for(test: Path, source: Path) -> Path | None:
 
 
 def test_a_test_file_is_found_by_the_name_of_its_module(tmp_path: Path) -> None:
-    (tmp_path / "engine" / "cycle").mkdir(parents=True)
-    (tmp_path / "engine" / "cycle" / "waiting_pods.py").touch()
-    (tmp_path / "engine" / "cycle" / "waiting.py").touch()
+    (tmp_path / "term" / "cycle").mkdir(parents=True)
+    (tmp_path / "term" / "cycle" / "waiting_pods.py").touch()
+    (tmp_path / "term" / "cycle" / "waiting.py").touch()
 
     def found(test: str) -> str | None:
         path = stands_for(Path(test), tmp_path)
         return path and str(path.relative_to(tmp_path))
 
-    assert found("engine/cycle/test_waiting_pods.py") == "engine/cycle/waiting_pods.py"
-    assert found("engine/cycle/test_waiting_pods_at_scale.py") == "engine/cycle/waiting_pods.py"
-    assert found("engine/cycle/test_waiting_long.py") == "engine/cycle/waiting.py"
-    assert found("engine/test_cycle_of_pods.py") == "engine/cycle", "of a package"
-    assert found("engine/test_engine_at_scale.py") == "engine", "of the room"
-    assert found("engine/test_waiting_pods.py") is None, "in another folder"
-    assert found("engine/cycle/test_wait.py") is None, "of half a word"
+    assert found("term/cycle/test_waiting_pods.py") == "term/cycle/waiting_pods.py"
+    assert found("term/cycle/test_waiting_pods_at_scale.py") == "term/cycle/waiting_pods.py"
+    assert found("term/cycle/test_waiting_long.py") == "term/cycle/waiting.py"
+    assert found("term/test_cycle_of_pods.py") == "term/cycle", "of a package"
+    assert found("term/test_term_at_scale.py") == "term", "of the room"
+    assert found("term/test_waiting_pods.py") is None, "in another folder"
+    assert found("term/cycle/test_wait.py") is None, "of half a word"
     assert found("queue/test_queue.py") is None, "of no room"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import podsched.app.apiserver
 import podsched.cli.apiserver
-from podsched.server.settings import ServerSettings
+from podsched.serve.server.settings import ServerSettings
 from support.commands import Commands
 
 FLAGS = {

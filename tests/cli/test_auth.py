@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.server.access.tokens import TokenFile
+from podsched.serve.server.access.tokens import TokenFile
 from support.commands import Commands
 
 

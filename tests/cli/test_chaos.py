@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from unittest.mock import patch
 
-from podsched.chaos.records import encode
 from podsched.cli import chaos
+from podsched.lab.chaos.records import encode
 from support.chaos_history import Story, good_story
 from support.commands import Commands
 

@@ -12,7 +12,7 @@ from podsched.cli.client import client_options
 from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
-from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from support.certificates import Certificates
 from support.commands import Commands
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from podsched.engine.decisions.frames import FrameWriter
-from podsched.engine.decisions.log import DecisionLog, facts_of
-from podsched.engine.decisions.stores import DirectoryStore
+from podsched.ask.decisions.frames import FrameWriter
+from podsched.ask.decisions.log import DecisionLog, facts_of
+from podsched.ask.decisions.stores import DirectoryStore
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import DecisionMetrics
 from support.commands import Commands

@@ -7,7 +7,7 @@ import pytest
 from podsched.api.objects import Node, Pod
 from podsched.cli.defragment import carry_out
 from podsched.cli.relocation import Mover, Stopped, Way
-from podsched.client.errors import ClientError, Unavailable
+from podsched.serve.client.errors import ClientError, Unavailable
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient, Fault, Inhabitants, replica_set
 from support.engine_world import pod

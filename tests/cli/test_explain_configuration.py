@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from podsched.cli.explain import _running_config
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import Unavailable
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Unavailable
 from podsched.v1.scheduling_pb2 import SchedulingCheckpoint
 
 

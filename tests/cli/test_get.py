@@ -9,8 +9,8 @@ import pytest
 from podsched.api.kinds import KINDS
 from podsched.cli.get import Selection
 from podsched.cli.targets import Target
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError, Compacted, Unavailable
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError, Compacted, Unavailable
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 from support.api_objects import pod

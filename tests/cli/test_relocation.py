@@ -10,7 +10,7 @@ import pytest
 from podsched.api.objects import Pod, ReplicaSet
 from podsched.api.resources import requests_in_units
 from podsched.cli.relocation import LABEL, MANAGER, Mover, Stopped, Way, placeholder
-from podsched.client.errors import ClientError, DisruptionBudget
+from podsched.serve.client.errors import ClientError, DisruptionBudget
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient, Fault, Inhabitants, replica_set
 from support.engine_world import container, pod

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.engine.runtime import plugin_calls
+from podsched.decide.runtime import plugin_calls
 from podsched.telemetry.logs import get_logger
 from support.commands import Commands
 

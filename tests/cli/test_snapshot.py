@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from podsched.lib.run_directory import RunDirectory
-from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
-from podsched.store.endpoints import EtcdOptions
-from podsched.store.etcd import connect
-from podsched.store.protocol import Put
+from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.etcd import connect
+from podsched.serve.store.protocol import Put
 from support.api_objects import pod
 from support.commands import Commands
 

@@ -10,8 +10,8 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import ReplicaSet, StatefulSet
 from podsched.cli.describe import NO_CONTROLLER, describe
 from podsched.cli.status import left_alone_text, without_controller
-from podsched.client.api_client import ApiClient, Listing
-from podsched.client.errors import Forbidden
+from podsched.serve.client.api_client import ApiClient, Listing
+from podsched.serve.client.errors import Forbidden
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient
 

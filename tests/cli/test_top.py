@@ -5,7 +5,7 @@ from typing import Any
 from podsched.api.manifest import from_manifest
 from podsched.cli.printers import aligned
 from podsched.cli.top import Order, View, cropped, node_rows, pod_rows, queue_rows, summary
-from podsched.client.object_watch import Change, ChangeType
+from podsched.serve.client.object_watch import Change, ChangeType
 
 
 def put(view: View, manifest: dict[str, Any], now: float = 0.0, *, deleted: bool = False) -> None:

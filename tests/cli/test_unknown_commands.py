@@ -9,9 +9,9 @@ import pytest
 import typer
 
 from podsched.cli.client import with_client
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError, Invalid, OutcomeUnknown
 from podsched.lib.run_directory import RunDirectory
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError, Invalid, OutcomeUnknown
 from support.commands import Commands
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from podsched.api.objects import Pod
 from podsched.cli.formats import Format, Printer
 from podsched.cli.watched_table import WatchedTable
-from podsched.client.object_watch import Change, ChangeType
+from podsched.serve.client.object_watch import Change, ChangeType
 
 
 def pod(name: str, phase: str = "Pending") -> Pod:

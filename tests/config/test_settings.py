@@ -15,7 +15,7 @@ from podsched.config.settings import (
     SchedulerSettings,
     TelemetrySettings,
 )
-from podsched.server.settings import ServerSettings
+from podsched.serve.server.settings import ServerSettings
 
 
 def test_the_defaults_are_pinned() -> None:

@@ -34,9 +34,9 @@ def names_of(step: str) -> list[str]:
 
 
 def room_of(name: str) -> str:
-    """Return the room of a name: ``server``, ``queue``, ``engine.cycle``."""
+    """Return the room of a name: ``queue``, ``serve.server``, ``term.cycle``, ``decide``."""
     parts = name.split(".")[1:]
-    return ".".join(parts[:2] if parts[0] == "engine" else parts[:1])
+    return ".".join(parts[:2] if parts[0] in ("term", "serve", "ask", "lab") else parts[:1])
 
 
 def resolve(name: str) -> object:
@@ -84,12 +84,12 @@ SAMPLE = """
 
 Some words, and `podsched.nobody.asks` in them.
 
-1. `podsched.server.service.Service.CreatePods` takes the pods
-   and hands them to `podsched.server.registry`.
+1. `podsched.serve.server.service.Service.CreatePods` takes the pods
+   and hands them to `podsched.serve.server.registry`.
 2. `podsched.queue.scheduling_queue.SchedulingQueue.pop` hands them out.
 
    A remark.
-3. `podsched.engine.decide.decider.Decider` places; over the queue again if it fails.
+3. `podsched.decide.decider.Decider` places; over the queue again if it fails.
 
 ### Another
 
@@ -100,11 +100,11 @@ Some words, and `podsched.nobody.asks` in them.
 def test_the_items_below_a_heading_are_read() -> None:
     steps = steps_of(SAMPLE, "### One pod, step by step")
     assert [names_of(step) for step in steps] == [
-        ["podsched.server.service.Service.CreatePods", "podsched.server.registry"],
+        ["podsched.serve.server.service.Service.CreatePods", "podsched.serve.server.registry"],
         ["podsched.queue.scheduling_queue.SchedulingQueue.pop"],
-        ["podsched.engine.decide.decider.Decider"],
+        ["podsched.decide.decider.Decider"],
     ]
-    assert [room_of(names_of(step)[0]) for step in steps] == ["server", "queue", "engine.decide"]
+    assert [room_of(names_of(step)[0]) for step in steps] == ["serve.server", "queue", "decide"]
     with pytest.raises(AssertionError, match="no heading"):
         steps_of(SAMPLE, "### One fence, step by step")
 
@@ -134,10 +134,10 @@ def test_a_walk_has_a_name_in_each_step_and_no_more_than_twenty_steps() -> None:
 
 
 def test_a_walk_does_not_come_back_to_a_room_but_over_the_queue() -> None:
-    queue, cycle, writes = "`podsched.queue`", "`podsched.engine.cycle`", "`podsched.engine.writes`"
+    queue, cycle, writes = "`podsched.queue`", "`podsched.term.cycle`", "`podsched.term.writes`"
     check_rooms([queue, cycle, cycle, writes])
     check_rooms([queue, cycle, writes, f"over the queue, {cycle} hears of it"])
-    with pytest.raises(AssertionError, match="back in engine"):
+    with pytest.raises(AssertionError, match="back in term"):
         check_rooms([queue, cycle, writes, cycle])
 
 

@@ -12,7 +12,7 @@ import grpc
 import pytest
 import yaml
 
-from podsched.client.http_terms import code_of, verb_of
+from podsched.serve.client.http_terms import code_of, verb_of
 from podsched.telemetry.instruments import Histogram
 from podsched.v1 import api_pb2
 from support.metric_catalogue import every_metric

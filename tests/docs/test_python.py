@@ -13,7 +13,7 @@ import pytest
 
 from podsched import AlreadyBound, ApiClient
 from podsched.api.objects import Node
-from podsched.server.settings import ServerSettings
+from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import Binding
 from support.api_servers import start_api_server

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from podsched.api.kinds import KINDS
-from podsched.server.access.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
-from podsched.server.access.policy import Policy
-from podsched.server.access.rules import ALL, Rule, names_permitted
+from podsched.serve.server.access.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
+from podsched.serve.server.access.policy import Policy
+from podsched.serve.server.access.rules import ALL, Rule, names_permitted
 
 TEXT = Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
 #: Letters of the table, and the verbs that each stands for.

@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from podsched.api.manifest import to_manifest
-from podsched.engine.decisions.frames import FrameWriter
-from podsched.engine.decisions.rows import FIELDS
-from podsched.engine.decisions.stores import PATTERN
+from podsched.ask.decisions.frames import FrameWriter
+from podsched.ask.decisions.rows import FIELDS
+from podsched.ask.decisions.stores import PATTERN
 from podsched.lib.printable import printable
 from support.commands import Commands, Done
 from support.fuzz_requests import SEEDS

@@ -15,8 +15,6 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from podsched.agent import pods
-from podsched.agent.nodes import is_ready, is_silent, repaired_conditions
 from podsched.api.defaulting import default_object
 from podsched.api.kinds import KINDS, WATCHED_KINDS, wrap
 from podsched.api.manifest import from_manifest, to_manifest
@@ -25,10 +23,12 @@ from podsched.api.priorities import PriorityClasses
 from podsched.api.validation import validate, validate_status
 from podsched.cli.describe import describe
 from podsched.cli.printers import TablePrinter
-from podsched.client.informer import EventType, Mirror
 from podsched.config.load import default_config
-from podsched.engine.state import SchedulingState, build_state
-from podsched.plugins.registry import factories
+from podsched.registry import factories
+from podsched.serve.agent import pods
+from podsched.serve.agent.nodes import is_ready, is_silent, repaired_conditions
+from podsched.serve.client.informer import EventType, Mirror
+from podsched.term.state import SchedulingState, build_state
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent
 from support.fuzz_requests import SEEDS, Fuzzer

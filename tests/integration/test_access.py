@@ -17,16 +17,16 @@ import pytest
 from podsched.api.etcd_keys import term_key
 from podsched.api.objects import Lease, Pod
 from podsched.app.role_certificates import Wanted, make_missing
-from podsched.client import errors
-from podsched.client.api_client import ApiClient
-from podsched.client.channels import ClientOptions
-from podsched.client.errors import AlreadyExists, ClientError, Forbidden, Unauthorized
 from podsched.lib.certificates import Request, certify, read_pair
-from podsched.server.access.settings import JwtSettings
-from podsched.server.access.tokens import append
-from podsched.server.server import ApiServer
-from podsched.server.settings import ServerSettings
-from podsched.store.protocol import Put
+from podsched.serve.client import errors
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.errors import AlreadyExists, ClientError, Forbidden, Unauthorized
+from podsched.serve.server.access.settings import JwtSettings
+from podsched.serve.server.access.tokens import append
+from podsched.serve.server.server import ApiServer
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Put
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.access_world import binding_of

@@ -24,11 +24,11 @@ from pathlib import Path
 
 import pytest
 
-from podsched.chaos.faults.kinds import named
-from podsched.chaos.history import load
-from podsched.chaos.outcome import ChaosOutcome, judge
-from podsched.chaos.records import Outcome
-from podsched.chaos.run import ChaosOptions, run_chaos
+from podsched.lab.chaos.faults.kinds import named
+from podsched.lab.chaos.history import load
+from podsched.lab.chaos.outcome import ChaosOutcome, judge
+from podsched.lab.chaos.records import Outcome
+from podsched.lab.chaos.run import ChaosOptions, run_chaos
 from support.examples import share
 
 pytestmark = pytest.mark.integration

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.chaos.clocks import Clocks, library
+from podsched.lab.chaos.clocks import Clocks, library
 from support.eventually import eventually
 
 pytestmark = [

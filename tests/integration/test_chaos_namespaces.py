@@ -32,7 +32,7 @@ _PACKETS = "drop-leader,drop-leader-sent,drop-leader-received,drop-standby,kill-
 #: Loses packets of an echo server in a namespace, and prints what a client has seen.
 _ECHO = """
 import asyncio, sys
-from podsched.chaos.namespaces import Namespaces, enter
+from podsched.lab.chaos.namespaces import Namespaces, enter
 
 SERVER = '''
 import socket

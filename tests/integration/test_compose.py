@@ -21,7 +21,7 @@ import yaml
 
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent
-from podsched.store.embedded import find_etcd
+from podsched.serve.store.embedded import find_etcd
 from support.eventually import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration

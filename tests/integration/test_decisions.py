@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.bench.shapes import copies, pod_template
+from podsched.lab.bench.shapes import copies, pod_template
 from support.commands import Commands
 from support.eventually import eventually
 from support.real_cluster import metric, real_cluster

@@ -16,7 +16,7 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Pod
 from podsched.cli import plan_files
-from podsched.client.errors import NotFound
+from podsched.serve.client.errors import NotFound
 from support.eventually import eventually
 from support.real_cluster import RealCluster, real_cluster
 

@@ -12,12 +12,12 @@ import pytest
 
 from podsched.api.reasons import StatusReason
 from podsched.app.replica import CUT_OFF_AFTER
-from podsched.bench.shapes import copies, pod_template
-from podsched.chaos.members import EtcdMembers
-from podsched.client.errors import ClientError
+from podsched.lab.bench.shapes import copies, pod_template
+from podsched.lab.chaos.members import EtcdMembers
 from podsched.lib.network import free_port
 from podsched.lib.relay import Relay, Weather
 from podsched.lib.tasks import TaskSet
+from podsched.serve.client.errors import ClientError
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 from support.eventually import eventually

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from podsched.chaos.members import EtcdMembers
-from podsched.store.endpoints import EtcdOptions
-from podsched.store.errors import MaybeApplied, NoSpace
-from podsched.store.etcd import EtcdStore, connect
-from podsched.store.protocol import Delete, Put, Write, WriteResult
+from podsched.lab.chaos.members import EtcdMembers
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.errors import MaybeApplied, NoSpace
+from podsched.serve.store.etcd import EtcdStore, connect
+from podsched.serve.store.protocol import Delete, Put, Write, WriteResult
 from support.eventually import eventually
 
 pytestmark = pytest.mark.integration

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from podsched.bench.shapes import pod_template
+from podsched.lab.bench.shapes import pod_template
 from support.commands import Commands
 from support.eventually import eventually
 from support.real_cluster import RealCluster, real_cluster

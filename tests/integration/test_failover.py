@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from podsched.bench.shapes import copies, pod_template
-from podsched.client.errors import FenceLost
+from podsched.lab.bench.shapes import copies, pod_template
+from podsched.serve.client.errors import FenceLost
 from podsched.v1.api_pb2 import Binding, Fence
 from support.eventually import eventually
 from support.real_cluster import real_cluster

@@ -12,7 +12,7 @@ import kubernetes_asyncio
 import pytest
 from kubernetes.informer import SharedInformer
 
-from podsched.client.api_client import ApiClient
+from podsched.serve.client.api_client import ApiClient
 from support.eventually import eventually
 from support.kube_cluster import KubeCluster
 from support.real_cluster import real_cluster

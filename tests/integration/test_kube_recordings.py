@@ -18,11 +18,11 @@ import yaml
 from podsched.api.etcd_keys import SYNC, object_key
 from podsched.api.kinds import KINDS
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.server.access.tokens import hash_of
-from podsched.server.rest.probes import Probes
-from podsched.server.server import ApiServer
-from podsched.server.settings import ServerSettings
-from podsched.store.protocol import Put
+from podsched.serve.server.access.tokens import hash_of
+from podsched.serve.server.rest.probes import Probes
+from podsched.serve.server.server import ApiServer
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Put
 from podsched.telemetry.health import HealthChecks
 from podsched.testing.memory_store import MemoryStore
 

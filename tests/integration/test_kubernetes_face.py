@@ -12,8 +12,8 @@ import yaml
 
 from podsched.api.objects import Lease
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound
 from support.api_objects import pod
 from support.eventually import eventually
 

@@ -13,8 +13,8 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, Pod
-from podsched.bench.shapes import copies, pod_template
-from podsched.client.errors import NotFound
+from podsched.lab.bench.shapes import copies, pod_template
+from podsched.serve.client.errors import NotFound
 from support.eventually import eventually
 from support.real_cluster import RealCluster, real_cluster
 

@@ -13,10 +13,10 @@ import pytest
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.bench.shapes import node, pod_template
-from podsched.store.endpoints import EtcdOptions
-from podsched.store.etcd import connect
-from podsched.store.protocol import Put
+from podsched.lab.bench.shapes import node, pod_template
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.etcd import connect
+from podsched.serve.store.protocol import Put
 from support.commands import Commands
 from support.eventually import eventually_blocking
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import ConfigMap, Pod, Service
-from podsched.bench.shapes import copies, pod_template
+from podsched.lab.bench.shapes import copies, pod_template
 from support.eventually import eventually
 from support.extender_world import ScriptedExtender, names_in, passing, serving
 from support.real_cluster import RealCluster, real_cluster

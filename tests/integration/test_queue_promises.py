@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from podsched.agent.nodes import SILENCE_ANNOTATION, registration
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Node, Pod, PodDisruptionBudget, PriorityClass
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
-from podsched.client.informer import Batch, Informer
+from podsched.serve.agent.nodes import SILENCE_ANNOTATION, registration
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound
+from podsched.serve.client.informer import Batch, Informer
 from podsched.v1.api_pb2 import PatchRequest
 from support.eventually import eventually
 from support.real_cluster import RealCluster, metric, real_cluster

@@ -15,11 +15,11 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Pod
 from podsched.cli.replay_verification import own_config
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
-from podsched.plugins.registry import factories
-from podsched.replay.recording import read_recording
-from podsched.replay.repetition import repeat
+from podsched.lab.replay.recording import read_recording
+from podsched.lab.replay.repetition import repeat
+from podsched.registry import factories
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound
 from support.commands import Commands
 from support.eventually import eventually
 from support.real_cluster import real_cluster

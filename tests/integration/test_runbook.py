@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from podsched.bench.shapes import copies, pod_template
-from podsched.election.record import LeaderElectionRecord, LockKeys, encode_lease
-from podsched.store.embedded import find_etcd
-from podsched.store.endpoints import EtcdOptions
-from podsched.store.etcd import connect
-from podsched.store.protocol import Put
+from podsched.lab.bench.shapes import copies, pod_template
+from podsched.serve.store.embedded import find_etcd
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.etcd import connect
+from podsched.serve.store.protocol import Put
+from podsched.term.election.record import LeaderElectionRecord, LockKeys, encode_lease
 from support.eventually import eventually
 from support.real_cluster import real_cluster
 

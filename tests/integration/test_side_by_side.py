@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
-from podsched.bench.shapes import copies, pod_template
+from podsched.lab.bench.shapes import copies, pod_template
 from podsched.lib.tasks import TaskSet
 from support.eventually import eventually
 from support.real_cluster import RealCluster, metric, real_cluster

@@ -18,7 +18,7 @@ import yaml
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 from podsched.api.manifest import to_manifest
-from podsched.bench.shapes import copies, pod_template
+from podsched.lab.bench.shapes import copies, pod_template
 from support.eventually import eventually
 from support.real_cluster import RealCluster, real_cluster
 

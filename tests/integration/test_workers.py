@@ -16,11 +16,11 @@ import pytest
 
 from podsched.api.objects import Node
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.bench.shapes import pod_template
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import AlreadyExists, Unavailable
+from podsched.lab.bench.shapes import pod_template
 from podsched.lib.network import free_port
 from podsched.lib.processes import session_members
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import AlreadyExists, Unavailable
 from podsched.v1.scheduling_pb2 import ExplainRequest
 from support.eventually import eventually
 

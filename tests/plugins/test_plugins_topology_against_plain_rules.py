@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from podsched.api.selectors import EVERYTHING, NOTHING
 from podsched.config.plugin_args import InterPodAffinityArgs, PodTopologySpreadArgs
-from podsched.engine.runtime.simulated_handle import SimulatedHandle
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.verdicts import Rows

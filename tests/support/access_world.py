@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from podsched.api.objects import AnyObject, ClusterRoleBinding, PolicyRule, RoleBinding
 from podsched.api.validation.rbac import RBAC_GROUP
-from podsched.server.access.identity import AUTHENTICATED, Authentication, Identity
-from podsched.server.access.rights import Rights, rights, set_rights
-from podsched.server.core import ServerCore
+from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity
+from podsched.serve.server.access.rights import Rights, rights, set_rights
+from podsched.serve.server.core import ServerCore
 
 
 def identity(user: str, *groups: str) -> Identity:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
-from podsched.agent.agent import Agent
 from podsched.api.etcd_keys import term_key
 from podsched.api.objects import Pod
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
 from podsched.config.settings import AgentSettings
-from podsched.server.settings import ServerSettings
-from podsched.store.protocol import Put
+from podsched.serve.agent.agent import Agent
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Put
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import Fence
 from support.api_servers import start_api_server

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from podsched.api.etcd_keys import ROOT, term_key
-from podsched.client.api_client import ApiClient
-from podsched.server.pipeline import CallObserver
-from podsched.server.server import ApiServer
-from podsched.server.settings import ServerSettings
-from podsched.store.etcd import EtcdOptions, EtcdStore, connect
-from podsched.store.protocol import Delete, Put, Store, Write
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.server.pipeline import CallObserver
+from podsched.serve.server.server import ApiServer
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.etcd import EtcdOptions, EtcdStore, connect
+from podsched.serve.store.protocol import Delete, Put, Store, Write
 from podsched.v1.api_pb2 import Fence
 from support.api_objects import LOCK
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from podsched.api.etcd_keys import term_key
 from podsched.api.objects import AnyObject, Pod
-from podsched.server.core import ServerCore
-from podsched.server.entries import Entry
-from podsched.server.settings import ServerSettings
-from podsched.store.protocol import Put
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Put
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.api_pb2 import Fence

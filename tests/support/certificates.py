@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podsched.lib.certificates import CLIENT, SERVER, Request, certify, new_authority
-from podsched.server.access.identity import MASTERS
+from podsched.serve.server.access.identity import MASTERS
 
 
 @dataclass(frozen=True, slots=True)

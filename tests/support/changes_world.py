@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from podsched.api.manifest import from_manifest, to_manifest
+from podsched.ask.explain.changes.question import Question
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.config.load import default_config
-from podsched.engine.evaluation.filtering import run_filters
-from podsched.engine.evaluation.pre_filtering import run_pre_filter
-from podsched.engine.explain.changes.question import Question
-from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.runtime.simulated_handle import SimulatedHandle
+from podsched.decide.evaluation.filtering import run_filters
+from podsched.decide.evaluation.pre_filtering import run_pre_filter
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.plugin import CycleState
-from podsched.plugins.registry import BUILT_IN
+from podsched.registry import BUILT_IN
 from podsched.v1 import objects_pb2 as v1
 from support.plain_topology import HOSTNAME, REQUIRED, ZONE, Manifest
 

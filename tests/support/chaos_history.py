@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsched.chaos.history import VERSION, History, history_of
-from podsched.chaos.records import (
+from podsched.lab.chaos.history import VERSION, History, history_of
+from podsched.lab.chaos.records import (
     Begin,
     BudgetFact,
     Call,

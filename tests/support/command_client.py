@@ -11,8 +11,8 @@ from typing import Any
 
 from podsched.api.kinds import find_kind
 from podsched.api.objects import AnyObject, Pod, ReplicaSet, object_key
-from podsched.client.api_client import Listing
-from podsched.client.errors import OutcomeUnknown, Unavailable, of_result
+from podsched.serve.client.api_client import Listing
+from podsched.serve.client.errors import OutcomeUnknown, Unavailable, of_result
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchResponse

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from podsched.ask.simulation import simulate
 from podsched.config.plugins import DEFAULT_PLUGINS, ExtensionPoint, PluginSpec
-from podsched.engine.simulation import simulate
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 
 DATA = Path(__file__).parents[1] / "conformance" / "data"
 FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in DATA.glob("*.jsonl.gz"))

@@ -10,8 +10,8 @@ from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import AnyObject, Lease, Node, ObjectMeta, Pod, object_key, timestamp
 from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
-from podsched.client.informer import Event, EventType
-from podsched.controllers.controller import Absentee, Controller, Instant
+from podsched.serve.client.informer import Event, EventType
+from podsched.term.controllers.controller import Absentee, Controller, Instant
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
 START = 1_700_000_000.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsched.cache.cache import Cache
-from podsched.engine.decide.decider import Decider
-from podsched.engine.decide.decision import Decision
-from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.decider import Decider
+from podsched.decide.decision import Decision
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import QueuedPodInfo
 
 

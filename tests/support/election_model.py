@@ -14,7 +14,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from podsched.config.leader_election import LeaderElectionSettings
-from podsched.election.events import (
+from podsched.lib.ids import Revision, Term
+from podsched.term.election.events import (
     Effect,
     Event,
     HandOverRequested,
@@ -34,9 +35,9 @@ from podsched.election.events import (
     Unanswered,
     Written,
 )
-from podsched.election.lock_view import Candidate, LockView, Tenure
-from podsched.election.record import NO_REVISION, NO_TERM, LeaderElectionRecord, Snapshot
-from podsched.election.states import (
+from podsched.term.election.lock_view import Candidate, LockView, Tenure
+from podsched.term.election.record import NO_REVISION, NO_TERM, LeaderElectionRecord, Snapshot
+from podsched.term.election.states import (
     Acquiring,
     Leading,
     Releasing,
@@ -47,8 +48,7 @@ from podsched.election.states import (
     in_flight,
     leads,
 )
-from podsched.election.step import next_timer, step
-from podsched.lib.ids import Revision, Term
+from podsched.term.election.step import next_timer, step
 
 SETTINGS = LeaderElectionSettings(
     lease_duration=3, renew_deadline=2, retry_period=1, jitter_factor=1.0

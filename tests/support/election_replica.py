@@ -18,13 +18,13 @@ import time
 
 from podsched.api.etcd_keys import term_key
 from podsched.config.leader_election import LeaderElectionSettings
-from podsched.election.elector import LeaderElector
-from podsched.election.events import StopReason
-from podsched.election.lock import etcd_lock
-from podsched.election.options import ElectionCallbacks, ElectionOptions
-from podsched.store.errors import StoreError
-from podsched.store.etcd import EtcdOptions, connect
-from podsched.store.protocol import Compare, Put, Store
+from podsched.serve.store.errors import StoreError
+from podsched.serve.store.etcd import EtcdOptions, connect
+from podsched.serve.store.protocol import Compare, Put, Store
+from podsched.term.election.elector import LeaderElector
+from podsched.term.election.events import StopReason
+from podsched.term.election.lock import etcd_lock
+from podsched.term.election.options import ElectionCallbacks, ElectionOptions
 from podsched.v1 import api_pb2
 
 

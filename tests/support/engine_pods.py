@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from podsched.cache.pod_class import PodClasses, make_pod_info
-from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.term.writes.bind_queue import Assignment
 from support.engine_world import pod
 
 _CLASSES = PodClasses()

@@ -15,12 +15,12 @@ from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
 from podsched.config.plugins import ExtensionPoint, PluginSpec
-from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.runtime.simulated_handle import SimulatedHandle
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.plugin import Handle, Plugin, PluginFactory
 from podsched.framework.pods import PodInfo
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 from podsched.v1 import objects_pb2 as v1
 
 MIB = 1024 * 1024

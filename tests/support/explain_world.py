@@ -8,11 +8,11 @@ from typing import Any
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject
-from podsched.client.informer import Event, EventType
+from podsched.ask.live_explanation import Clock, explain_live
 from podsched.config.load import default_config
-from podsched.engine.live_explanation import Clock, explain_live
-from podsched.engine.state import SchedulingState, build_state
-from podsched.plugins.registry import factories
+from podsched.registry import factories
+from podsched.serve.client.informer import Event, EventType
+from podsched.term.state import SchedulingState, build_state
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 from support.engine_world import node, pod
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from podsched.engine.extenders.wire import ExtenderError
+from podsched.decide.extenders.wire import ExtenderError
 
 #: From the arguments of a call to the answer; an exception of ``ExtenderError`` is a failed call.
 Answer = Callable[[dict[str, Any]], Any]

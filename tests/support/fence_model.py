@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
-from podsched.election.record import NO_TERM
-from podsched.election.states import Leading
 from podsched.lib.ids import Revision, Term
+from podsched.term.election.record import NO_TERM
+from podsched.term.election.states import Leading
 from support.election_model import Violation, World, actions, fingerprint
 
 

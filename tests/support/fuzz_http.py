@@ -16,7 +16,7 @@ import yaml
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.server.rest.resources import GROUPS, Resource
+from podsched.serve.server.rest.resources import GROUPS, Resource
 from support.fuzz_requests import (
     DIRECTIVES,
     NAMES,

@@ -15,10 +15,10 @@ from podsched.app.decision_answers import DecisionAnswers
 from podsched.app.explaining import Explaining
 from podsched.app.reconfiguring import Reconfiguring
 from podsched.app.term_runner import TermRunner
-from podsched.client.channels import ClientOptions
-from podsched.client.cluster import InformerPort
+from podsched.ask.decisions.log import DecisionLog
 from podsched.config.load import SchedulerConfiguration, default_config
-from podsched.engine.decisions.log import DecisionLog
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.cluster import InformerPort
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ConfigMetrics
 from podsched.v1.scheduling_pb2 import Question, ReplicaState

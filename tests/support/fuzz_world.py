@@ -23,30 +23,30 @@ import yaml
 from structlog.testing import capture_logs
 from yarl import URL
 
-from podsched.agent.agent import Agent
 from podsched.api.etcd_keys import term_key
 from podsched.api.kinds import KINDS, WATCHED_KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, object_key
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
+from podsched.ask.decisions.log import open_log
 from podsched.cli.describe import describe
 from podsched.cli.printers import TablePrinter
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import Conflict, NotFound
-from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import default_config
 from podsched.config.settings import AgentSettings, ControllerSettings, SchedulerSettings
-from podsched.engine.cycle.cycle_metrics import CycleMeter
-from podsched.engine.decisions.log import open_log
-from podsched.engine.state import build_state
 from podsched.lib.tasks import TaskSet
-from podsched.plugins.registry import factories
-from podsched.server import replicas
-from podsched.server.server import ApiServer
-from podsched.server.settings import ServerSettings
-from podsched.store.protocol import Put
+from podsched.registry import factories
+from podsched.serve.agent.agent import Agent
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Conflict, NotFound
+from podsched.serve.client.informer import Batch, Event, EventType
+from podsched.serve.server import replicas
+from podsched.serve.server.server import ApiServer
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Put
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.state import build_state
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import LOCK

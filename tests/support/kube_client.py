@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from podsched.lib.listening import Connection, Listener
-from podsched.server.core import ServerCore
-from podsched.server.pipeline import Pipeline
-from podsched.server.rest.app import RestApp
-from podsched.server.rest.handling import Handler
-from podsched.server.rest.listener import rest_server
-from podsched.server.rest.probes import Probes
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.pipeline import Pipeline
+from podsched.serve.server.rest.app import RestApp
+from podsched.serve.server.rest.handling import Handler
+from podsched.serve.server.rest.listener import rest_server
+from podsched.serve.server.rest.probes import Probes
 from podsched.telemetry.health import HealthChecks
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from podsched.client.errors import Unavailable
-from podsched.kube.access import ClusterAccess
-from podsched.kube.http import KubeHttp
-from podsched.kube.status import error_of
+from podsched.serve.client.errors import Unavailable
+from podsched.serve.kube.access import ClusterAccess
+from podsched.serve.kube.http import KubeHttp
+from podsched.serve.kube.status import error_of
 
 Json = dict[str, Any]
 _KINDS = {

@@ -6,9 +6,9 @@ import asyncio
 
 from podsched.app.term_runner import TermActors
 from podsched.cache.columns import Columns
-from podsched.engine.decide.decider import RemoteEvaluator
-from podsched.engine.evaluation.dry_run import RemoteDryRun
-from podsched.engine.writes.bind_queue import Binder
+from podsched.decide.decider import RemoteEvaluator
+from podsched.decide.evaluation.dry_run import RemoteDryRun
+from podsched.term.writes.bind_queue import Binder
 
 
 class NoActors:

@@ -9,7 +9,7 @@ from typing import Any
 
 import quickjs
 
-STATIC = Path(__file__).parents[2] / "sched" / "podsched" / "web" / "static"
+STATIC = Path(__file__).parents[2] / "sched" / "podsched" / "ask" / "web" / "static"
 
 
 class Script:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection
 
 from podsched.api.objects import AnyObject, Event, Node, Pod, PodCondition
-from podsched.web.sources import Change, Load, Replica, Sighting
+from podsched.ask.web.sources import Change, Load, Replica, Sighting
 
 START = 1_700_000_000.0
 MESSAGE = (

@@ -10,7 +10,7 @@ import numpy as np
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.config.plugins import IN_TREE_PLUGINS
-from podsched.engine.runtime.simulated_handle import SimulatedHandle
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, ScoreExtensions
 from podsched.framework.pods import PodInfo

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,17 @@ import numpy as np
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
-from podsched.engine.decide.decider import Decider
-from podsched.engine.decide.decision import Decision
-from podsched.engine.evaluation.dry_run import RemoteDryRun
-from podsched.engine.evaluation.filtering import ProfileFilters
-from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.decider import Decider
+from podsched.decide.decision import Decision
+from podsched.decide.evaluation.dry_run import RemoteDryRun
+from podsched.decide.evaluation.filtering import ProfileFilters
+from podsched.decide.runtime.plugin_handle import Chance
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import NoWaitingPods, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.plugins.default_preemption.dry_run import Budgets, dry_run
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 from podsched.v1 import objects_pb2 as v1
 from support.deciding import decide
 from support.engine_world import World, container, pod
@@ -73,8 +73,7 @@ class PreemptionWorld(World):
         profile = load_config(config).profiles[0]
         runtime = ProfileRuntime(profile, factories(), self.handle)
         profiles = {runtime.scheduler_name: runtime}
-        state: Any = SimpleNamespace(cache=self.cache, profiles=profiles)
-        return runtime, Decider(state, None, trials)
+        return runtime, Decider(self.cache, profiles, Chance(0), None, trials)
 
     def fill(self) -> None:
         """Pods of low priority, started at various times, until little fits anywhere."""

@@ -18,16 +18,16 @@ from podsched.app.demo_observer import Observer
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.stored_state import StoredState, read_stored_state
 from podsched.app.supervisor import ManagedProcess
-from podsched.client.api_client import ApiClient
-from podsched.client.informer import Informer
-from podsched.store.etcd import connect
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.informer import Informer
+from podsched.serve.store.etcd import connect
 from support.eventually import PATIENCE, eventually
 
 SUBMIT = """
 import asyncio, sys
-from podsched.bench.shapes import copies, pod_template
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import AlreadyExists, Unavailable, of_result
+from podsched.lab.bench.shapes import copies, pod_template
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import AlreadyExists, Unavailable, of_result
 
 async def submit(client, pods):
     # An answer that got lost does not say what was stored: ask again, what exists is done.

@@ -15,9 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from podsched.kube.access import ClusterAccess
-from podsched.kube.http import KubeHttp
-from podsched.kube.status import error_of
+from podsched.serve.kube.access import ClusterAccess
+from podsched.serve.kube.http import KubeHttp
+from podsched.serve.kube.status import error_of
 
 FOLDER = Path(__file__).parents[1] / "integration" / "kube_api"
 TOPICS = tuple(sorted(path.stem for path in FOLDER.glob("*.jsonl")))

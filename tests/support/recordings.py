@@ -7,8 +7,8 @@ from typing import Any
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, Node, Pod
-from podsched.client.informer import EventType
-from podsched.replay.recording import Recording, RecordingWriter, read_recording
+from podsched.lab.replay.recording import Recording, RecordingWriter, read_recording
+from podsched.serve.client.informer import EventType
 
 BEGAN = 1_800_000_000.0
 

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 
 import yaml
 
-from podsched.agent.nodes import SILENCE_ANNOTATION, registration
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.manifest import ManifestError, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import AlreadyExists, ClientError, Invalid, NotFound
-from podsched.client.informer import Batch, Informer
+from podsched.serve.agent.nodes import SILENCE_ANNOTATION, registration
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import AlreadyExists, ClientError, Invalid, NotFound
+from podsched.serve.client.informer import Batch, Informer
 from support.eventually import eventually
 from support.scenario_engine import Backend, BackendError
 

@@ -16,28 +16,18 @@ from podsched.actors.shards import Shards
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Node, Pod, PodDisruptionBudget
 from podsched.cache.changes import Anomaly, Change
-from podsched.client.errors import FenceLost
-from podsched.client.informer import Batch
 from podsched.config.load import load_config
 from podsched.config.plugins import PluginSpec
 from podsched.config.settings import SchedulerSettings
-from podsched.engine.cycle.cycle_metrics import CycleMeter
-from podsched.engine.cycle.decision_notes import DecisionSink
-from podsched.engine.cycle.loop_parts import LoopParts
-from podsched.engine.cycle.pre_bind import ClusterChanges
-from podsched.engine.cycle.scheduling_loop import SchedulingLoop
-from podsched.engine.decide.decider import Decider
-from podsched.engine.evaluation.dry_run import RemoteDryRun
-from podsched.engine.extenders.calls import (
+from podsched.decide.evaluation.dry_run import RemoteDryRun
+from podsched.decide.extenders.calls import (
     ExtenderClient,
     Extenders,
     Transport,
     make_extenders,
 )
-from podsched.engine.extenders.wire import NodeTexts
-from podsched.engine.runtime.user_plugins import user_plugin_specs
-from podsched.engine.state import build_state
-from podsched.engine.writes.event_recorder import EventRecorder
+from podsched.decide.extenders.wire import NodeTexts
+from podsched.decide.runtime.user_plugins import user_plugin_specs
 from podsched.framework.plugin import (
     CycleState,
     PermitResult,
@@ -48,9 +38,18 @@ from podsched.framework.plugin import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status, unschedulable
-from podsched.plugins.registry import factories
+from podsched.registry import factories
+from podsched.serve.client.errors import FenceLost
+from podsched.serve.client.informer import Batch
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.cycle.decision_notes import DecisionSink
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.pre_bind import ClusterChanges
+from podsched.term.cycle.scheduling_loop import SchedulingLoop
+from podsched.term.state import build_state
+from podsched.term.writes.event_recorder import EventRecorder
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
@@ -186,7 +185,7 @@ class TermWorld:
         self.fence = self.cluster.new_term(LOCK)
         # What every replica has, as long as it does not use Ray.
         no_shards = RayEvaluator(Shards(), 1.0, CountingMetrics())
-        self.decider = Decider(self.state, no_shards, remote_dry_run)
+        self.decider = self.state.decider(no_shards, remote_dry_run)
         self.term = SchedulingLoop(self.parts())
         self.ended: asyncio.Task[None] | None = None
 

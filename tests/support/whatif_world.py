@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podsched.api.objects import AnyObject, PodDisruptionBudget
+from podsched.ask.whatif.world import World
 from podsched.config.load import load_config
-from podsched.engine.whatif.world import World
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import container, node, pod
 

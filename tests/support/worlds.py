@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from podsched.config.load import default_config
-from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.runtime.simulated_handle import SimulatedHandle
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.pods import PodInfo
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 from support.plain_topology import Manifest
 from support.topology_world import TopologyWorld
 

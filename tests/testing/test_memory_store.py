@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from podsched.store.errors import LeaseNotFound, Unavailable
-from podsched.store.protocol import EventType, Put, Write
+from podsched.serve.store.errors import LeaseNotFound, Unavailable
+from podsched.serve.store.protocol import EventType, Put, Write
 from podsched.testing.memory_store import MemoryStore
 
 

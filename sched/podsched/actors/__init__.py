@@ -1,6 +1,6 @@
 """Ray: the connection, evaluator actors that hold shards of the nodes, binder actors.
 
-The actors translate and forward; what they compute is ``podsched.engine.evaluation`` over
+The actors translate and forward; what they compute is ``podsched.decide.evaluation`` over
 ``podsched.cache``. Whatever Ray does, the scheduler goes on without it: every caller does locally
 what an actor does not answer.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
-from podsched.client.api_client import ApiClient
-from podsched.client.channels import ClientOptions
-from podsched.client.errors import ClientError
 from podsched.lib.certificate_files import CertificateError
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.errors import ClientError
 from podsched.v1 import api_pb2
 
 

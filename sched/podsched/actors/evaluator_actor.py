@@ -19,15 +19,15 @@ from podsched.cache.deltas import DeltaGapError
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses
 from podsched.config.profiles import Profile
-from podsched.engine.evaluation.dry_run import DryRunRequest, dry_run_rows
-from podsched.engine.evaluation.sharding import EvaluationRequest, evaluate
-from podsched.engine.runtime.plugin_calls import PluginFailure
-from podsched.engine.runtime.plugin_metrics import EngineMeter
-from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.runtime.run_spans import record_runs
+from podsched.decide.evaluation.dry_run import DryRunRequest, dry_run_rows
+from podsched.decide.evaluation.sharding import EvaluationRequest, evaluate
+from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.decide.runtime.plugin_metrics import EngineMeter
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.run_spans import record_runs
 from podsched.framework.plugin import NoWaitingPods, PluginFactory
 from podsched.lib.memory import keep_freed_memory
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 from podsched.telemetry.tracing import SpanName, configure_tracing
 
 

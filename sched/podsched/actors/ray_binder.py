@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_cluster import RayUnavailable
-from podsched.engine.writes.bind_queue import Binder
+from podsched.term.writes.bind_queue import Binder
 from podsched.v1 import api_pb2
 
 #: A batch takes some 10 ms. One that takes longer than this is sent again directly, which is safe:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from podsched.actors.packing import pack_dry_run_request, pack_rows
 from podsched.actors.shards import Shards
-from podsched.engine.evaluation.dry_run import DryRunRequest, DryRunResult
+from podsched.decide.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.framework.verdicts import Rows
 
 #: For every so many nodes a shard gets the call's timeout once more: unlike a first evaluation, dry

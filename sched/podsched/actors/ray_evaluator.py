@@ -13,9 +13,9 @@ import numpy as np
 from podsched.actors.packing import pack_request
 from podsched.actors.ray_cluster import RayMetrics
 from podsched.actors.shards import Shards
-from podsched.engine.evaluation.class_evaluation import ClassEvaluation, PendingEvaluation
-from podsched.engine.evaluation.sharding import adopt, request_for
-from podsched.engine.runtime.plugin_calls import PluginFailure
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation, PendingEvaluation
+from podsched.decide.evaluation.sharding import adopt, request_for
+from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.pods import PodInfo
 from podsched.telemetry.logs import get_logger
 

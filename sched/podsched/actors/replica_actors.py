@@ -12,8 +12,8 @@ from podsched.actors.ray_cluster import RayCluster, RayMetrics
 from podsched.actors.term_actors import ActorOptions, TermActors, until_wanted, wants_ray
 from podsched.cache.columns import Columns
 from podsched.config.profiles import Profile
-from podsched.engine.writes.bind_queue import Binder
 from podsched.telemetry.logs import get_logger
+from podsched.term.writes.bind_queue import Binder
 
 _log = get_logger("ray")
 

@@ -23,11 +23,11 @@ from podsched.actors.shards import Shards
 from podsched.cache.columns import Columns
 from podsched.cache.delta_encoder import DeltaEncoder
 from podsched.cache.deltas import shard_of
-from podsched.client.channels import ClientOptions
 from podsched.config.profiles import Profile
 from podsched.config.settings import EvaluatorSettings
-from podsched.engine.writes.bind_queue import Binder
+from podsched.serve.client.channels import ClientOptions
 from podsched.telemetry.logs import get_logger
+from podsched.term.writes.bind_queue import Binder
 
 _log = get_logger("ray")
 

@@ -21,11 +21,11 @@ from contextlib import aclosing
 from typing import Final
 
 from podsched.api.reasons import StatusCode
-from podsched.client.channels import Channels, ClientOptions
-from podsched.client.errors import ClientError, Unavailable
-from podsched.client.question_stream import QuestionStream, open_question_stream
 from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
+from podsched.serve.client.channels import Channels, ClientOptions
+from podsched.serve.client.errors import ClientError, Unavailable
+from podsched.serve.client.question_stream import QuestionStream, open_question_stream
 from podsched.telemetry.logs import get_logger
 from podsched.v1.scheduling_pb2 import Answer, Question, ReplicaMessage, ReplicaState
 

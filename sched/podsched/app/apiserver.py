@@ -6,20 +6,20 @@ import asyncio
 
 from podsched.app.process import Process
 from podsched.app.sightings import LeaseSight
+from podsched.ask.web.server import Powers
 from podsched.lib.network import is_loopback
 from podsched.lib.tasks import TaskSet
-from podsched.server.audit.log import AuditLog
-from podsched.server.call_metrics import ServerTelemetry
-from podsched.server.fairness.flow_metrics import FlowTelemetry
-from podsched.server.rest.probes import Probes
-from podsched.server.server import ApiServer
-from podsched.server.settings import ServerSettings
-from podsched.store.endpoints import EtcdOptions
-from podsched.store.etcd import connect
+from podsched.serve.server.audit.log import AuditLog
+from podsched.serve.server.call_metrics import ServerTelemetry
+from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
+from podsched.serve.server.rest.probes import Probes
+from podsched.serve.server.server import ApiServer
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.etcd import connect
 from podsched.telemetry.health import Probe
 from podsched.telemetry.http_server import HttpServer
 from podsched.telemetry.logs import get_logger
-from podsched.web.server import Powers
 
 _log = get_logger("apiserver")
 
@@ -91,7 +91,7 @@ async def _serve_page(
     if process.options.web_listen is None:
         return None
     from podsched.app.apiserver_page import RestFace, WatchCacheSource
-    from podsched.server.rest.handling import Handler
+    from podsched.serve.server.rest.handling import Handler
 
     source = WatchCacheSource(server.core.cache)
     pipeline = server.pipeline

@@ -10,18 +10,18 @@ from collections.abc import Collection
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
 from podsched.app.page_questions import as_json, explain_request
-from podsched.server.errors import ApiError
-from podsched.server.pipeline import Call, Pipeline
-from podsched.server.rest.failures import failure
-from podsched.server.rest.handling import Handler
-from podsched.server.rest.messages import Answer, Request
-from podsched.server.scheduling import SchedulingService
-from podsched.server.watchcache import ExpiredError, WatchCache
+from podsched.ask.web import sources
+from podsched.ask.web.access import Caller, Reply
+from podsched.ask.web.actions import Act
+from podsched.ask.web.sources import Change
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.pipeline import Call, Pipeline
+from podsched.serve.server.rest.failures import failure
+from podsched.serve.server.rest.handling import Handler
+from podsched.serve.server.rest.messages import Answer, Request
+from podsched.serve.server.scheduling import SchedulingService
+from podsched.serve.server.watchcache import ExpiredError, WatchCache
 from podsched.v1.scheduling_pb2 import Explanation
-from podsched.web import sources
-from podsched.web.access import Caller, Reply
-from podsched.web.actions import Act
-from podsched.web.sources import Change
 
 #: Changes of the ring that are looked at at once.
 _MOST_CHANGES = 10_000

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from podsched.app.answering import Answerer
-from podsched.client.cluster import Cluster, ControlledCluster, InformerPort
-from podsched.election.election_lock import ElectionLock
-from podsched.election.elector import LeaderElector
+from podsched.ask.web.sources import Sight, Source
 from podsched.lib.tasks import TaskSet
+from podsched.serve.client.cluster import Cluster, ControlledCluster, InformerPort
+from podsched.term.election.election_lock import ElectionLock
+from podsched.term.election.elector import LeaderElector
 from podsched.v1.scheduling_pb2 import ReplicaState
-from podsched.web.sources import Sight, Source
 
 About = Callable[[], Mapping[str, str]]
 

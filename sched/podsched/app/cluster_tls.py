@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from podsched.client.channels import ClientOptions
 from podsched.lib.tls_contexts import TlsFiles
-from podsched.store.embedded import EmbeddedEtcdOptions
-from podsched.store.endpoints import EtcdOptions
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.store.embedded import EmbeddedEtcdOptions
+from podsched.serve.store.endpoints import EtcdOptions
 
 
 class ClusterTls:

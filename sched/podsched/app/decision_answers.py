@@ -8,8 +8,8 @@ from typing import Final
 
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
-from podsched.engine.decisions.log import DecisionLog
-from podsched.engine.decisions.rows import DecisionQuery
+from podsched.ask.decisions.log import DecisionLog
+from podsched.ask.decisions.rows import DecisionQuery
 from podsched.v1.decisions_pb2 import DecisionsResponse
 from podsched.v1.scheduling_pb2 import Answer, Question
 

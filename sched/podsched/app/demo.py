@@ -21,12 +21,12 @@ from podsched.app.demo_observer import Observer
 from podsched.app.demo_report import DemoReport, Kill
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.stored_state import read_stored_state
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import of_result
-from podsched.client.informer import Informer
 from podsched.lib.tasks import task_group
-from podsched.store.endpoints import EtcdOptions
-from podsched.store.etcd import connect
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import of_result
+from podsched.serve.client.informer import Informer
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.etcd import connect
 
 #: Pods per create call and the pause between calls, so that 300 pods take about two seconds: the
 #: leader is killed while pods are still arriving.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podsched.api.objects import Pod
-from podsched.client.informer import Batch
+from podsched.serve.client.informer import Batch
 
 LOCK = "kube-system/kube-scheduler"
 #: Seconds to wait for each step of the demo; the slowest, a failover, is bounded by the lease's 15.

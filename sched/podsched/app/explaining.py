@@ -17,14 +17,14 @@ from typing import Final, cast
 from podsched.api.objects import Pod
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
-from podsched.client.cluster import InformerPort
-from podsched.engine.decisions.log import DecisionLog
-from podsched.engine.explain.changes.question import Question as ChangesQuestion
-from podsched.engine.explain.changes.search import add_changes
-from podsched.engine.explain.decided import Recorded
-from podsched.engine.explain.expecting import add_eta
-from podsched.engine.live_explanation import Clock, explain_live, timestamp
-from podsched.engine.state import SchedulingState
+from podsched.ask.decisions.log import DecisionLog
+from podsched.ask.explain.changes.question import Question as ChangesQuestion
+from podsched.ask.explain.changes.search import add_changes
+from podsched.ask.explain.decided import Recorded
+from podsched.ask.explain.expecting import add_eta
+from podsched.ask.live_explanation import Clock, explain_live, timestamp
+from podsched.serve.client.cluster import InformerPort
+from podsched.term.state import SchedulingState
 from podsched.v1.scheduling_pb2 import (
     Answer,
     Explanation,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from podsched.agent.agent import Agent
 from podsched.api.objects import Node
 from podsched.app.process import Process
-from podsched.client.api_client import ApiClient
-from podsched.client.channels import ClientOptions
 from podsched.config.settings import AgentSettings
+from podsched.serve.agent.agent import Agent
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
 from podsched.telemetry.health import Probe
 from podsched.telemetry.metrics import AgentMetrics
 

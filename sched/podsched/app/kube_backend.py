@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.app.backend import About, Answers, Backend
-from podsched.client.call_metrics import ClientTelemetry
+from podsched.ask.web.sources import Source
 from podsched.config.kube_scheduler import ClientConnectionConfiguration
 from podsched.config.leader_election import LeaderElectionSettings
-from podsched.election.elector import LeaderElector
-from podsched.election.lease_candidate import LeaseCandidate
-from podsched.election.lease_lock import LeaseLock
-from podsched.kube.access import ClusterAccess
-from podsched.kube.cluster import KubeCluster, Rates
-from podsched.kube.http import KubeHttp
-from podsched.kube.informer import KubeInformer
 from podsched.lib.tasks import TaskSet
+from podsched.serve.client.call_metrics import ClientTelemetry
+from podsched.serve.kube.access import ClusterAccess
+from podsched.serve.kube.cluster import KubeCluster, Rates
+from podsched.serve.kube.http import KubeHttp
+from podsched.serve.kube.informer import KubeInformer
 from podsched.telemetry.instruments import MetricRegistry
+from podsched.term.election.elector import LeaderElector
+from podsched.term.election.lease_candidate import LeaseCandidate
+from podsched.term.election.lease_lock import LeaseLock
 from podsched.v1 import api_pb2
-from podsched.web.sources import Source
 
 #: Leases are the heartbeats of nodes there, which no decision reads.
 _KINDS = tuple(kind for kind in WATCHED_KINDS if kind != "Lease")

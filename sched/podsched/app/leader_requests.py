@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from podsched.api.objects import AnyObject, Lease, seconds_of
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER, lease_name
-from podsched.client.informer import Batch, Event
+from podsched.serve.client.informer import Batch, Event
 
 #: "<identity> <when>" on the leader's own Lease; when makes each request another one.
 HAND_OVER = f"{PREFIX}hand-over-to"

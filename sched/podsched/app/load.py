@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, fields
 
+from podsched.ask.web.sources import Load
 from podsched.telemetry.instruments import Histogram
 from podsched.telemetry.metrics import SchedulerMetrics
-from podsched.web.sources import Load
 
 #: Seconds that a line holds; as often as a replica writes its Lease.
 PERIOD = 2.0

@@ -26,9 +26,9 @@ from podsched.app.supervisor import (
 )
 from podsched.lib.network import can_listen, free_port, is_loopback
 from podsched.lib.tasks import TaskSet
-from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
-from podsched.store.errors import EmbeddedEtcdError
-from podsched.store.etcd_version import known_fault
+from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.serve.store.errors import EmbeddedEtcdError
+from podsched.serve.store.etcd_version import known_fault
 
 #: Variables that may be set for other clusters. Here options say how TLS is used, and etcd has no
 #: users.

@@ -9,18 +9,18 @@ from podsched.app.answering import Answering
 from podsched.app.backend import About, Answers, Backend
 from podsched.app.replica_lease import ReplicaLease
 from podsched.app.sightings import LeaseSight
-from podsched.client.api_client import ApiClient
-from podsched.client.call_metrics import ClientTelemetry
-from podsched.client.channels import ClientOptions
-from podsched.client.informer import Informer
+from podsched.ask.web.sources import Source
 from podsched.config.leader_election import LeaderElectionSettings
-from podsched.election.elector import LeaderElector
-from podsched.election.lock import Lock, etcd_lock
 from podsched.lib.tasks import TaskSet
-from podsched.store.endpoints import EtcdOptions
-from podsched.store.etcd import EtcdStore, connect
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.call_metrics import ClientTelemetry
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.informer import Informer
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.etcd import EtcdStore, connect
 from podsched.telemetry.instruments import MetricRegistry
-from podsched.web.sources import Source
+from podsched.term.election.elector import LeaderElector
+from podsched.term.election.lock import Lock, etcd_lock
 
 
 @dataclass(frozen=True, slots=True)

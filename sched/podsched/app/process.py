@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from podsched import __version__
+from podsched.ask.web.feed import Feed
+from podsched.ask.web.server import Powers, serve_page
+from podsched.ask.web.sources import Sight, Source
 from podsched.config.feature_gates import VERSION, in_effect, stage
 from podsched.config.settings import TelemetrySettings
 from podsched.lib.event_loop import watch_lag
@@ -29,9 +32,6 @@ from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import BuildMetrics, ProcessMetrics, RegistryMetrics
 from podsched.telemetry.tracing import Tracer, configure_tracing
 from podsched.telemetry.zpages import Component
-from podsched.web.feed import Feed
-from podsched.web.server import Powers, serve_page
-from podsched.web.sources import Sight, Source
 
 _log = get_logger("process")
 

@@ -21,9 +21,9 @@ from podsched.config.load import (
     read_document,
     to_plain,
 )
-from podsched.engine.runtime.user_plugins import load_usable
+from podsched.decide.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ConfigMetrics
 from podsched.v1.scheduling_pb2 import Answer, ConfigOutcome, Question, ReplicaState

@@ -31,21 +31,18 @@ from podsched.app.reconfiguring import Reconfiguring
 from podsched.app.replica_page import InformerSource, ReplicaExplainer
 from podsched.app.shadowing import Shadowing
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
-from podsched.client.channels import ClientOptions
-from podsched.client.informer import Batch
+from podsched.ask.decisions.log import open_log
+from podsched.ask.web.server import Powers
+from podsched.ask.web.sources import Replica as PageReplica
+from podsched.ask.web.sources import Sight, Sighting
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
-from podsched.election.election_lock import ElectionLock
-from podsched.election.elector import LeaderElector
-from podsched.election.events import StopReason
-from podsched.election.options import ElectionCallbacks, ElectionOptions
-from podsched.engine.cache_debugger import CacheDebugger
-from podsched.engine.cycle.cycle_metrics import CycleMeter
-from podsched.engine.decisions.log import open_log
-from podsched.engine.extenders.calls import make_extenders
+from podsched.decide.extenders.calls import make_extenders
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.node_resources.loops import compile_loops
-from podsched.plugins.registry import factories
+from podsched.registry import factories
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.informer import Batch
 from podsched.telemetry.health import Probe
 from podsched.telemetry.http import text_page
 from podsched.telemetry.http_server import HttpServer
@@ -58,11 +55,14 @@ from podsched.telemetry.metrics import (
     ShadowMetrics,
 )
 from podsched.telemetry.pod_resources import pod_resources
+from podsched.term.cache_debugger import CacheDebugger
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.election.election_lock import ElectionLock
+from podsched.term.election.elector import LeaderElector
+from podsched.term.election.events import StopReason
+from podsched.term.election.options import ElectionCallbacks, ElectionOptions
 from podsched.v1 import api_pb2
 from podsched.v1.scheduling_pb2 import ReplicaState
-from podsched.web.server import Powers
-from podsched.web.sources import Replica as PageReplica
-from podsched.web.sources import Sight, Sighting
 
 _log = get_logger("replica")
 #: Seconds between two looks for a standby of higher priority; the second one acts.

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.objects import Lease
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import AlreadyExists, ClientError, NotFound
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
 
 NAMESPACE = "kube-system"
 LABEL = "podsched.io/component"

@@ -12,12 +12,12 @@ from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
 from podsched.app.backend import Answers
 from podsched.app.page_questions import as_json, explain_request
-from podsched.client.cluster import InformerPort
-from podsched.client.informer import Batch
+from podsched.ask.web import sources
+from podsched.ask.web.access import Caller, Reply
+from podsched.ask.web.sources import Change
+from podsched.serve.client.cluster import InformerPort
+from podsched.serve.client.informer import Batch
 from podsched.v1.scheduling_pb2 import Question
-from podsched.web import sources
-from podsched.web.access import Caller, Reply
-from podsched.web.sources import Change
 
 #: Changes noted at most; the page begins anew past them.
 _MOST_CHANGES = 200_000

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from podsched.api.kinds import WATCHED_KINDS
-from podsched.client.cluster import InformerPort
-from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration
-from podsched.engine.cycle.decision_notes import DecisionSink
-from podsched.engine.shadow import Shadow
 from podsched.framework.plugin import PluginFactory
+from podsched.serve.client.cluster import InformerPort
+from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ShadowMetrics
+from podsched.term.cycle.decision_notes import DecisionSink
+from podsched.term.shadow import Shadow
 
 _log = get_logger("shadow")
 

@@ -8,7 +8,7 @@ from podsched.api.objects import Lease, seconds_of
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.load import load_of
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER, lease_name
-from podsched.web.sources import Replica, Sighting, Source
+from podsched.ask.web.sources import Replica, Sighting, Source
 
 DEFAULT_LOCK = "kube-system/kube-scheduler"
 #: Keys of the replicas' own Leases.

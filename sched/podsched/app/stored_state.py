@@ -12,7 +12,7 @@ from podsched.api.etcd_keys import kind_prefix
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Node, Pod
 from podsched.api.resources import pod_requests
-from podsched.store.protocol import Store
+from podsched.serve.store.protocol import Store
 
 PODS = kind_prefix(KINDS["Pod"])
 NODES = kind_prefix(KINDS["Node"])

@@ -26,31 +26,31 @@ from typing import Any, Protocol
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.cache.changes import Anomaly
 from podsched.cache.columns import Columns
-from podsched.client.cluster import Cluster, ControlledCluster, InformerPort
-from podsched.client.errors import FenceLost
-from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
-from podsched.controllers.manager import ControllerManager
-from podsched.engine.blame import Blame, PodFault
-from podsched.engine.cycle.cycle_metrics import CycleMeter
-from podsched.engine.cycle.decision_notes import DecisionSink
-from podsched.engine.cycle.loop_parts import LoopParts
-from podsched.engine.cycle.pre_bind import ClusterChanges
-from podsched.engine.cycle.scheduling_loop import LoopListener, SchedulingLoop
-from podsched.engine.decide.decider import Decider, RemoteEvaluator
-from podsched.engine.evaluation.dry_run import RemoteDryRun
-from podsched.engine.extenders.calls import Extenders
-from podsched.engine.set_aside import SetAside
-from podsched.engine.state import SchedulingState, build_state, fault_of
-from podsched.engine.writes.bind_queue import Binder
-from podsched.engine.writes.event_recorder import EventRecorder
+from podsched.decide.decider import RemoteEvaluator
+from podsched.decide.evaluation.dry_run import RemoteDryRun
+from podsched.decide.extenders.calls import Extenders
 from podsched.framework.plugin import PluginFactory
 from podsched.lib.backoff import Backoff
 from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
+from podsched.serve.client.cluster import Cluster, ControlledCluster, InformerPort
+from podsched.serve.client.errors import FenceLost
+from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
+from podsched.term.blame import Blame, PodFault
+from podsched.term.controllers.manager import ControllerManager
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.cycle.decision_notes import DecisionSink
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.pre_bind import ClusterChanges
+from podsched.term.cycle.scheduling_loop import LoopListener, SchedulingLoop
+from podsched.term.set_aside import SetAside
+from podsched.term.state import SchedulingState, build_state, fault_of
+from podsched.term.writes.bind_queue import Binder
+from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1 import api_pb2
 
 _log = get_logger("replica")
@@ -417,8 +417,7 @@ class TermRunner(LoopListener):
             state=self.state,
             cluster=self._parts.cluster,
             fence=fence,
-            decider=Decider(
-                self.state,
+            decider=self.state.decider(
                 actors.evaluator,
                 actors.dry_run,
                 without=self._parts.settings.evaluation.without,

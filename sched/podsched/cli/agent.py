@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from podsched.agent.agent import AgentError
-from podsched.agent.nodes import BadNode, nodes_of_manifests
 from podsched.api.objects import Node
 from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, client_options, endpoints
@@ -26,6 +24,8 @@ from podsched.cli.process_options import (
     with_health,
 )
 from podsched.config.settings import AgentSettings
+from podsched.serve.agent.agent import AgentError
+from podsched.serve.agent.nodes import BadNode, nodes_of_manifests
 
 _NODES = "Nodes"
 

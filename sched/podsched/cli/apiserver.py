@@ -31,7 +31,7 @@ from podsched.cli.process_options import (
 )
 from podsched.cli.storage_options import storage_settings
 from podsched.lib.tls_contexts import TlsFiles
-from podsched.server.settings import ServerSettings
+from podsched.serve.server.settings import ServerSettings
 
 _TLS = "TLS"
 _MOST_CONNECTIONS = ServerSettings().max_connections

@@ -9,8 +9,8 @@ import typer
 
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail
 from podsched.lib.files import open_file
-from podsched.server.audit.log import AuditSettings
-from podsched.server.audit.policy import EVERYTHING, AuditPolicy, parse_policy
+from podsched.serve.server.audit.log import AuditSettings
+from podsched.serve.server.audit.policy import EVERYTHING, AuditPolicy, parse_policy
 
 _AUDIT = "Audit"
 #: Bytes of a policy file.

@@ -14,8 +14,8 @@ from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
-from podsched.client.api_client import ApiClient
-from podsched.server.access.settings import AccessError
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.server.access.settings import AccessError
 from podsched.v1 import api_pb2 as v1
 
 app = typer.Typer(
@@ -125,7 +125,7 @@ def token(
 
     API servers read the file again within a second of the next call. The token is nowhere stored.
     """
-    from podsched.server.access.tokens import append, new_token
+    from podsched.serve.server.access.tokens import append, new_token
 
     made = new_token()
     expires = datetime.now(UTC) + timedelta(days=days)

@@ -12,8 +12,8 @@ import typer
 from podsched.cli.errors import USAGE, fail, file_or_fail
 from podsched.cli.process_options import split_address
 from podsched.lib.network import is_loopback
-from podsched.server.access.settings import JwtSettings
-from podsched.server.settings import ServerSettings
+from podsched.serve.server.access.settings import JwtSettings
+from podsched.serve.server.settings import ServerSettings
 
 _PANEL = "Tokens"
 

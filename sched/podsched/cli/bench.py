@@ -22,34 +22,34 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.bench.explaining import ExplainResult, run_explain
-from podsched.bench.failover import NODES as FAILOVER_NODES
-from podsched.bench.failover import RATE, FailoverLoad, run_failover
-from podsched.bench.failover_result import FailoverResult
-from podsched.bench.ops import Workload
-from podsched.bench.overload import run_overload
-from podsched.bench.overload_result import OverloadResult
-from podsched.bench.plot import write_chart
-from podsched.bench.queueing import run_queue
-from podsched.bench.repeated import RepeatedResult
-from podsched.bench.restart import BOUND as RESTART_BOUND
-from podsched.bench.restart import NODES as RESTART_NODES
-from podsched.bench.restart import RestartResult, run_restart
-from podsched.bench.results import BenchResult, QueueResult
-from podsched.bench.run import BenchOptions, Progress
-from podsched.bench.runner import run_workload
-from podsched.bench.scale import BOUND, ScaleLimits, ScaleResult, run_scale
-from podsched.bench.scale import NODES as SCALE_NODES
-from podsched.bench.soak import MOST_GROWTH, NODES, PODS, SoakResult, run_soak
-from podsched.bench.workload_file import load_workloads
-from podsched.bench.workloads import builtin_names, builtin_workloads, sized
 from podsched.cli import bench_options as given
 from podsched.cli.enums import BenchBackend, CreateMode, Evaluator
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.printers import aligned
-from podsched.client.errors import ClientError
 from podsched.config.errors import ConfigError
-from podsched.store.errors import StoreError
+from podsched.lab.bench.explaining import ExplainResult, run_explain
+from podsched.lab.bench.failover import NODES as FAILOVER_NODES
+from podsched.lab.bench.failover import RATE, FailoverLoad, run_failover
+from podsched.lab.bench.failover_result import FailoverResult
+from podsched.lab.bench.ops import Workload
+from podsched.lab.bench.overload import run_overload
+from podsched.lab.bench.overload_result import OverloadResult
+from podsched.lab.bench.plot import write_chart
+from podsched.lab.bench.queueing import run_queue
+from podsched.lab.bench.repeated import RepeatedResult
+from podsched.lab.bench.restart import BOUND as RESTART_BOUND
+from podsched.lab.bench.restart import NODES as RESTART_NODES
+from podsched.lab.bench.restart import RestartResult, run_restart
+from podsched.lab.bench.results import BenchResult, QueueResult
+from podsched.lab.bench.run import BenchOptions, Progress
+from podsched.lab.bench.runner import run_workload
+from podsched.lab.bench.scale import BOUND, ScaleLimits, ScaleResult, run_scale
+from podsched.lab.bench.scale import NODES as SCALE_NODES
+from podsched.lab.bench.soak import MOST_GROWTH, NODES, PODS, SoakResult, run_soak
+from podsched.lab.bench.workload_file import load_workloads
+from podsched.lab.bench.workloads import builtin_names, builtin_workloads, sized
+from podsched.serve.client.errors import ClientError
+from podsched.serve.store.errors import StoreError
 
 ALL, FAILOVER, QUEUE, LIST, SCALE = "all", "Failover", "Queue", "list", "scale"
 SOAK, OVERLOAD, RESTART, EXPLAIN = "Soak", "Overload", "Restart", "Explain"

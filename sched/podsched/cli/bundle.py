@@ -12,15 +12,15 @@ from typing import Any, Final
 from podsched.api.manifest import ManifestError, from_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.quantity import QuantityError
+from podsched.ask.explain.anonymity import Renaming
+from podsched.ask.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
+from podsched.ask.simulation import BadScenario, simulate
 from podsched.cli.errors import FAILED, fail, warn
 from podsched.cli.output import os_error_text, say
 from podsched.config.errors import ConfigError
-from podsched.engine.explain.anonymity import Renaming
-from podsched.engine.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
-from podsched.engine.simulation import BadScenario, simulate
 from podsched.framework.plugin import PluginError
 from podsched.lib.files import read_file
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 
 #: Bytes of a bundle as it is stored.
 _MOST_BYTES: Final = 256 << 20

@@ -17,8 +17,8 @@ from podsched.api.objects import AnyObject
 from podsched.cli.bundle_archive import Archive
 from podsched.cli.bundle_processes import Process
 from podsched.cli.status import LOCK, collect
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError
 
 _PACKAGES = (
     "aetcd", "aiohttp", "grpcio", "numpy", "opentelemetry-sdk", "orjson", "prometheus-client",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from podsched.cli.bundle_archive import MIB, Archive
-from podsched.client.channels import ClientOptions
+from podsched.serve.client.channels import ClientOptions
 
 #: Pages of the health server, and the files that they are packed as. A process has some of them.
 _PAGES: Final = {

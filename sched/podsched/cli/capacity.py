@@ -11,6 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from podsched.api.objects import Node, Pod
+from podsched.ask.whatif.capacity import Capacity, capacity
+from podsched.ask.whatif.groups import Group, by_group, by_zone, grouping
+from podsched.ask.whatif.headroom import Headroom, headroom
 from podsched.cli.client import Server
 from podsched.cli.cluster_source import (
     ClusterFiles,
@@ -28,9 +31,6 @@ from podsched.cli.printers import aligned, wrapped
 from podsched.cli.progress import progress_bar
 from podsched.cli.what_if import config_of, world_of
 from podsched.cli.workloads import read_workloads
-from podsched.engine.whatif.capacity import Capacity, capacity
-from podsched.engine.whatif.groups import Group, by_group, by_zone, grouping
-from podsched.engine.whatif.headroom import Headroom, headroom
 from podsched.telemetry.log_output import configure_logging
 
 #: Groups and nodes shown at most; -o json has all.

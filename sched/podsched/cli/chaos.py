@@ -17,22 +17,22 @@ from typing import Annotated
 import typer
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.chaos.clocks import library
-from podsched.chaos.faults.kinds import KINDS, Kind, Need, named
-from podsched.chaos.history import load
-from podsched.chaos.namespaces import NamespacesUnavailable, enter
-from podsched.chaos.outcome import ChaosOutcome, judge
-from podsched.chaos.plan import shortest_run
-from podsched.chaos.records import HistoryError
-from podsched.chaos.report import write_report
-from podsched.chaos.run import ChaosOptions, run_chaos
-from podsched.chaos.telling import around
 from podsched.cli.chaos_progress import progress
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
-from podsched.client.errors import ClientError
-from podsched.store.errors import StoreError
+from podsched.lab.chaos.clocks import library
+from podsched.lab.chaos.faults.kinds import KINDS, Kind, Need, named
+from podsched.lab.chaos.history import load
+from podsched.lab.chaos.namespaces import NamespacesUnavailable, enter
+from podsched.lab.chaos.outcome import ChaosOutcome, judge
+from podsched.lab.chaos.plan import shortest_run
+from podsched.lab.chaos.records import HistoryError
+from podsched.lab.chaos.report import write_report
+from podsched.lab.chaos.run import ChaosOptions, run_chaos
+from podsched.lab.chaos.telling import around
+from podsched.serve.client.errors import ClientError
+from podsched.serve.store.errors import StoreError
 
 app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False)
 

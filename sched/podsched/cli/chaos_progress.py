@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from podsched.chaos.run import Status
 from podsched.cli.output import say
+from podsched.lab.chaos.run import Status
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.kubernetes import access_or_fail, read_cluster
 from podsched.cli.manifests import read_known
-from podsched.client.api_client import ApiClient
+from podsched.serve.client.api_client import ApiClient
 
 #: Kinds that no scheduling decision depends on.
 _IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})

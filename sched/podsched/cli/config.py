@@ -22,8 +22,6 @@ from podsched.cli.policy import (
     as_yaml,
     document_of,
 )
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError
 from podsched.config.beta import converted
 from podsched.config.errors import ConfigError, FieldError
 from podsched.config.load import (
@@ -32,10 +30,12 @@ from podsched.config.load import (
     default_config,
     to_yaml,
 )
-from podsched.engine.runtime.user_plugins import load_usable
+from podsched.decide.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
 from podsched.lib.files import open_file
-from podsched.plugins.registry import factories
+from podsched.registry import factories
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError
 from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, ConfigOutcome
 
 #: Seconds for validation and for what is under way in the leader.

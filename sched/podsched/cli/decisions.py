@@ -21,9 +21,9 @@ from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.get import AllNamespaces
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError
 from podsched.config.durations import parse_duration
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError
 from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
 
 _FORMATS = ("table", "wide", "json")
@@ -231,9 +231,9 @@ def _ended(record: DecisionRecord) -> float:
 
 
 def _in_directory(directory: Path) -> Look:
-    from podsched.engine.decisions.reading import find
-    from podsched.engine.decisions.rows import DecisionQuery
-    from podsched.engine.decisions.stores import read_segments, segment_paths
+    from podsched.ask.decisions.reading import find
+    from podsched.ask.decisions.rows import DecisionQuery
+    from podsched.ask.decisions.stores import read_segments, segment_paths
 
     if not directory.is_dir():
         fail(f"--file: {directory}: no such directory", USAGE)

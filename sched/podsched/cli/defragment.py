@@ -10,6 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from podsched.ask.whatif.budgets import Budgets
+from podsched.ask.whatif.defragmentation import (
+    Defragmentation,
+    Rules,
+    free_nodes,
+    make_room,
+)
 from podsched.cli import plan_files
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.cluster_source import (
@@ -28,16 +35,9 @@ from podsched.cli.printers import aligned
 from podsched.cli.relocation import Mover, Stopped, Way
 from podsched.cli.timeouts import Timeout, seconds_or_fail
 from podsched.cli.what_if import config_of, world_of
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError
-from podsched.engine.whatif.budgets import Budgets
-from podsched.engine.whatif.defragmentation import (
-    Defragmentation,
-    Rules,
-    free_nodes,
-    make_room,
-)
 from podsched.framework.pods import PodInfo
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError
 from podsched.telemetry.log_output import configure_logging
 
 

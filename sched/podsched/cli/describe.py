@@ -23,9 +23,9 @@ from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, node_status, pod_status, terminal_width
 from podsched.cli.targets import Targets, about, parse_targets, resolve
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
 from podsched.lib.ages import age
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound
 
 NONE = "<none>"
 NO_CONTROLLER = "none: podsched makes no pods of it, and no other controller has looked at it"

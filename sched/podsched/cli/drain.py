@@ -19,9 +19,9 @@ from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.targets import complete_nodes
 from podsched.cli.timeouts import GracePeriod, Timeout, seconds_or_fail
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError, DisruptionBudget, NotFound, Unavailable
 from podsched.lib.tasks import task_group
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError, DisruptionBudget, NotFound, Unavailable
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 _MIRROR = "kubernetes.io/config.mirror"

@@ -23,8 +23,8 @@ from podsched.cli.targets import (
     resolve,
     split_changes,
 )
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError, NotFound, Unavailable
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError, NotFound, Unavailable
 
 
 class _Scope(NamedTuple):

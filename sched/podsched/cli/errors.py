@@ -10,8 +10,8 @@ from typing import NoReturn
 import typer
 
 from podsched.cli.output import say
-from podsched.client.errors import ClientError
 from podsched.config.errors import ConfigError
+from podsched.serve.client.errors import ClientError
 
 #: Exit codes: 1 the request failed, 2 usage error, 3 the server is unreachable.
 FAILED, USAGE, UNREACHABLE = 1, 2, 3

@@ -15,7 +15,7 @@ from podsched.cli.formats import Format, Printer
 from podsched.cli.get import AllNamespaces, Selection, Watch, show
 from podsched.cli.output import say
 from podsched.cli.targets import Target, about, parse_targets
-from podsched.client.api_client import ApiClient
+from podsched.serve.client.api_client import ApiClient
 
 _TYPES = ("Normal", "Warning")
 

@@ -14,6 +14,7 @@ from google.protobuf.json_format import MessageToJson
 
 from podsched.api.kinds import KINDS, UnknownKindError, find_kind
 from podsched.api.quantity import QuantityError
+from podsched.ask.offline_explanation import explain_offline
 from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, admit
@@ -22,14 +23,13 @@ from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.explanation import explanation_lines
 from podsched.cli.output import say
 from podsched.cli.policy import Source
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError
 from podsched.config.errors import ConfigError
 from podsched.config.load import default_config
-from podsched.engine.offline_explanation import explain_offline
 from podsched.framework.plugin import PluginError
-from podsched.plugins.registry import factories
-from podsched.replay.decision_capture import unpacked
+from podsched.lab.replay.decision_capture import unpacked
+from podsched.registry import factories
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError
 from podsched.telemetry.log_output import configure_logging
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 

@@ -23,10 +23,10 @@ from podsched.cli.raw import get_raw
 from podsched.cli.redraw import is_terminal
 from podsched.cli.targets import Target, Targets, parse_targets
 from podsched.cli.watched_table import WatchedTable
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import Compacted, NotFound
-from podsched.client.object_watch import Change, watch_objects
 from podsched.lib.printable import printable
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Compacted, NotFound
+from podsched.serve.client.object_watch import Change, watch_objects
 
 FieldSelector = Annotated[
     str,

@@ -14,11 +14,11 @@ import typer
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
-from podsched.client.errors import ClientError, Forbidden, NotFound, Unavailable
 from podsched.config.errors import ConfigError
+from podsched.serve.client.errors import ClientError, Forbidden, NotFound, Unavailable
 
 if TYPE_CHECKING:
-    from podsched.kube.access import ClusterAccess
+    from podsched.serve.kube.access import ClusterAccess
 
 _PANEL = "Kubernetes"
 
@@ -90,7 +90,7 @@ def kubernetes_options(
         fail("--in-cluster cannot be combined with --kubeconfig or --master", USAGE)
     early = takeover is Takeover.EARLY
     if in_cluster:
-        from podsched.kube import access
+        from podsched.serve.kube import access
 
         try:
             return KubernetesOptions(access.in_cluster(), early)
@@ -105,7 +105,7 @@ def kubernetes_options(
 
 def access_or_fail(kubeconfig: Path | None, master: str = "", context: str = "") -> ClusterAccess:
     """Return how to reach a cluster; exit if the kubeconfig cannot be used."""
-    from podsched.kube import access
+    from podsched.serve.kube import access
 
     try:
         if kubeconfig is None:
@@ -129,8 +129,8 @@ def read_cluster(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]
 
 
 async def _read(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
-    from podsched.kube.http import KubeHttp
-    from podsched.kube.lists import list_all
+    from podsched.serve.kube.http import KubeHttp
+    from podsched.serve.kube.lists import list_all
 
     http = KubeHttp(access, wait_for_server=False)
     found: list[AnyObject] = []

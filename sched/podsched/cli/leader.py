@@ -25,8 +25,8 @@ from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import AlreadyExists, NotFound
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import AlreadyExists, NotFound
 
 app = typer.Typer(
     help="Choose another leader, or pause and resume scheduling.",

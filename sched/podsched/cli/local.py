@@ -25,11 +25,11 @@ from podsched.cli.config import read_config
 from podsched.cli.enums import Evaluator
 from podsched.cli.errors import FAILED, fail, warn
 from podsched.cli.process_options import InsecureListen, check_listener, split_address
-from podsched.client.errors import ClientError
 from podsched.lib.certificate_files import CertificateError
 from podsched.lib.network import can_listen
 from podsched.lib.run_directory import RunDirectory
-from podsched.store.errors import StoreError
+from podsched.serve.client.errors import ClientError
+from podsched.serve.store.errors import StoreError
 
 #: Where kube-apiserver listens, too.
 DEFAULT_KUBE = "127.0.0.1:6443"

@@ -23,8 +23,8 @@ from podsched.cli.progress import Progress, progress_bar
 from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
 from podsched.cli.timeouts import GracePeriod
 from podsched.cli.trace import Trace, traced
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError, NotFound, Unavailable, of_result
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError, NotFound, Unavailable, of_result
 
 _BATCH_OBJECTS, _BATCH_BYTES = 500, 1 << 20
 _CALLS_AT_ONCE = 32

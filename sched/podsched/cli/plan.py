@@ -16,6 +16,15 @@ from podsched.api.kinds import kind_of
 from podsched.api.manifest import ManifestError, apply_merge_patch, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
+from podsched.ask.whatif.plan import (
+    Decision,
+    Foresight,
+    differing,
+    fingerprints,
+    foresee,
+    on_nodes,
+    reference,
+)
 from podsched.cli import plan_files
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.cluster_source import admit, everything
@@ -28,21 +37,12 @@ from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.what_if import config_of, move_documents, move_lines, world_of
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
-from podsched.engine.runtime.user_plugins import user_plugin_specs
-from podsched.engine.whatif.plan import (
-    Decision,
-    Foresight,
-    differing,
-    fingerprints,
-    foresee,
-    on_nodes,
-    reference,
-)
-from podsched.plugins.registry import factories
+from podsched.decide.runtime.user_plugins import user_plugin_specs
+from podsched.registry import factories
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound
 from podsched.telemetry.log_output import configure_logging
 
 #: Writes shown one by one, and changes named when a plan is refused.

@@ -14,9 +14,6 @@ import yaml
 from podsched.api.objects import ConfigMap
 from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail
-from podsched.client.api_client import ApiClient
-from podsched.client.channels import ClientOptions
-from podsched.client.errors import NotFound
 from podsched.config.errors import ConfigError
 from podsched.config.load import MAX_BYTES, read_document
 from podsched.config.policy import is_policy
@@ -27,6 +24,9 @@ from podsched.config.policy_profile import (
     provider_configuration,
 )
 from podsched.lib.files import FileTooLarge, read_file
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.errors import NotFound
 
 _PANEL = "Policies of kube-scheduler v1.16 and before"
 _KEY = "policy.cfg"

@@ -15,16 +15,16 @@ from podsched.app.process import Process, ProcessOptions, run_process
 from podsched.cli.enums import LogFormat, LogLevel
 from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, invalid_settings_fail
 from podsched.cli.option_groups import flags_in_effect
-from podsched.client.channels import ClientOptions
 from podsched.config.errors import ConfigError
 from podsched.config.settings import TelemetrySettings
 from podsched.framework.plugin import PluginError
 from podsched.lib.certificate_files import CertificateError
 from podsched.lib.network import is_loopback
 from podsched.lib.tls_contexts import TlsFiles
-from podsched.server.access.settings import AccessError
-from podsched.store.endpoints import EtcdOptions
-from podsched.store.errors import StoreError
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.server.access.settings import AccessError
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.errors import StoreError
 from podsched.telemetry.http_server import HttpServerError
 
 LOOPBACK = "127.0.0.1:0"

@@ -11,8 +11,8 @@ import typer
 from podsched.cli.client import with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.targets import parse_targets
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound
 from podsched.v1.api_pb2 import RawObject
 
 

@@ -18,15 +18,15 @@ from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
 from podsched.cli.kubernetes import access_or_fail
 from podsched.cli.output import say
 from podsched.cli.timeouts import seconds_or_fail
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError, Unavailable
 from podsched.config.load import to_public
-from podsched.replay.capture import INTERRUPTED, RECORDED_KINDS, TIME_IS_UP, Capture
-from podsched.replay.decision_capture import DecisionCapture
-from podsched.replay.recording import RecordingWriter
+from podsched.lab.replay.capture import INTERRUPTED, RECORDED_KINDS, TIME_IS_UP, Capture
+from podsched.lab.replay.decision_capture import DecisionCapture
+from podsched.lab.replay.recording import RecordingWriter
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError, Unavailable
 
 if TYPE_CHECKING:
-    from podsched.kube.access import ClusterAccess
+    from podsched.serve.kube.access import ClusterAccess
 
 
 def record(
@@ -141,9 +141,9 @@ class _Recorder:
 
 
 def _record_kubernetes(access: ClusterAccess, recorder: _Recorder) -> None:
-    from podsched.kube.http import KubeHttp
-    from podsched.kube.informer import KubeInformer
-    from podsched.kube.lists import list_all
+    from podsched.serve.kube.http import KubeHttp
+    from podsched.serve.kube.informer import KubeInformer
+    from podsched.serve.kube.lists import list_all
 
     async def work() -> None:
         http = KubeHttp(access, wait_for_server=False)

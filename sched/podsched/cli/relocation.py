@@ -48,8 +48,9 @@ from podsched.api.objects import OwnerReference, Pod
 from podsched.api.owners import SCALED_KINDS, is_left_alone, owner_kind
 from podsched.api.quantity import format_quantity
 from podsched.api.resources import CPU, requests_in_units
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import (
+from podsched.ask.whatif.evacuation import replacement
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import (
     ClientError,
     Compacted,
     DisruptionBudget,
@@ -58,8 +59,7 @@ from podsched.client.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from podsched.client.object_watch import ChangeType, watch_objects
-from podsched.engine.whatif.evacuation import replacement
+from podsched.serve.client.object_watch import ChangeType, watch_objects
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 LABEL, MANAGER = "app.kubernetes.io/managed-by", "sched-defragment"

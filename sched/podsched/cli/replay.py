@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from podsched.bench.plot import write_chart
 from podsched.cli import replay_options as given
 from podsched.cli.config import read_config
 from podsched.cli.errors import USAGE, fail, warn
@@ -19,16 +18,17 @@ from podsched.cli.replay_report import differences, document, notes, span, summa
 from podsched.cli.replay_verification import own_config, verify_decisions
 from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.load import SchedulerConfiguration, default_config
-from podsched.plugins.registry import factories
-from podsched.replay.calibration import calibrate, calibration_line
-from podsched.replay.charts import chart
-from podsched.replay.comparison import Run, compare, run_of
-from podsched.replay.history import History, large_pod
-from podsched.replay.recording import MAX_SECONDS, BadRecording, Recording, read_recording
-from podsched.replay.simulation import simulate_workload
-from podsched.replay.traces import alibaba2018, azure, google2011
-from podsched.replay.traces.tables import BadTrace
-from podsched.replay.workload import Workload, resized, workload_of
+from podsched.lab.bench.plot import write_chart
+from podsched.lab.replay.calibration import calibrate, calibration_line
+from podsched.lab.replay.charts import chart
+from podsched.lab.replay.comparison import Run, compare, run_of
+from podsched.lab.replay.history import History, large_pod
+from podsched.lab.replay.recording import MAX_SECONDS, BadRecording, Recording, read_recording
+from podsched.lab.replay.simulation import simulate_workload
+from podsched.lab.replay.traces import alibaba2018, azure, google2011
+from podsched.lab.replay.traces.tables import BadTrace
+from podsched.lab.replay.workload import Workload, resized, workload_of
+from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
 
 _RECORDED, _REPLAYED = "recorded", "replayed"

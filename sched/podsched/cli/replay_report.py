@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from podsched.cli.printers import aligned
-from podsched.replay.comparison import QUANTILES, Comparison, Fate, Run
+from podsched.lab.replay.comparison import QUANTILES, Comparison, Fate, Run
 
 #: Pods that a table shows of those that fare differently; --json has all.
 MOST_SHOWN = 10

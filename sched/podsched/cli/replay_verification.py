@@ -14,10 +14,10 @@ from podsched.cli.errors import FAILED, fail
 from podsched.cli.output import say
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
-from podsched.engine.runtime.user_plugins import user_plugin_specs
-from podsched.plugins.registry import factories
-from podsched.replay.recording import Recording
-from podsched.replay.repetition import NotRepeatable, Verdict, repeat
+from podsched.decide.runtime.user_plugins import user_plugin_specs
+from podsched.lab.replay.recording import Recording
+from podsched.lab.replay.repetition import NotRepeatable, Verdict, repeat
+from podsched.registry import factories
 
 #: Decisions that are shown of those that differ; --json has all.
 MOST_SHOWN = 10

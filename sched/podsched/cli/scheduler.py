@@ -38,11 +38,11 @@ from podsched.config.settings import EvaluatorSettings, SchedulerSettings, Telem
 
 if TYPE_CHECKING:
     from podsched.app.replica import BackendFactory, ReplicaOptions
-    from podsched.client.channels import ClientOptions
     from podsched.config.leader_election import LeaderElectionSettings
-    from podsched.election.options import ElectionOptions
     from podsched.lib.tls_contexts import TlsFiles
-    from podsched.store.endpoints import EtcdOptions
+    from podsched.serve.client.channels import ClientOptions
+    from podsched.serve.store.endpoints import EtcdOptions
+    from podsched.term.election.options import ElectionOptions
 
 ConfigFile = Annotated[
     Path | None,
@@ -222,7 +222,7 @@ def _election(
     listen: str, advertise: str, tls: TlsFiles | None, *, insecure: bool
 ) -> ElectionOptions:
     """Return where peers connect to; exit if strangers could."""
-    from podsched.election.options import ElectionOptions
+    from podsched.term.election.options import ElectionOptions
 
     host, port = check_client_listener("--listen-peers", listen, tls, insecure=insecure)
     return ElectionOptions(listen_host=host, listen_port=port, advertise_address=advertise, tls=tls)

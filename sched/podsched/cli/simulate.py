@@ -15,6 +15,13 @@ import typer
 from podsched.api.manifest import ManifestError, to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.quantity import QuantityError
+from podsched.ask.simulation import (
+    DYNAMIC_RESOURCES,
+    BadScenario,
+    open_scenarios,
+    simulate,
+    simulate_lines,
+)
 from podsched.cli.bundle import repeated
 from podsched.cli.client import Server
 from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, Live, admit
@@ -27,15 +34,8 @@ from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.cli.what_if import Changes, what_if
 from podsched.cli.workloads import MAX_PODS, Workload, read_workloads
 from podsched.config.errors import ConfigError
-from podsched.engine.simulation import (
-    DYNAMIC_RESOURCES,
-    BadScenario,
-    open_scenarios,
-    simulate,
-    simulate_lines,
-)
 from podsched.framework.plugin import PluginError
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
 
 

@@ -20,8 +20,8 @@ from podsched.cli.printers import aligned
 from podsched.cli.process_options import etcd_options
 from podsched.cli.progress import working
 from podsched.lib.run_directory import files_of_running
-from podsched.store.errors import EmbeddedEtcdError, StoreError
-from podsched.store.snapshot import (
+from podsched.serve.store.errors import EmbeddedEtcdError, StoreError
+from podsched.serve.store.snapshot import (
     Contents,
     SnapshotError,
     contents_of,
@@ -122,8 +122,8 @@ def _kind_of(key: str) -> str:
 
 
 def _unreadable(contents: Contents) -> Counter[str]:
-    from podsched.server.entries import Entry  # the server's packages are needed here alone
-    from podsched.store.protocol import KeyValue
+    from podsched.serve.server.entries import Entry  # the server's packages are needed here alone
+    from podsched.serve.store.protocol import KeyValue
 
     found: Counter[str] = Counter()
     for key, value in contents.values:

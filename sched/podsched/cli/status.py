@@ -17,9 +17,9 @@ from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STAL
 from podsched.cli.client import Server, with_client
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import Forbidden, NotFound
 from podsched.lib.ages import age
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Forbidden, NotFound
 
 #: The Lease that replicas race for, unless they are configured otherwise.
 LOCK = "kube-system/kube-scheduler"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from podsched.server.settings import ServerSettings
+from podsched.serve.server.settings import ServerSettings
 
 _DEFAULTS = ServerSettings()
 _STORAGE, _WATCHES = "Storage", "Watches"

@@ -11,8 +11,8 @@ import typer
 from podsched.api.kinds import KINDS, Kind, find_kind
 from podsched.cli.client import endpoints, open_client
 from podsched.cli.errors import USAGE, fail
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError
 
 _NAMES_AT_ONCE = 500
 

@@ -20,10 +20,10 @@ from podsched.cli.node_usage import allocatable, humanised, requested_on
 from podsched.cli.output import say
 from podsched.cli.printers import NONE, node_status, pod_status, wrapped
 from podsched.cli.redraw import is_terminal, redrawn
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import Compacted
-from podsched.client.object_watch import Change, ChangeType, watch_objects
 from podsched.lib.ages import age
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Compacted
+from podsched.serve.client.object_watch import Change, ChangeType, watch_objects
 
 #: Seconds over which the rate of bindings is counted.
 _RATE_WINDOW = 10.0

@@ -16,8 +16,8 @@ from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.targets import Target, Targets, parse_targets, resolve
 from podsched.cli.timeouts import Timeout, seconds_or_fail
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound
 
 #: Polling costs less than a watch for each object, and misses no deletion.
 _PAUSE = 0.2

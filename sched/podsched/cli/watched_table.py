@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from podsched.api.objects import AnyObject, object_key
 from podsched.cli.formats import Printer, sorted_by
 from podsched.cli.redraw import redrawn
-from podsched.client.object_watch import Change, ChangeType
+from podsched.serve.client.object_watch import Change, ChangeType
 
 #: Seconds between two drawings, in which ages grow as well.
 _PERIOD = 0.5

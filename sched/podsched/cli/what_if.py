@@ -12,6 +12,9 @@ from typing import Any
 
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.quantity import QuantityError
+from podsched.ask.whatif.evacuation import Fate, Move
+from podsched.ask.whatif.scenario import Report, Scenario, play
+from podsched.ask.whatif.world import Outcome, World
 from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail
@@ -21,11 +24,8 @@ from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.workloads import Workload
 from podsched.config.load import SchedulerConfiguration, default_config
-from podsched.engine.whatif.evacuation import Fate, Move
-from podsched.engine.whatif.scenario import Report, Scenario, play
-from podsched.engine.whatif.world import Outcome, World
 from podsched.framework.plugin import PluginError
-from podsched.plugins.registry import factories
+from podsched.registry import factories
 
 HOSTNAME = "kubernetes.io/hostname"
 #: Nodes that one question may add.

@@ -1,6 +1,6 @@
 """A cluster in memory: the semantics of ``Cluster``, without sockets and without etcd.
 
-Verified by the contract suite that also runs on ``ApiClient`` (tests/client/test_cluster.py).
+Verified by the contract suite that also runs on ``ApiClient`` (tests/serve/client/test_cluster.py).
 Informers on it are the real ones. ``fault`` makes every call fail; ``break_watches`` and
 ``compact`` do to streams what a network and etcd do.
 
@@ -34,7 +34,7 @@ from podsched.api.objects import (
 from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.api.selectors import compile_selector
-from podsched.client.errors import (
+from podsched.serve.client.errors import (
     AlreadyExists,
     ClientError,
     Compacted,
@@ -43,7 +43,7 @@ from podsched.client.errors import (
     as_result,
     of_result,
 )
-from podsched.client.informer import Informer
+from podsched.serve.client.informer import Informer
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 

@@ -14,7 +14,7 @@ import itertools
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from podsched.store.errors import (
+from podsched.serve.store.errors import (
     Closed,
     Compacted,
     InvalidRequest,
@@ -22,7 +22,7 @@ from podsched.store.errors import (
     Restored,
     StoreError,
 )
-from podsched.store.protocol import (
+from podsched.serve.store.protocol import (
     Compare,
     CompareRelation,
     CompareTarget,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.engine.evaluation.filtering import ProfileFilters
+from podsched.decide.evaluation.filtering import ProfileFilters
 from podsched.framework.plugin import FilterRunner
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code

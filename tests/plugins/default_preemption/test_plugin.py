@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 from podsched.api.objects import PodDisruptionBudget
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
-from podsched.engine.decide.decider import Decider
-from podsched.engine.decide.decision import Decision
-from podsched.engine.evaluation.filtering import ProfileFilters
-from podsched.engine.state import build_state
+from podsched.decide.decision import Decision
+from podsched.decide.evaluation.filtering import ProfileFilters
 from podsched.framework.plugin import PostFilterResult, Victims
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code
 from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
-from podsched.plugins.registry import factories
+from podsched.registry import factories
+from podsched.term.state import build_state
 from podsched.v1 import objects_pb2 as v1
 from support.deciding import decide
 from support.engine_world import node, pod
@@ -69,7 +68,7 @@ class World:
         self.state = build_state(config, factories(), seed=1)
         self.cache = self.state.cache
         self.runtime = self.state.profiles["default-scheduler"]
-        self.decider = Decider(self.state)
+        self.decider = self.state.decider()
         for plain in nodes:
             self.node(plain)
         for number, budget in enumerate(budgets):

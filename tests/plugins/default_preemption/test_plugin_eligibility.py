@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from podsched.config.load import default_config
-from podsched.engine.decide.decider import Decider
-from podsched.engine.decide.decision import Decision
-from podsched.engine.state import SchedulingState, build_state
+from podsched.decide.decision import Decision
 from podsched.framework.plugin import PostFilterResult, Victims
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
-from podsched.plugins.registry import factories
+from podsched.registry import factories
+from podsched.term.state import SchedulingState, build_state
 from podsched.v1 import objects_pb2 as v1
 from support.deciding import decide
 from support.engine_world import container, node, pod
@@ -27,7 +26,7 @@ class Room:
     def __init__(self) -> None:
         self.state: SchedulingState = build_state(default_config(), factories(), seed=1)
         self.runtime = next(iter(self.state.profiles.values()))
-        self.decider = Decider(self.state)
+        self.decider = self.state.decider()
         for name in ("n1", "n2"):
             self._add("Node", node(name))
             self._add("Pod", self._pod(f"on-{name}", 0, node_name=name))

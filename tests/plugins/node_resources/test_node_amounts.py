@@ -15,7 +15,7 @@ from podsched.config.plugin_args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
 )
-from podsched.engine.runtime.simulated_handle import SimulatedHandle
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation

@@ -13,8 +13,8 @@ from podsched_example_plugins.cpu_headroom import CpuHeadroom
 from podsched_example_plugins.team_nodes import REASON as OTHER_TEAM
 from podsched_example_plugins.team_nodes import TEAM, TeamNodes
 
-from podsched.engine.simulation import simulate
-from podsched.plugins.registry import BUILT_IN
+from podsched.ask.simulation import simulate
+from podsched.registry import BUILT_IN
 
 EXAMPLE = Path(__file__).parents[1]
 PLUGINS = {**BUILT_IN, "CpuHeadroom": CpuHeadroom, "TeamNodes": TeamNodes}

@@ -1,0 +1,1 @@
+"""Answers about decisions: explain, what-if, simulate, the decision log, the page."""

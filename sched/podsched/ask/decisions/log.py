@@ -1,0 +1,283 @@
+"""The decision log of a replica: takes what the scheduling cycle hands over, and writes it.
+
+    scheduling cycle --put--> buffer --thread, every PERIOD--> rows whose outcome is known --> store
+                                |                       '--> rows that wait for it (at most HOLD)
+                                '--full: dropped and counted
+
+The cycle appends a tuple for each run of pods and for each outcome; everything else happens in the
+thread. A decision is written when its outcome is known. One whose outcome takes longer (Permit,
+volumes) is written as it is, and once more with its outcome. A process that is killed loses what
+was decided in the last PERIOD, and at most HOLD of decisions that were being bound.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from podsched.ask.decisions.frames import FrameWriter, pod_mark
+from podsched.ask.decisions.reading import AGAIN, find
+from podsched.ask.decisions.rows import (
+    DECIDED,
+    ENDED,
+    FIELDS,
+    MESSAGE,
+    MORE,
+    NAME,
+    NAMESPACE,
+    OUTCOME,
+    TIMES,
+    UID,
+    DecisionQuery,
+)
+from podsched.ask.decisions.stores import DirectoryStore, MemoryStore, Store
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import DecisionMetrics
+from podsched.term.cycle.outcomes import SCHEDULED
+from podsched.v1 import decisions_pb2
+
+_log = get_logger("decisions")
+
+#: Seconds between two writes.
+PERIOD = 0.25
+#: Seconds for which a decision waits for its outcome before it is written without.
+HOLD = 1.0
+#: Decisions in the buffer and waiting for their outcome beyond which further ones are dropped:
+#: some 30 MB, and two seconds of the fastest workload.
+MOST_BUFFERED = 20_000
+#: Rows in one frame: what a reader has to decode for a single one of them.
+FRAME_ROWS = 1000
+#: Bytes kept at most: millions of decisions of a busy cluster, or weeks of a small one.
+IN_A_DIRECTORY = 256 << 20
+IN_MEMORY = 16 << 20
+#: Format of the segments.
+VERSION = 1
+
+
+def facts_of(replica: str) -> dict[str, Any]:
+    """Return what each segment begins with."""
+    return {"version": VERSION, "replica": replica, "fields": list(FIELDS)}
+
+
+def open_log(place: str, size: int, replica: str, registry: MetricRegistry) -> DecisionLog | None:
+    """Return the log of a replica's process, kept in a directory, in "memory", or "off": None.
+
+    ``size``: bytes kept at most, 0 for the default. Raises DecisionLogError.
+    """
+    if place == "off":
+        return None
+    first = FrameWriter().facts(facts_of(replica), time.time())
+    store: Store = MemoryStore(size or IN_MEMORY, first)
+    if place != "memory":
+        store = DirectoryStore(Path(place), size or IN_A_DIRECTORY, first)
+    return DecisionLog(store, DecisionMetrics(registry))
+
+
+class DecisionLog:
+    """Satisfies ``DecisionSink``; one thread writes, any thread may read."""
+
+    def __init__(self, store: Store, metrics: DecisionMetrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._frames = FrameWriter()
+        self._buffer: deque[tuple[Any, ...]] = deque()
+        #: Decisions that were taken in, written or not: put and taken are each one thread's.
+        self._put = self._taken = 0
+        self._number = 0
+        #: By uid, decisions without an outcome.
+        self._open: dict[str, list[Any]] = {}
+        self._written_open: set[str] = set()
+        self._since_epoch = 0.0
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._ending = False
+        self._failing = False
+        self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread that writes."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what is left, and stop."""
+        self._ending = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+        self.flush(hold=0.0)
+        self._store.close()
+
+    # ------------------------------------------------------------------ the event loop's part
+
+    def numbers(self, pods: int) -> int:
+        """Return the number before that of the first of so many decisions."""
+        before = self._number
+        self._number += pods
+        return before
+
+    def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
+        """Take an entry about so many new decisions; see ``DecisionSink``."""
+        waiting = self._put - self._taken + len(self._open)
+        if (pods and waiting + pods > MOST_BUFFERED) or len(self._buffer) > MOST_BUFFERED:
+            self._metrics.dropped.inc(pods)
+            return
+        self._put += pods
+        self._buffer.append(entry)
+
+    # ------------------------------------------------------------------ the thread's part
+
+    def _run(self) -> None:
+        while not self._ending:
+            self._wake.wait(PERIOD)
+            self.flush()
+
+    def flush(self, hold: float = HOLD) -> None:
+        """Write what has been put so far; open decisions once they are ``hold`` seconds old."""
+        with self._lock:
+            wall = time.time()
+            self._since_epoch = wall - time.monotonic()
+            done = self._take()
+            done += self._overdue(wall - hold)
+            for start in range(0, len(done), FRAME_ROWS):
+                self._write_rows(done[start : start + FRAME_ROWS])
+
+    def _wall(self, monotonic: float) -> float:
+        """Return Unix seconds, to the microsecond."""
+        return round(monotonic + self._since_epoch, 6)
+
+    def _take(self) -> list[list[Any]]:
+        """Empty the buffer; return the rows that are complete."""
+        done: list[list[Any]] = []
+        for _ in range(len(self._buffer)):
+            kind, *entry = self._buffer.popleft()
+            if kind == "decided":
+                self._decided(done, *entry)
+            elif kind == "bound":
+                uids, now = entry
+                ended = self._wall(now)
+                for uid in uids:
+                    self._end(done, uid, SCHEDULED, "", ended, None)
+            elif kind == "ended":
+                uid, outcome, message, now, more = entry
+                self._end(done, uid, outcome, message, self._wall(now), more)
+            elif kind == "row":
+                (row,) = entry
+                for place in TIMES:
+                    row[place] = self._wall(row[place]) if row[place] else 0.0
+                done.append(row)
+                self._taken += 1
+            else:
+                # A term: what the one before it has not ended will have no outcome.
+                done += self._overdue(math.inf)
+                self._open.clear()
+                self._written_open.clear()
+                self._write(self._frames.facts(entry[0], time.time()), 0)
+        return done
+
+    def _decided(
+        self, done: list[list[Any]], common: Sequence[Any], pods: Sequence[Sequence[Any]]
+    ) -> None:
+        profile, term, revision, rotation, draws, popped, decided, seconds = common
+        together, since_epoch = len(pods), self._since_epoch
+        popped, decided = self._wall(popped), self._wall(decided)
+        self._taken += together
+        for number, ns, name, uid, attempt, cls, evaluated, feasible, node, total, at, more in pods:
+            before = self._open.pop(uid, None)
+            if before is not None and uid not in self._written_open:
+                done.append(before)
+            self._written_open.discard(uid)
+            self._open[uid] = [
+                number, ns, name, uid, attempt, profile, cls, term, revision,
+                evaluated, feasible, node, total, together, rotation, draws,
+                round(at + since_epoch, 6), popped, decided, seconds, "", "", 0.0, more,
+            ]  # fmt: skip
+
+    def _end(
+        self,
+        done: list[list[Any]],
+        uid: str,
+        outcome: str,
+        message: str,
+        ended: float,
+        more: dict[str, Any] | None,
+    ) -> None:
+        row = self._open.pop(uid, None)
+        if row is None:
+            return
+        row[OUTCOME], row[MESSAGE], row[ENDED] = outcome, message, ended
+        if more:
+            row[MORE] = {**(row[MORE] or {}), **more}
+        if uid in self._written_open:
+            self._written_open.discard(uid)
+            row[MORE] = {**(row[MORE] or {}), AGAIN: True}
+        done.append(row)
+
+    def _overdue(self, before: float) -> list[list[Any]]:
+        """Return copies of open decisions that have waited long enough, each once."""
+        overdue = [
+            list(row)
+            for uid, row in self._open.items()
+            if row[DECIDED] <= before and uid not in self._written_open
+        ]
+        self._written_open.update(row[UID] for row in overdue)
+        return overdue
+
+    def _write_rows(self, rows: list[list[Any]]) -> None:
+        ends = [row[ENDED] or row[DECIDED] for row in rows]
+        pods = (pod_mark(row[NAMESPACE], row[NAME]) for row in rows)
+        try:
+            frame = self._frames.rows(rows, (min(ends), max(ends)), pods)
+        except TypeError as error:
+            # JSON has no place for something, such as a score beyond 64 bits. That costs one row.
+            if len(rows) > 1:
+                for row in rows:
+                    self._write_rows([row])
+                return
+            self._metrics.dropped.inc(1)
+            _log.error("A decision cannot be logged", pod=rows[0][NAME], error=str(error))
+            return
+        self._write(frame, len(rows))
+
+    def _write(self, frame: bytes, rows: int) -> None:
+        try:
+            self._store.append(frame)
+        except OSError as error:
+            self._metrics.dropped.inc(rows)
+            if not self._failing:
+                _log.error("The decision log cannot be written", error=str(error))
+            self._failing = True
+            return
+        if self._failing:
+            _log.info("The decision log is written again")
+        self._failing = False
+        self._metrics.written.inc(rows)
+        self._metrics.written_bytes.inc(len(frame))
+
+    # ------------------------------------------------------------------ reading
+
+    def find(self, query: DecisionQuery) -> decisions_pb2.DecisionsResponse:
+        """Return the latest decisions that match, the oldest first. Blocks: not for event loops."""
+        self.flush()
+        records = find(self._store.segments(), query)
+        return decisions_pb2.DecisionsResponse(
+            records=records,
+            dropped=int(self._metrics.dropped.labels().value),
+            more=len(records) >= query.limit,
+        )
+
+    def between(self, since: float, until: float, most: int) -> list[decisions_pb2.DecisionRecord]:
+        """Return the latest decisions that ended in a time (Unix seconds). Blocks."""
+        return list(self.find(DecisionQuery(since=since, until=until, limit=most)).records)
+
+    def latest(
+        self, namespace: str, name: str, uid: str = "", most: int = 10
+    ) -> list[decisions_pb2.DecisionRecord]:
+        """Return the latest decisions on one pod, the oldest first. Blocks."""
+        query = DecisionQuery(namespace=namespace, name=name, limit=most)
+        return [r for r in self.find(query).records if uid in ("", r.uid)]

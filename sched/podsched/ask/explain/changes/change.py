@@ -1,0 +1,81 @@
+"""A change with which a pod would fit, and its forms for people and programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import yaml
+
+from podsched.api.manifest import to_manifest
+from podsched.ask.explain.references import reference
+from podsched.framework.pods import PodInfo
+from podsched.v1 import objects_pb2 as v1
+from podsched.v1 import scheduling_pb2 as messages
+
+
+class Kind(StrEnum):
+    """The ways in which a pod can be made to fit, each with its own measure of what is smaller."""
+
+    REQUESTS = "requests"
+    TOLERATION = "toleration"
+    NODE_SELECTOR = "node-selector"
+    AFFINITY = "affinity"
+    SPREAD = "spread"
+    PORT = "port"
+    LABEL = "label"
+    GATES = "gates"
+    PODS_GONE = "pods-gone"
+    UNCORDON = "uncordon"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change, tried: with it the pod fits ``nodes`` nodes, of which ``examples`` are some.
+
+    ``pod`` is the pod as it would be, None where it stays as it is. ``pods`` would be gone.
+    ``node`` is to be uncordoned, or to have one more like it. ``cost`` can be compared within the
+    kind alone. ``exhaustive``: that nothing smaller of the kind is enough is certain.
+    """
+
+    kind: Kind
+    description: str
+    cost: float
+    nodes: int
+    examples: tuple[str, ...]
+    pod: v1.Pod | None = None
+    pods: tuple[PodInfo, ...] = ()
+    node: str = ""
+    exhaustive: bool = True
+
+    def to_message(self, asked: v1.Pod) -> messages.Change:
+        """Return the change as it is answered; ``asked`` is the pod as it was."""
+        found = messages.Change(
+            kind=self.kind,
+            description=self.description,
+            cost=self.cost,
+            nodes=self.nodes,
+            examples=self.examples,
+            pods=[reference(pod) for pod in self.pods],
+            node=self.node,
+            smaller_possible=not self.exhaustive,
+        )
+        if self.pod is not None:
+            patch = merge_patch(to_manifest(asked), to_manifest(self.pod))
+            found.patch = yaml.safe_dump(patch, sort_keys=False)
+        return found
+
+
+def merge_patch(old: Any, new: Any) -> Any:
+    """Return the JSON merge patch (RFC 7396) that makes ``new`` of ``old``."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    patch: dict[str, Any] = dict.fromkeys(old.keys() - new.keys())
+    for key, value in new.items():
+        if key not in old:
+            patch[key] = value
+        elif old[key] != value:
+            patch[key] = merge_patch(old[key], value)
+    return patch

@@ -1,0 +1,183 @@
+"""Drop one demand of the pod: a selector's requirement, an affinity term, a constraint, a port.
+
+Each demand that may be dropped is dropped in turn and the pod is evaluated; of those of a kind
+that are enough, the one that opens most nodes wins. One demand is as small as another, except that
+a requirement within the required node affinity is smaller than that affinity as a whole, which is
+dropped only where no requirement alone is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final, NamedTuple
+
+from podsched.ask.explain.changes.change import Change, Kind
+from podsched.ask.explain.changes.question import MOST_TRIES, Question, copy_of
+from podsched.v1 import objects_pb2 as v1
+
+_DO_NOT_SCHEDULE: Final = "DoNotSchedule"
+
+
+class _Dropped(NamedTuple):
+    """A pod without one of its demands; of two sizes the smaller wins."""
+
+    description: str
+    pod: v1.Pod
+    size: int = 1
+
+
+def drop_selector(question: Question) -> Change | None:
+    """Return the best requirement of nodeSelector or required node affinity to drop."""
+    return _best(question, Kind.NODE_SELECTOR, _selectors(question.pod.pod))
+
+
+def drop_affinity(question: Question) -> Change | None:
+    """Return the best required term of inter-pod affinity or anti-affinity to drop."""
+    return _best(question, Kind.AFFINITY, _affinity_terms(question.pod.pod))
+
+
+def drop_spread(question: Question) -> Change | None:
+    """Return the best hard topology spread constraint to drop."""
+    return _best(question, Kind.SPREAD, _constraints(question.pod.pod))
+
+
+def drop_port(question: Question) -> Change | None:
+    """Return the best host port to give up."""
+    return _best(question, Kind.PORT, _ports(question.pod.pod))
+
+
+def drop_label(question: Question) -> Change | None:
+    """Return the best label of the pod itself to drop: terms of other pods may look at it."""
+    return _best(question, Kind.LABEL, _labels(question.pod.pod))
+
+
+def remove_gates(question: Question) -> Change | None:
+    """Return that the scheduling gates are removed, if that is enough: all of them have to be."""
+    gates = question.asked.pod.spec.scheduling_gates
+    if not gates:
+        return None
+    names = ", ".join(gate.name for gate in gates)
+    description = f"remove its scheduling gate{'s' if len(gates) > 1 else ''} {names}"
+    return question.pod_change(Kind.GATES, description, float(len(gates)), question.pod.pod)
+
+
+def _best(question: Question, kind: Kind, dropped: Iterator[_Dropped]) -> Change | None:
+    tried = list(islice(dropped, MOST_TRIES))
+    cut_short = next(dropped, None) is not None
+    found = [
+        change
+        for one in tried
+        if (change := question.pod_change(kind, one.description, one.size, one.pod)) is not None
+    ]
+    if not found:
+        return None
+    return replace(min(found, key=lambda c: (c.cost, -c.nodes)), exhaustive=not cut_short)
+
+
+def _without(pod: v1.Pod, change: Callable[[v1.Pod], object]) -> v1.Pod:
+    copy = copy_of(pod)
+    change(copy)
+    return copy
+
+
+# ---------------------------------------------------------------------------------- demands
+
+
+def _selectors(pod: v1.Pod) -> Iterator[_Dropped]:
+    for key, value in sorted(pod.spec.node_selector.items()):
+        yield _Dropped(
+            f"drop {key}={value} of its nodeSelector",
+            _without(pod, lambda p, key=key: p.spec.node_selector.pop(key)),  # type: ignore[misc]
+        )
+    node_affinity = pod.spec.affinity.node_affinity
+    if not node_affinity.HasField("required_during_scheduling_ignored_during_execution"):
+        return
+    terms = node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms
+    counts = [len(term.match_expressions) + len(term.match_fields) for term in terms]
+    for place, term in enumerate(terms):
+        # Without its only requirement a term would match no node.
+        if counts[place] > 1:
+            yield from _requirements(pod, place, term)
+    yield _Dropped(
+        "drop its required node affinity",
+        _without(pod, _drop_required_node_affinity),
+        size=max(2, sum(counts)) if sum(counts) > 1 else 1,
+    )
+
+
+def _drop_required_node_affinity(pod: v1.Pod) -> None:
+    affinity = pod.spec.affinity.node_affinity
+    affinity.ClearField("required_during_scheduling_ignored_during_execution")
+
+
+def _requirements(pod: v1.Pod, place: int, term: v1.NodeSelectorTerm) -> Iterator[_Dropped]:
+    for field in ("match_expressions", "match_fields"):
+        for index, requirement in enumerate(getattr(term, field)):
+            copy = copy_of(pod)
+            required = (
+                copy.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+            )
+            del getattr(required.node_selector_terms[place], field)[index]
+            text = f"drop {_requirement(requirement)} of its required node affinity"
+            yield _Dropped(text, copy)
+
+
+def _requirement(requirement: v1.NodeSelectorRequirement) -> str:
+    parts = [requirement.key, requirement.operator]
+    if requirement.values:
+        parts.append(f"[{', '.join(requirement.values)}]")
+    return " ".join(parts)
+
+
+def _affinity_terms(pod: v1.Pod) -> Iterator[_Dropped]:
+    for field, name in (("pod_affinity", "affinity"), ("pod_anti_affinity", "anti-affinity")):
+        affinity = getattr(pod.spec.affinity, field)
+        terms = affinity.required_during_scheduling_ignored_during_execution
+        for index, term in enumerate(terms):
+            copy = copy_of(pod)
+            own = getattr(copy.spec.affinity, field)
+            del own.required_during_scheduling_ignored_during_execution[index]
+            if not own.ListFields():
+                copy.spec.affinity.ClearField(field)
+            wanted = _selector(term.label_selector)
+            yield _Dropped(f"drop its pod {name} to {wanted} by {term.topology_key}", copy)
+
+
+def _constraints(pod: v1.Pod) -> Iterator[_Dropped]:
+    for index, constraint in enumerate(pod.spec.topology_spread_constraints):
+        if constraint.when_unsatisfiable != _DO_NOT_SCHEDULE:
+            continue
+        copy = copy_of(pod)
+        del copy.spec.topology_spread_constraints[index]
+        key, skew = constraint.topology_key, constraint.max_skew
+        yield _Dropped(f"drop its spread constraint by {key} (maxSkew {skew})", copy)
+
+
+def _ports(pod: v1.Pod) -> Iterator[_Dropped]:
+    for field in ("init_containers", "containers"):
+        for place, container in enumerate(getattr(pod.spec, field)):
+            for index, port in enumerate(container.ports):
+                if not port.host_port:
+                    continue
+                copy = copy_of(pod)
+                getattr(copy.spec, field)[place].ports[index].ClearField("host_port")
+                protocol = port.protocol or "TCP"
+                text = f"give up host port {port.host_port}/{protocol} of {container.name}"
+                yield _Dropped(text, copy)
+
+
+def _labels(pod: v1.Pod) -> Iterator[_Dropped]:
+    for key, value in sorted(pod.metadata.labels.items()):
+        copy = copy_of(pod)
+        del copy.metadata.labels[key]
+        yield _Dropped(f"drop its label {key}={value}", copy)
+
+
+def _selector(selector: v1.LabelSelector) -> str:
+    parts = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
+    for expression in selector.match_expressions:
+        values = f" ({', '.join(expression.values)})" if expression.values else ""
+        parts.append(f"{expression.key} {expression.operator}{values}")
+    return "pods with " + ", ".join(parts) if parts else "all pods"

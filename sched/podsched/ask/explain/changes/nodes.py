@@ -1,0 +1,190 @@
+"""A node uncordoned, or one more node like one there is.
+
+A cordon and the taint that goes with it are taken off one node at a time; each is as small as
+another, and the one with which most nodes would be feasible wins.
+
+Of nodes to add, the smallest that is enough wins: by cpu, then memory, then the sum of all else.
+A new node is like one there is, but with a host name of its own, not cordoned and without taints
+that the node controller puts on troubled nodes (``node.kubernetes.io/``). The pods of DaemonSets on
+the one there is are on the new one as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from podsched.api.quantity import format_decimal, format_quantity
+from podsched.api.resources import CPU, MEMORY, allocatable_in_units
+from podsched.api.tolerations import TAINT_UNSCHEDULABLE
+from podsched.ask.explain.changes.change import Change, Kind
+from podsched.ask.explain.changes.question import MOST_TRIES, Question
+from podsched.framework.plugin import Remedy
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
+from podsched.v1 import objects_pb2 as v1
+
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_TROUBLE: Final = "node.kubernetes.io/"
+_DAEMONS: Final = "DaemonSet"
+
+
+# ---------------------------------------------------------------------------------- uncordon
+
+
+def uncordon(question: Question) -> Change | None:
+    """Return the node to uncordon so that the pod fits; None where none is enough."""
+    candidates = list(islice(_cordoned(question), MOST_TRIES + 1))
+    found = []
+    for node in candidates[:MOST_TRIES]:
+        rows = _feasible_uncordoned(question, node)
+        if len(rows):
+            name = node.metadata.name
+            text = f"uncordon node {name}"
+            found.append(question.cluster_change(Kind.UNCORDON, text, 1.0, rows, node=name))
+    if not found:
+        return None
+    best = max(found, key=lambda change: change.nodes)
+    return replace(best, exhaustive=len(candidates) <= MOST_TRIES)
+
+
+def _cordoned(question: Question) -> Iterator[v1.Node]:
+    """Yield cordoned nodes; those that nothing but the cordon rejects first."""
+    nodes, rejections = question.cluster.columns, question.rejections
+    cordoned = nodes.live_rows[nodes.unschedulable[nodes.live_rows]]
+    if rejections is None or not len(cordoned):
+        return
+    about = rejections.by_none_but(question.with_remedy(Remedy.TAINTS))
+    likely = rejections.rows[about]
+    first, rest = np.intersect1d(cordoned, likely), np.setdiff1d(cordoned, likely)
+    honoured = any(
+        constraint.node_taints_policy == "Honor"
+        for constraint in question.pod.cls.spec.topology_spread_constraints
+    )
+    for row in [*first.tolist(), *(rest.tolist() if honoured else ())]:
+        yield nodes.node(row)
+
+
+def _feasible_uncordoned(question: Question, node: v1.Node) -> Rows:
+    columns = question.cluster.columns
+    changed = v1.Node()
+    changed.CopyFrom(node)
+    changed.spec.unschedulable = False
+    _keep_taints(changed, lambda taint: taint.key != TAINT_UNSCHEDULABLE)
+    columns.update_node(changed)
+    try:
+        return question.feasible(question.pod)
+    finally:
+        columns.update_node(node)
+
+
+def _keep_taints(node: v1.Node, keep: Callable[[v1.Taint], bool]) -> None:
+    kept = [taint for taint in node.spec.taints if keep(taint)]
+    del node.spec.taints[:]
+    node.spec.taints.extend(kept)
+
+
+# ---------------------------------------------------------------------------------- one more
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class _Shape:
+    """Nodes that are alike, by size: millicores, bytes, and the sum of all else; one of them."""
+
+    cpu: int
+    memory: int
+    rest: int
+    name: str
+
+
+def add_node(question: Question) -> Change | None:
+    """Return the smallest node there is of which one more would do; None where none would."""
+    shapes = sorted(_shapes(question))
+    for shape in shapes[:MOST_TRIES]:
+        with _one_more(question, shape.name):
+            rows = question.feasible(question.pod)
+            if not len(rows):
+                continue
+            cpu, memory = format_decimal(Fraction(shape.cpu, 1000)), format_quantity(shape.memory)
+            text = f"add a node like {shape.name} (cpu {cpu}, memory {memory})"
+            cores = shape.cpu / 1000
+            return question.cluster_change(Kind.NODE, text, cores, rows, node=shape.name)
+    return None
+
+
+def _shapes(question: Question) -> list[_Shape]:
+    """Return one of each kind of nodes, as far as plugins tell them apart, the first by name.
+
+    What plugins look at of labels has a column, once the pod has been evaluated.
+    """
+    columns = question.cluster.columns
+    question.feasible(question.pod)
+    keys = [key for key in columns.label_keys if key != _HOSTNAME]
+    labels = np.stack([columns.taint_set, *map(columns.label, keys)], axis=1)
+    found: dict[tuple[object, ...], _Shape] = {}
+    fits = np.ones(columns.size, dtype=np.bool_)
+    for resource, amount in question.demand.items():
+        fits &= columns.allocatable(resource) >= amount
+    for row in columns.live_rows[fits[columns.live_rows]].tolist():
+        allocatable = columns.node(row).status.allocatable
+        daemons = tuple(sorted(pod.cls.id for pod in _daemons(columns.pods(row).values())))
+        key = (labels[row].tobytes(), tuple(sorted(allocatable.items())), daemons)
+        known = found.get(key)
+        if known is None:
+            found[key] = _shape(columns.names[row], allocatable)
+        elif columns.names[row] < known.name:
+            found[key] = replace(known, name=columns.names[row])
+    return list(found.values())
+
+
+def _shape(name: str, allocatable: Mapping[str, str]) -> _Shape:
+    amounts = allocatable_in_units(allocatable)
+    rest = sum(n for resource, n in amounts.items() if resource not in (CPU, MEMORY))
+    return _Shape(amounts.get(CPU, 0), amounts.get(MEMORY, 0), rest, name)
+
+
+def _daemons(pods: Iterable[PodInfo]) -> Iterator[PodInfo]:
+    return (pod for pod in pods if pod.cls.controller and pod.cls.controller[0] == _DAEMONS)
+
+
+@contextmanager
+def _one_more(question: Question, like: str) -> Iterator[None]:
+    """Add a node for a while."""
+    cluster, columns = question.cluster, question.cluster.columns
+    row = columns.row_of(like)
+    assert row is not None
+    name = f"{like}-like"
+    while columns.row_of(name) is not None:
+        name += "-"
+    csi = cluster.get("CSINode", "", like)
+    if csi is not None:
+        own = v1.CSINode()
+        own.CopyFrom(csi)
+        own.metadata.name = name
+        cluster.put("CSINode", own)
+    added = columns.add_node(_like(columns.node(row), name))
+    for daemon in list(_daemons(columns.pods(row).values())):
+        columns.add_pod(added, replace(daemon, uid=f"{daemon.uid}-like", node_name=name))
+    try:
+        yield
+    finally:
+        columns.remove_node(name)
+        if csi is not None:
+            cluster.delete("CSINode", "", name)
+
+
+def _like(node: v1.Node, name: str) -> v1.Node:
+    added = v1.Node()
+    added.CopyFrom(node)
+    added.metadata.name = name
+    if _HOSTNAME in added.metadata.labels:
+        added.metadata.labels[_HOSTNAME] = name
+    added.spec.unschedulable = False
+    _keep_taints(added, lambda taint: not taint.key.startswith(_TROUBLE))
+    return added

@@ -1,0 +1,360 @@
+"""Pods gone: the fewest whose going makes the pod fit.
+
+Two forms are looked for, the smaller wins:
+
+* one pod, on any node: one that runs in the same zone may be what keeps the pod away;
+* several pods of one node, on which the pod then fits, as in preemption.
+
+Of as many pods, those that are terminating anyway are preferred, then those of low priority.
+
+How: a node is out if a filter says that no eviction would help. On each of the others a lower bound
+comes from what it is short of (the largest pods first, resource by resource) and from the pods that
+have to go whatever else does: without all the others, the same filter still says the same. Sets of
+pods of the smallest possible size are then listed, equal pods being interchangeable, and tried on
+forks, many at a time; what fits there is tried for real. If none does, sets of one more are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from podsched.ask.explain.changes.change import Change, Kind
+from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections
+from podsched.decide.evaluation.filtering import run_filters
+from podsched.framework.filter_outcome import PASSED, FilterOutcome
+from podsched.framework.nodes import ForkedColumns
+from podsched.framework.plugin import LooksAcrossNodes, Remedy
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.verdicts import Rows
+
+#: Nobody deletes more pods to make room for one.
+MOST_PODS: Final = 16
+#: Rows of forks that are tried for one question, at a time and in all.
+_AT_ONCE: Final = 256
+_MOST_ROWS: Final = 8192
+#: Sets of pods that are considered for one node and size.
+_MOST_STEPS: Final = 2000
+#: Nodes that something else than a lack of resources rejects: all their pods are looked at.
+_MOST_STUBBORN: Final = 64
+#: Pods that a description names.
+_NAMED: Final = 4
+
+
+@dataclass(slots=True)
+class _Group:
+    """Equal pods of a node: which of them go makes no difference."""
+
+    pods: list[PodInfo]
+    amounts: tuple[int, ...]
+    must_go: bool = False
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node and how many of its pods have to go at least; ``short``: by resource, then pods."""
+
+    row: int
+    groups: list[_Group]
+    short: tuple[int, ...]
+    at_least: int = 1
+
+
+@dataclass(slots=True)
+class _Bounds:
+    """What the search may still cost, and the smallest size that something smaller may escape."""
+
+    rows: int = _MOST_ROWS
+    sure_up_to: int = MOST_PODS
+
+    def cut_short(self, size: int) -> None:
+        """Note that not all sets of this size were looked at."""
+        self.sure_up_to = min(self.sure_up_to, size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """Pods of a row that would be gone."""
+
+    row: int
+    pods: tuple[PodInfo, ...] = field(compare=False)
+
+    @property
+    def worth(self) -> tuple[int, int, int, tuple[str, ...]]:
+        """Key that puts the set that is missed least first."""
+        staying = [pod for pod in self.pods if not pod.terminating]
+        return (
+            len(staying),
+            max((pod.priority for pod in staying), default=0),
+            sum(pod.priority for pod in staying),
+            tuple(pod.key for pod in self.pods),
+        )
+
+
+def pods_gone(question: Question) -> Change | None:
+    """Return the fewest pods whose going makes the pod fit; None where there are none."""
+    rejections = question.rejections
+    if rejections is None:
+        return None
+    bounds = _Bounds()
+    nodes = _nodes(question, rejections, bounds)
+    elsewhere = _one_elsewhere(question, rejections, bounds)
+    for size in range(1, MOST_PODS + 1):
+        for passing in _passing(question, nodes, size, bounds):
+            candidates = sorted(passing + elsewhere, key=lambda candidate: candidate.worth)
+            for candidate in candidates:
+                change = _tried(question, candidate)
+                if change is not None:
+                    return replace(change, exhaustive=size <= bounds.sure_up_to)
+        elsewhere = []
+    return None
+
+
+def _tried(question: Question, candidate: _Set) -> Change | None:
+    with question.without(candidate.row, candidate.pods):
+        rows = question.feasible(question.pod)
+    if not len(rows) or (len(candidate.pods) > 1 and candidate.row not in rows):
+        return None
+    pods = sorted(candidate.pods, key=lambda pod: pod.key)
+    node = question.cluster.columns.names[candidate.row]
+    listed = ", ".join(pod.key for pod in pods[:_NAMED])
+    listed += f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else ""
+    text = f"delete pod{'s' if len(pods) > 1 else ''} {listed} on node {node}"
+    if all(pod.terminating for pod in pods):
+        text = f"wait until {listed} on node {node} {'are' if len(pods) > 1 else 'is'} gone"
+    return question.cluster_change(Kind.PODS_GONE, text, len(pods), rows, pods=tuple(pods))
+
+
+# ---------------------------------------------------------------------------------- nodes
+
+
+def _nodes(question: Question, rejections: Rejections, bounds: _Bounds) -> list[_Node]:
+    """Return the nodes on which pods could go, those that need least first."""
+    possible = ~rejections.unresolvable
+    simple = rejections.by_none_but(question.with_remedy(Remedy.REQUESTS))
+    columns = question.cluster.columns
+    found = [n for n in _described(question, rejections.rows[possible & simple]) if n.groups]
+    stubborn = [n for n in _described(question, rejections.rows[possible & ~simple]) if n.groups]
+    stubborn.sort(key=lambda n: (n.at_least, columns.names[n.row]))
+    if len(stubborn) > _MOST_STUBBORN:
+        bounds.cut_short(stubborn[_MOST_STUBBORN].at_least)
+        stubborn = stubborn[:_MOST_STUBBORN]
+    found += _necessary(question, rejections, stubborn)
+    found.sort(key=lambda n: (n.at_least, columns.names[n.row]))
+    return found
+
+
+def _described(question: Question, rows: Rows) -> Iterator[_Node]:
+    columns, demand = question.cluster.columns, question.demand
+    room = question.room(rows)
+    short = [demand[resource] - room[resource] for resource in demand]
+    if demand:
+        short.append(1 - question.room_for_pods(rows))
+    amounts: dict[PodClass, tuple[int, ...]] = {}
+    for place, row in enumerate(rows.tolist()):
+        groups: dict[tuple[PodClass, bool], _Group] = {}
+        for pod in columns.pods(row).values():
+            group = groups.get((pod.cls, pod.terminating))
+            if group is not None:
+                group.pods.append(pod)
+                continue
+            freed = amounts.get(pod.cls)
+            if freed is None:
+                freed = tuple(pod.cls.requests.get(name, 0) for name in demand)
+                freed = amounts[pod.cls] = (*freed, 1) if demand else freed
+            groups[pod.cls, pod.terminating] = _Group([pod], freed)
+        node = _Node(row, list(groups.values()), tuple(int(lack[place]) for lack in short))
+        node.at_least = _at_least(node)
+        yield node
+
+
+def _at_least(node: _Node) -> int:
+    """Return how many pods have to go, resource by resource; more than there are: never enough."""
+    most = 1
+    for index, lack in enumerate(node.short):
+        left, count = lack, 0
+        for group in sorted(node.groups, key=lambda g: -g.amounts[index]):
+            if left <= 0 or group.amounts[index] <= 0:
+                break
+            needed = min(len(group.pods), -(-left // group.amounts[index]))
+            left -= needed * group.amounts[index]
+            count += needed
+        if left > 0:
+            return MOST_PODS + 1
+        most = max(most, count)
+    return most
+
+
+def _necessary(question: Question, rejections: Rejections, nodes: Sequence[_Node]) -> list[_Node]:
+    """Find the pods that have to go whatever else does; leave out nodes that stay rejected.
+
+    A filter that says the same when a pod is the last one there says so as long as it is there. A
+    pod that has to be near others proves nothing in this way: these may be among those that went.
+    """
+    places = {int(row): place for place, row in enumerate(rejections.rows.tolist())}
+    rows = np.array([n.row for n in nodes for _ in range(len(n.groups) + 1)], dtype=np.intp)
+    fork = question.cluster.columns.fork(rows)
+    at = 0
+    for node in nodes:
+        for group in (None, *node.groups):
+            for other in node.groups:
+                keep = other.pods[0] if other is group else None
+                for pod in other.pods:
+                    if pod is not keep:
+                        fork.remove_pod(at, pod)
+            at += 1
+    outcome = _outcome(question, fork)
+    affinity = question.pod.cls.spec.affinity.pod_affinity
+    near = bool(affinity.required_during_scheduling_ignored_during_execution)
+    about_requests = question.with_remedy(Remedy.REQUESTS)
+    kept, at = [], 0
+    for node in nodes:
+        emptied = outcome.plugin[at]
+        for offset, group in enumerate(node.groups, start=at + 1):
+            plugin = int(outcome.plugin[offset])
+            if plugin >= 0 and emptied == PASSED:
+                status = outcome.status(offset)
+                before = rejections.reasons(status.plugin, places[node.row])
+                same = bool(before.intersection(status.reasons))
+                group.must_go = same and status.plugin not in about_requests
+        at += len(node.groups) + 1
+        if emptied == PASSED or near:
+            forced = sum(len(group.pods) for group in node.groups if group.must_go)
+            node.at_least = max(node.at_least, forced)
+            kept.append(node)
+    return kept
+
+
+# ---------------------------------------------------------------------------------- sets of pods
+
+
+def _passing(
+    question: Question, nodes: Sequence[_Node], size: int, bounds: _Bounds
+) -> Iterator[list[_Set]]:
+    """Yield sets of this size with which forks pass, batch by batch."""
+    every = (one for node in nodes if node.at_least <= size for one in _sets(node, size, bounds))
+    while batch := list(islice(every, min(_AT_ONCE, bounds.rows))):
+        bounds.rows -= len(batch)
+        fork = question.cluster.columns.fork(np.array([s.row for s in batch], dtype=np.intp))
+        for place, one in enumerate(batch):
+            for pod in one.pods:
+                fork.remove_pod(place, pod)
+        passed = _outcome(question, fork).plugin == PASSED
+        yield [batch[place] for place in np.flatnonzero(passed).tolist()]
+    if bounds.rows <= 0:
+        bounds.cut_short(size)
+    # Single pods of other nodes come even where no node can be opened by its own.
+    yield []
+
+
+def _outcome(question: Question, fork: ForkedColumns) -> FilterOutcome:
+    rows = np.arange(fork.size)
+    return run_filters(question.runtime, question.state, question.pod, fork, rows, question.cluster)
+
+
+def _sets(node: _Node, size: int, bounds: _Bounds) -> Iterator[_Set]:
+    """List the sets of ``size`` pods that free what is short; the largest pods come first."""
+    forced = [pod for group in node.groups if group.must_go for pod in group.pods]
+    left = [
+        lack - sum(len(g.pods) * g.amounts[index] for g in node.groups if g.must_go)
+        for index, lack in enumerate(node.short)
+    ]
+    if size < len(forced):
+        return
+    choice = _Choice([group for group in node.groups if not group.must_go], left)
+    for chosen in choice.sets(0, size - len(forced), left):
+        yield _Set(node.row, (*forced, *chosen))
+    if choice.steps > _MOST_STEPS:
+        bounds.cut_short(size)
+
+
+class _Choice:
+    """The ways to choose pods from groups, without those that cannot free enough."""
+
+    def __init__(self, groups: Sequence[_Group], short: Sequence[int]) -> None:
+        short_of = [index for index, lack in enumerate(short) if lack > 0]
+
+        def share(group: _Group) -> float:
+            return sum(min(1.0, group.amounts[index] / short[index]) for index in short_of)
+
+        self._groups = sorted(groups, key=share, reverse=True)
+        #: By group and resource, the largest amount of this group or one after it.
+        self._largest = [
+            [
+                max((g.amounts[i] for g in self._groups[start:]), default=0)
+                for i in range(len(short))
+            ]
+            for start in range(len(groups) + 1)
+        ]
+        self.steps = 0
+
+    def sets(self, start: int, count: int, short: list[int]) -> Iterator[tuple[PodInfo, ...]]:
+        """Yield ``count`` pods of the groups from ``start`` on that free what is short."""
+        self.steps += 1
+        largest = self._largest[start]
+        if self.steps > _MOST_STEPS or any(
+            lack > 0 and lack > count * most for lack, most in zip(short, largest, strict=True)
+        ):
+            return
+        if count == 0:
+            yield ()
+        elif start < len(self._groups):
+            group = self._groups[start]
+            for taken in range(min(count, len(group.pods)), -1, -1):
+                left = [
+                    lack - taken * freed for lack, freed in zip(short, group.amounts, strict=True)
+                ]
+                for others in self.sets(start + 1, count - taken, left):
+                    yield (*group.pods[:taken], *others)
+
+
+# ---------------------------------------------------------------------------------- other nodes
+
+
+def _one_elsewhere(question: Question, rejections: Rejections, bounds: _Bounds) -> list[_Set]:
+    """Return single pods whose going may open other nodes than their own.
+
+    Only where some node is rejected for pods on other nodes alone.
+    """
+    if not rejections.by_none_but(question.with_remedy(Remedy.PODS_ELSEWHERE)).any():
+        return []
+    columns = question.cluster.columns
+    concern = _Concern(question, rejections)
+    found = [
+        _Set(row, (pod,))
+        for row in columns.live_rows.tolist()
+        for pod in columns.pods(row).values()
+        if concern.has(pod)
+    ]
+    found.sort(key=lambda one: one.worth)
+    passing: list[_Set] = []
+    for one in found[:MOST_TRIES]:
+        with question.without(one.row, one.pods):
+            if len(question.feasible(question.pod)):
+                passing.append(one)
+    if len(found) > MOST_TRIES:
+        bounds.cut_short(1)
+    return passing
+
+
+class _Concern:
+    """Which pods may matter to a pod wherever they run, as the plugins say that reject it."""
+
+    def __init__(self, question: Question, rejections: Rejections) -> None:
+        self._asked = [
+            named.plugin.concern(question.pod, question.cluster)
+            for named in question.runtime.filter
+            if isinstance(named.plugin, LooksAcrossNodes) and rejections.of(named.name).any()
+        ]
+        self._known: dict[PodClass, bool] = {}
+
+    def has(self, other: PodInfo) -> bool:
+        """Return whether the other pod's going may matter on other nodes."""
+        known = self._known.get(other.cls)
+        if known is None:
+            known = self._known[other.cls] = any(ask(other) for ask in self._asked)
+        return known

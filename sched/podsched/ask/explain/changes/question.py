@@ -1,0 +1,254 @@
+"""A pending pod, a cluster, and what the filters say of them: what a search starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from podsched.ask.explain.changes.change import Change, Kind
+from podsched.cache.objects import ClusterState
+from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.decide.evaluation.filtering import Nominees, filter_one, nominees, run_filters
+from podsched.decide.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
+from podsched.decide.evaluation.row_sets import NO_ROWS
+from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
+from podsched.framework.filter_outcome import PASSED
+from podsched.framework.nodes import Bools, ForkedColumns, Int64s
+from podsched.framework.plugin import ComparesRequests, CycleState, Remedy
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code
+from podsched.framework.verdicts import Rows, Verdicts, status_of
+from podsched.v1 import objects_pb2 as v1
+
+#: Changes of a kind that are tried by an evaluation of all nodes (2 ms each at 5,000 nodes).
+MOST_TRIES: Final = 48
+_EXAMPLES: Final = 3
+
+
+@dataclass(frozen=True)
+class Rejections:
+    """Which filters reject which rows, all filters asked about all rows.
+
+    ``verdicts``: by plugin, on ``rows``; with nominated pods counted, a second time where there
+    are any. ``unresolvable`` has shape ``(len(rows),)``: no pod that goes would help.
+    """
+
+    rows: Rows
+    verdicts: Mapping[str, Sequence[Verdicts]]
+
+    def of(self, plugin: str) -> Bools:
+        """Return for each row whether the plugin rejects it."""
+        rejected = np.zeros(len(self.rows), dtype=np.bool_)
+        for verdicts in self.verdicts.get(plugin, ()):
+            rejected |= verdicts.bits != 0
+        return rejected
+
+    def by_none_but(self, plugins: Collection[str]) -> Bools:
+        """Return for each row whether no filter but these rejects it."""
+        passed = np.ones(len(self.rows), dtype=np.bool_)
+        for plugin in self.verdicts.keys() - set(plugins):
+            passed &= ~self.of(plugin)
+        return passed
+
+    @cached_property
+    def unresolvable(self) -> Bools:
+        """Return for each row whether a filter rejects it whatever pods would go."""
+        never = np.zeros(len(self.rows), dtype=np.bool_)
+        for verdicts in (one for several in self.verdicts.values() for one in several):
+            for bit, reason in enumerate(verdicts.reasons):
+                if reason.code is not Code.UNSCHEDULABLE:
+                    never |= (verdicts.bits >> np.uint64(bit) & np.uint64(1)).astype(np.bool_)
+        return never
+
+    def reasons(self, plugin: str, place: int) -> frozenset[str]:
+        """Return for what reasons the plugin rejects the row at a place of ``rows``."""
+        return frozenset(
+            reason
+            for verdicts in self.verdicts.get(plugin, ())
+            for reason in status_of(int(verdicts.bits[place]), verdicts.reasons).reasons
+        )
+
+
+class Question:
+    """How could this pod fit? The cluster is changed while the search goes on, and put back.
+
+    So it must be nobody else's: a live one is copied first. A pod with scheduling gates is asked
+    about without them (``pod``), and each change for it removes them as well.
+    """
+
+    def __init__(self, runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> None:
+        self.runtime = runtime
+        self.cluster = cluster
+        self._classes = PodClasses()
+        self.asked = pod
+        self.gated = bool(pod.pod.spec.scheduling_gates)
+        self.pod = self.info(_ungated(pod.pod)) if self.gated else pod
+        self.state = CycleState()
+
+    @classmethod
+    def on_copy(cls, runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> Question:
+        """Ask about a cluster that is in use; the search may then go on in a thread of its own."""
+        copied = cluster.copy()
+        return cls(runtime.remade(SimulatedHandle(copied)), copied, pod)
+
+    def info(self, message: v1.Pod) -> PodInfo:
+        """Return a changed pod as the plugins see it."""
+        return make_pod_info(message, self._classes)
+
+    # ------------------------------------------------------------------ what fits
+
+    def feasible(self, pod: PodInfo) -> Rows:
+        """Return the rows that a pod fits as the cluster is now, all plugins asked afresh."""
+        state = CycleState()
+        if self.runtime.gate(pod) is not None:
+            return NO_ROWS
+        try:
+            pre = run_pre_filter(self.runtime, state, pod, self.cluster)
+        except PluginFailure:
+            return NO_ROWS
+        if not pre.status.ok:
+            return NO_ROWS
+        rows = self._candidates(pre)
+        nodes = self.cluster.columns
+        outcome = run_filters(self.runtime, state, pod, nodes, rows, self.cluster)
+        if any(reason.code is Code.ERROR for reasons in outcome.reasons for reason in reasons):
+            return NO_ROWS
+        passed: Rows = rows[outcome.plugin == PASSED]
+        return passed
+
+    def _candidates(self, pre: PreFilterOutcome) -> Rows:
+        nodes = self.cluster.columns
+        if pre.node_names is None:
+            return nodes.live_rows
+        found = (nodes.row_of(name) for name in pre.node_names)
+        return np.array(sorted(row for row in found if row is not None), dtype=np.intp)
+
+    # ------------------------------------------------------------------ why it does not fit
+
+    @cached_property
+    def rejections(self) -> Rejections | None:
+        """Whom each filter rejects; None where PreFilter rejects the pod or a plugin fails."""
+        try:
+            pre = run_pre_filter(self.runtime, self.state, self.pod, self.cluster)
+        except PluginFailure:
+            return None
+        if not pre.status.ok:
+            return None
+        rows, nodes = self._candidates(pre), self.cluster.columns
+        verdicts: dict[str, list[Verdicts]] = {}
+        counted = nominees(self.pod, self.cluster, nodes, rows)
+        fork = self._with_nominees(rows, counted) if counted else None
+        for named in self.runtime.filter:
+            if named.name in self.state.skip_filter:
+                continue
+            of_plugin = [filter_one(named, self.state, self.pod, nodes, rows)]
+            if fork is not None:
+                every = np.arange(len(rows))
+                of_plugin.append(filter_one(named, self.state, self.pod, fork, every))
+            if any(r.code is Code.ERROR for one in of_plugin for r in one.reasons):
+                return None
+            verdicts[named.name] = of_plugin
+        return Rejections(rows, verdicts)
+
+    def _with_nominees(self, rows: Rows, counted: Nominees) -> ForkedColumns:
+        fork = self.cluster.columns.fork(rows)
+        for place, others in zip(counted.places.tolist(), counted.pods, strict=True):
+            there = fork.pods(place)
+            for other in others:
+                if other.uid not in there:
+                    fork.add_pod(place, other)
+        return fork
+
+    def room(self, rows: Rows) -> dict[str, Int64s]:
+        """Return what is left of each resource that the pod is short of somewhere, by row.
+
+        Nominated pods are counted; below zero where a node is overcommitted. "pods" is left out.
+        """
+        nodes = self.cluster.columns
+        counted = nominees(self.pod, self.cluster, nodes, rows)
+        fork = self._with_nominees(rows, counted)
+        return {
+            resource: fork.allocatable(resource) - fork.requested(resource)
+            for resource in self.demand
+        }
+
+    def room_for_pods(self, rows: Rows) -> Int64s:
+        """Return how many more pods each row may have, nominated ones counted."""
+        fork = self._with_nominees(
+            rows, nominees(self.pod, self.cluster, self.cluster.columns, rows)
+        )
+        return fork.allowed_pod_number - fork.pod_count
+
+    @cached_property
+    def demand(self) -> dict[str, int]:
+        """What the profile's filters compare for the pod, by resource."""
+        found: dict[str, int] = {}
+        for named in self.runtime.filter:
+            if isinstance(named.plugin, ComparesRequests):
+                found |= named.plugin.compared_requests(self.pod)
+        return found
+
+    def with_remedy(self, remedy: Remedy) -> list[str]:
+        """Return the filters whose rejections may end in this way."""
+        return [named.name for named in self.runtime.filter if remedy in named.traits.remedies]
+
+    # ------------------------------------------------------------------ answers
+
+    def pod_change(self, kind: Kind, description: str, cost: float, pod: v1.Pod) -> Change | None:
+        """Return the change to this pod if it then fits."""
+        rows = self.feasible(self.info(pod))
+        if not len(rows):
+            return None
+        if self.gated and kind is not Kind.GATES:
+            description += ", and remove its scheduling gates"
+        return Change(kind, description, cost, len(rows), self.names(rows), pod=pod)
+
+    def cluster_change(
+        self, kind: Kind, description: str, cost: float, rows: Rows, **parts: object
+    ) -> Change:
+        """Return a change of the cluster with which the pod fits ``rows``."""
+        pod = None
+        if self.gated:
+            description += ", and remove the pod's scheduling gates"
+            pod = self.pod.pod
+        names = self.names(rows)
+        return Change(kind, description, cost, len(rows), names, pod=pod, **parts)  # type: ignore[arg-type]
+
+    def names(self, rows: Rows) -> tuple[str, ...]:
+        """Return the first of the rows' nodes, by name."""
+        names = self.cluster.columns.names
+        return tuple(sorted(names[row] for row in rows.tolist())[:_EXAMPLES])
+
+    @contextmanager
+    def without(self, row: int, pods: Sequence[PodInfo]) -> Iterator[None]:
+        """Take pods off their node for a while."""
+        cluster = self.cluster
+        for pod in pods:
+            cluster.columns.remove_pod(row, pod)
+            cluster.delete_pod(pod.key)
+        try:
+            yield
+        finally:
+            for pod in pods:
+                cluster.columns.add_pod(row, pod)
+                cluster.put_pod(pod)
+
+
+def copy_of(pod: v1.Pod) -> v1.Pod:
+    """Return a copy to change."""
+    copy = v1.Pod()
+    copy.CopyFrom(pod)
+    return copy
+
+
+def _ungated(pod: v1.Pod) -> v1.Pod:
+    copy = copy_of(pod)
+    copy.spec.ClearField("scheduling_gates")
+    return copy

@@ -1,0 +1,63 @@
+"""The search for changes: one finder for each kind, each of which can be called by itself.
+
+A caller that has other things to do between the kinds takes them one by one from ``FINDERS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from podsched.ask.explain.changes.change import Change, Kind
+from podsched.ask.explain.changes.demands import (
+    drop_affinity,
+    drop_label,
+    drop_port,
+    drop_selector,
+    drop_spread,
+    remove_gates,
+)
+from podsched.ask.explain.changes.nodes import add_node, uncordon
+from podsched.ask.explain.changes.pods_gone import pods_gone
+from podsched.ask.explain.changes.question import Question
+from podsched.ask.explain.changes.requests import lower_requests
+from podsched.ask.explain.changes.tolerations import add_toleration
+from podsched.v1.scheduling_pb2 import Explanation
+
+#: In the order in which people would like to hear of them.
+FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProxyType({
+    Kind.GATES: remove_gates,
+    Kind.UNCORDON: uncordon,
+    Kind.REQUESTS: lower_requests,
+    Kind.TOLERATION: add_toleration,
+    Kind.NODE_SELECTOR: drop_selector,
+    Kind.AFFINITY: drop_affinity,
+    Kind.SPREAD: drop_spread,
+    Kind.PORT: drop_port,
+    Kind.LABEL: drop_label,
+    Kind.PODS_GONE: pods_gone,
+    Kind.NODE: add_node,
+})  # fmt: skip
+
+
+def find_changes(question: Question) -> list[Change]:
+    """Return the smallest change of each kind that has one; none where the pod fits already.
+
+    Where removing its gates is enough, nothing else is: whatever else changes, they keep it.
+    """
+    if len(question.feasible(question.asked)):
+        return []
+    if (ungated := remove_gates(question)) is not None:
+        return [ungated]
+    return [change for find in FINDERS.values() if (change := find(question)) is not None]
+
+
+def add_changes(answer: Explanation, question: Question) -> None:
+    """Add to an explanation of the pod what would make it fit, or that no single change would."""
+    if len(question.feasible(question.asked)):
+        return
+    found = find_changes(question)
+    answer.changes.extend(change.to_message(question.asked.pod) for change in found)
+    if not found:
+        answer.notes.append("No single change of the pod or the cluster would make it fit.")

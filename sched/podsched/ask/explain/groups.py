@@ -1,0 +1,162 @@
+"""Nodes that are rejected for the same reasons, and by how much they miss.
+
+5,000 nodes make a handful of groups. A group's examples are the nodes that come nearest: they miss
+the fewest requirements, and lack the least part of what is wanted.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.ask.explain.fitting import Fitting
+from podsched.decide.runtime.profile_runtime import Named
+from podsched.framework.filter_outcome import EXCLUDED, PASSED
+from podsched.framework.nodes import Int64s
+from podsched.framework.plugin import FilterPlugin
+from podsched.framework.requirements import MeasuresRequirements, Requirement
+from podsched.framework.status import Status
+from podsched.framework.verdicts import Rows
+from podsched.v1.scheduling_pb2 import NodeGroup, NodeVerdict, Shortfall, ShortfallOnNode
+
+#: Groups that are told; the rest is a note.
+MAX_GROUPS: Final = 50
+MAX_EXAMPLES: Final = 5
+MAX_SHORTFALLS: Final = 10
+
+
+class Alike(NamedTuple):
+    """Places of the outcome that have one status, by the filter at ``plugin`` or PreFilter."""
+
+    status: Status
+    plugin: int
+    places: Rows
+
+
+def groups(fitting: Fitting) -> list[NodeGroup]:
+    """Return the groups of rejected nodes, the largest first; there may be many."""
+    found = [_group(fitting, alike) for alike in _alike(fitting)]
+    return sorted(found, key=lambda group: -group.nodes)
+
+
+def verdict(fitting: Fitting, name: str) -> NodeVerdict:
+    """Return what the filters say of one node."""
+    row = fitting.cluster.columns.row_of(name)
+    if row is None:
+        return NodeVerdict(node=name, code="NotFound")
+    places = np.flatnonzero(fitting.outcome.rows == row)
+    place = int(places[0])
+    status = fitting.outcome.status(place)
+    found = NodeVerdict(
+        node=name, code=status.code.text, plugin=status.plugin, reasons=status.reasons
+    )
+    missed = _missed(fitting, int(fitting.outcome.plugin[place]), places)
+    found.shortfalls.extend(_shortfalls([name], missed)[:MAX_SHORTFALLS])
+    return found
+
+
+def _alike(fitting: Fitting) -> Iterator[Alike]:
+    outcome = fitting.outcome
+    for index in np.unique(outcome.plugin).tolist():
+        if index == PASSED:
+            continue
+        places = np.flatnonzero(outcome.plugin == index)
+        if index == EXCLUDED:
+            yield Alike(outcome.excluded, index, places)
+            continue
+        words = outcome.bits[places]
+        for word in np.unique(words).tolist():
+            mine = places[words == word]
+            yield Alike(outcome.status(int(mine[0])), index, mine)
+
+
+def _group(fitting: Fitting, alike: Alike) -> NodeGroup:
+    status, places = alike.status, alike.places
+    names = fitting.cluster.columns.names
+    missed = _missed(fitting, alike.plugin, places)
+    group = NodeGroup(
+        nodes=len(places),
+        plugin=status.plugin,
+        code=status.code.text,
+        reasons=sorted(set(status.reasons)),
+    )
+    mine = [names[row] for row in fitting.outcome.rows[places].tolist()]
+    group.examples.extend(mine[at] for at in _nearest(mine, missed))
+    group.shortfalls.extend(_shortfalls(mine, missed)[:MAX_SHORTFALLS])
+    return group
+
+
+def _missed(fitting: Fitting, index: int, places: Rows) -> list[Requirement]:
+    """Return the requirements that some of the places miss, if their plugins can tell.
+
+    Nodes that PreFilter left out are told what the plugins wanted that left them out. Where it
+    rejected the pod itself, nothing is to be measured on nodes.
+    """
+    asked: list[Requirement] = []
+    nodes, rows = fitting.seen_by_filters(places)
+    for named in _rejecting(fitting, index):
+        if isinstance(named.plugin, MeasuresRequirements):
+            asked += named.plugin.requirements(fitting.state, fitting.pod, nodes, rows)
+    return [each for each in asked if (each.wanted > each.available).any()]
+
+
+def _rejecting(fitting: Fitting, index: int) -> Sequence[Named[FilterPlugin]]:
+    """Return the filters that reject nodes, by the outcome's index of the plugin."""
+    filters, pre = fitting.runtime.filter, fitting.pre
+    if index >= 0:
+        return [filters[index]]
+    if index == EXCLUDED and pre.status.ok:
+        return [named for named in filters if named.name in pre.plugins]
+    return []
+
+
+def _nearest(names: Sequence[str], missed: Sequence[Requirement]) -> list[int]:
+    """Return the positions of the examples, by number and relative size of what they lack."""
+    count = np.zeros(len(names), dtype=np.int64)
+    part: NDArray[np.float64] = np.zeros(len(names))
+    for each in missed:
+        lacks = _lacks(each)
+        count += lacks > 0
+        part += lacks / np.maximum(each.wanted, 1)
+    order = np.lexsort((part, count))
+    if len(order) <= MAX_EXAMPLES:
+        near = order.tolist()
+    else:
+        last = order[MAX_EXAMPLES - 1]
+        fewer, same = count < count[last], count == count[last]
+        near = np.flatnonzero(fewer | (same & (part <= part[last]))).tolist()
+    return heapq.nsmallest(MAX_EXAMPLES, near, lambda at: (count[at], part[at], names[at]))
+
+
+def _lacks(each: Requirement) -> Int64s:
+    lacks: Int64s = np.maximum(each.wanted - each.available, 0)
+    return lacks
+
+
+def _shortfalls(names: Sequence[str], missed: Sequence[Requirement]) -> list[Shortfall]:
+    found = []
+    for each in missed:
+        lacks = _lacks(each)
+        missing = np.flatnonzero(lacks)
+        least, most = missing[lacks[missing].argmin()], missing[lacks[missing].argmax()]
+        found.append(
+            Shortfall(
+                what=each.what,
+                unit=each.unit,
+                nodes=len(missing),
+                least=_on_node(names, each, int(least)),
+                most=_on_node(names, each, int(most)),
+            )
+        )
+    return found
+
+
+def _on_node(names: Sequence[str], each: Requirement, at: int) -> ShortfallOnNode:
+    wanted, available = int(each.wanted[at]), int(each.available[at])
+    return ShortfallOnNode(
+        node=names[at], wanted=wanted, available=available, lacks=wanted - available
+    )

@@ -1,0 +1,119 @@
+"""What preemption could do for a pod that fits nowhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from podsched.api.selectors import SelectorError, compile_selector
+from podsched.ask.explain.fitting import Fitting
+from podsched.ask.explain.references import reference
+from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
+from podsched.framework.plugin import Victims
+from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
+from podsched.v1.scheduling_pb2 import Explanation, Preemption, PreemptionCandidate
+
+#: Candidates and victims that are told.
+MAX_CANDIDATES: Final = 5
+MAX_VICTIMS: Final = 20
+_WORDING: Final = 'explaining "{}"'
+
+
+def preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
+    """Return what the profile's plugin would do; None where none preempts, or it cannot tell.
+
+    most: nodes on which victims are looked for, None for all.
+    """
+    for named in fitting.runtime.post_filter:
+        plugin = named.plugin
+        if not isinstance(plugin, ExplainsPreemption):
+            continue
+        found = Preemption(plugin=named.name)
+        try:
+            report = guarded(
+                named.name,
+                _WORDING,
+                plugin.explain_preemption,
+                fitting.state,
+                fitting.pod,
+                fitting.cluster,
+                fitting.filters,
+                most,
+            )
+        except PluginFailure as failure:
+            found.reason = str(failure)
+            return found
+        _fill(found, report, fitting)
+        return found
+    return None
+
+
+def add_preemption(answer: Explanation, fitting: Fitting, most: int | None = None) -> None:
+    """Add it to the answer about a pod that fits nowhere."""
+    found = preemption(fitting, most) if not len(fitting.feasible) else None
+    if found is not None:
+        answer.preemption.CopyFrom(found)
+
+
+def _fill(found: Preemption, report: PreemptionReport, fitting: Fitting) -> None:
+    found.eligible = report.eligible.ok
+    found.reason = report.eligible.message
+    if not report.eligible.ok:
+        return
+    found.candidate_nodes = len(report.candidates)
+    found.tied_nodes = len(report.best)
+    found.untried_nodes = report.untried
+    others = sorted(report.candidates.keys() - set(report.best), key=_cost(report))
+    for name in (*report.best, *others):
+        if len(found.candidates) == MAX_CANDIDATES:
+            break
+        found.candidates.append(_candidate(name, report.candidates[name], fitting))
+    reasons = Counter(text for status in report.rejected.values() for text in status.reasons)
+    for reason, nodes in reasons.most_common():
+        found.rejected.add(reason=reason, nodes=nodes)
+    if not report.candidates:
+        found.reason = "no node has victims whose eviction would make room for the pod"
+
+
+def _cost(report: PreemptionReport) -> Any:
+    """Return how candidates are listed: fewest budgets violated, lowest priorities, fewest pods."""
+
+    def key(name: str) -> tuple[int, int, int, str]:
+        victims = report.candidates[name]
+        return victims.num_pdb_violations, victims.pods[0].priority, len(victims.pods), name
+
+    return key
+
+
+def _candidate(name: str, victims: Victims, fitting: Fitting) -> PreemptionCandidate:
+    listed = victims.pods[:MAX_VICTIMS]
+    candidate = PreemptionCandidate(
+        node=name,
+        victims=[reference(pod) for pod in listed],
+        more_victims=len(victims.pods) - len(listed),
+        pdb_violations=victims.num_pdb_violations,
+    )
+    if victims.num_pdb_violations:
+        budgets = fitting.cluster.list("PodDisruptionBudget")
+        candidate.budgets.extend(_budgets_of(victims.pods, budgets))
+    return candidate
+
+
+def _budgets_of(pods: Iterable[PodInfo], budgets: Sequence[Any]) -> list[str]:
+    """Return the budgets that select one of the pods and allow no further disruption."""
+    pods = tuple(pods)
+    found = []
+    for budget in budgets:
+        try:
+            selector = compile_selector(budget.spec.selector)
+        except SelectorError:
+            continue
+        namespace = budget.metadata.namespace
+        mine = [
+            pod for pod in pods if pod.namespace == namespace and selector.matches(pod.cls.labels)
+        ]
+        if len(mine) > budget.status.disruptions_allowed:
+            found.append(f"{namespace}/{budget.metadata.name}")
+    return found

@@ -1,0 +1,170 @@
+"""What a replica adds to an explanation: state, queue, attempts and nominations of a pod.
+
+``Clock`` turns the queue's times into Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from podsched.api.objects import Pod
+from podsched.ask.explain.decided import Recorded, add_record
+from podsched.ask.explain.explanation import explain_ended, explain_fit
+from podsched.ask.explain.preempting import add_preemption
+from podsched.ask.explain.references import reference
+from podsched.ask.explain.waking import wake_events
+from podsched.decide.evaluation.filtering import counting_nominees
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pods import PodInfo
+from podsched.queue.standing import Standing
+from podsched.term.state import SchedulingState
+from podsched.v1.scheduling_pb2 import (
+    Attempt,
+    ExplainRequest,
+    Explanation,
+    PodState,
+    QueueStanding,
+)
+
+MAX_NOMINATIONS: Final = 50
+NOTHING_RECORDED: Final = Recorded()
+#: Nodes on which victims are looked for. The plugin looks for 100 candidates, too, by default.
+PREEMPTION_NODES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The queue's time and Unix time, in seconds, read together."""
+
+    queue: float
+    unix: float
+
+    def stamp(self, time: float) -> Timestamp:
+        """Return a time of the queue's clock as people read it."""
+        return timestamp(self.unix + time - self.queue)
+
+
+def timestamp(seconds: float) -> Timestamp:
+    """Return Unix seconds as a message, to the millisecond."""
+    found = Timestamp()
+    found.FromMilliseconds(round(seconds * 1000))
+    return found
+
+
+def explain_live(
+    state: SchedulingState,
+    request: ExplainRequest,
+    clock: Clock,
+    finished: Pod | None = None,
+    recorded: Recorded = NOTHING_RECORDED,
+) -> Explanation | None:
+    """Explain a pod as of now; None if nobody knows it.
+
+    finished: the pod as it is stored, for pods that have ended, which the state does not keep;
+    recorded: what this replica has recorded of it.
+    """
+    key = f"{request.namespace}/{request.name}"
+    info = state.cache.cluster.pods.get(key)
+    if info is None:
+        return explain_ended(finished) if finished is not None else None
+    held = state.cache.pod(info.uid)
+    answer = Explanation(pod=reference(held or info), scheduler_name=info.cls.scheduler_name)
+    answer.answered_by.revision = state.revision
+    answer.state = _state_of(state, info)
+    runtime = state.profiles.get(info.cls.scheduler_name)
+    _add_queue(answer, state, info, clock)
+    if answer.state == PodState.OTHER_SCHEDULER:
+        answer.message = f"no profile here is called {info.cls.scheduler_name}"
+    elif answer.state == PodState.PENDING and runtime is not None:
+        _add_nominations(answer, state, info)
+        _add_fit(answer, runtime.unmeasured(), state, info, request.nodes)
+    scoring = runtime.score if runtime is not None else ()
+    add_record(answer, recorded, {named.name: named.weight for named in scoring})
+    return answer
+
+
+def _add_fit(
+    answer: Explanation,
+    runtime: ProfileRuntime,
+    state: SchedulingState,
+    info: PodInfo,
+    nodes: Sequence[str],
+) -> None:
+    fitting = explain_fit(answer, runtime, state.cache.cluster, info, nodes)
+    if fitting is not None:
+        add_preemption(answer, fitting, PREEMPTION_NODES)
+    gate = answer.queue.gating_plugin
+    if gate or not answer.wake_events:
+        # Of a pod that would fit by now, those that its last attempt waits for.
+        waiting = [gate] if gate else answer.queue.unschedulable_plugins
+        del answer.wake_events[:]
+        answer.wake_events.extend(wake_events(runtime, waiting))
+
+
+def _state_of(state: SchedulingState, info: PodInfo) -> PodState:
+    if state.cache.is_assumed(info.uid):
+        return PodState.BINDING
+    if info.node_name:
+        return PodState.BOUND
+    if info.terminating:
+        return PodState.DELETING
+    if info.cls.scheduler_name not in state.profiles:
+        return PodState.OTHER_SCHEDULER
+    return PodState.PENDING
+
+
+def _add_queue(answer: Explanation, state: SchedulingState, info: PodInfo, clock: Clock) -> None:
+    standing = state.queue.standing(info.uid, clock.queue)
+    if standing is None:
+        return
+    answer.queue.CopyFrom(_queue(standing, clock))
+    message = next((c.message for c in info.pod.status.conditions if c.type == "PodScheduled"), "")
+    for failed in standing.pod.failures:
+        attempt = Attempt(
+            number=failed.number,
+            outcome="Unschedulable" if failed.plugins else "Error",
+            plugins=sorted(failed.plugins),
+        )
+        attempt.time.CopyFrom(clock.stamp(failed.time))
+        answer.attempts.append(attempt)
+    if answer.attempts:
+        answer.attempts[-1].message = message
+
+
+def _queue(standing: Standing, clock: Clock) -> QueueStanding:
+    pod = standing.pod
+    found = QueueStanding(
+        queue=standing.queue,
+        attempts=pod.attempts,
+        unschedulable_count=pod.unschedulable_count,
+        consecutive_errors=pod.consecutive_errors_count,
+        backoff_left_seconds=standing.backoff_left,
+        backoff_seconds=standing.backoff,
+        unschedulable_plugins=sorted(pod.unschedulable_plugins),
+        pending_plugins=sorted(pod.pending_plugins),
+        gating_plugin=pod.gating_plugin,
+        gate_reasons=standing.gate_reasons,
+        ahead=standing.ahead,
+        pods_ahead=[reference(other) for other in standing.ahead_first],
+        waiting=standing.waiting,
+        timeout_left_seconds=standing.timeout_left,
+    )
+    found.since.CopyFrom(clock.stamp(pod.timestamp))
+    if pod.initial_attempt_timestamp is not None:
+        found.first_attemptable.CopyFrom(clock.stamp(pod.initial_attempt_timestamp))
+    return found
+
+
+def _add_nominations(answer: Explanation, state: SchedulingState, info: PodInfo) -> None:
+    cluster = state.cache.cluster
+    own = cluster.nominated_node(info.uid) or info.nominated_node_name
+    if own:
+        answer.nominations.add(pod=reference(info), node_name=own, own=True)
+    for name in sorted(cluster.nominated_nodes()):
+        for other in counting_nominees(info, cluster.nominated_pods(name)):
+            if len(answer.nominations) < MAX_NOMINATIONS:
+                answer.nominations.add(pod=reference(other), node_name=name)

@@ -1,0 +1,178 @@
+"""What the browsers know of the cluster: built when the first one looks, then kept by changes.
+
+Invariant (a property test checks it): a state with all later deltas applied is the later state.
+Bounded: of pending pods, events and decisions only the foremost are sent, and the explanations
+that most pods share. Pure: ``put`` is told what is, nothing is asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import astuple
+from heapq import nlargest, nsmallest
+from typing import Any
+
+from podsched.api.objects import AnyObject, Event, Node, Pod
+from podsched.ask.web.latest import Latest, SentList
+from podsched.ask.web.nodes import NodeTable
+from podsched.ask.web.rows import (
+    DecisionRow,
+    EventRow,
+    PendingRow,
+    PodRow,
+    event_row,
+    gist,
+    node_row,
+    pod_row,
+)
+
+#: Pending pods that browsers get; all of 20,000 would be megabytes that nobody reads.
+LISTED = 200
+#: Events and decisions that they get: where hundreds come each second, all of them are new ones.
+LATEST = 60
+#: Reasons of pending pods that browsers get, those of the most pods.
+GROUPS = 8
+
+
+class Board:
+    """Nodes, pods and events as the page shows them."""
+
+    def __init__(self) -> None:
+        self._nodes = NodeTable()
+        self._pods: dict[str, PodRow] = {}
+        self._on_node: dict[str, set[str]] = {}
+        self._pending: dict[str, PendingRow] = {}
+        self._groups: Counter[tuple[str, str]] = Counter()
+        self._ended = 0
+        self._events: Latest[EventRow] = Latest(LATEST)
+        self._decisions: Latest[DecisionRow] = Latest(LATEST)
+        self._lists = {name: SentList() for name in ("pending", "events", "decisions")}
+        self._stale = set(self._lists)
+        self._counts: dict[str, Any] = {}
+
+    # ------------------------------------------------------------------ what is
+
+    def put(self, kind: str, key: str, found: AnyObject | None) -> None:
+        """Take in an object as it is now; None: there is none."""
+        if kind == "Pod":
+            self._put_pod(key, pod_row(found) if isinstance(found, Pod) else None)
+        elif kind == "Node":
+            if isinstance(found, Node):
+                self._nodes.put(node_row(found))
+            else:
+                self._nodes.remove(key)
+        elif kind == "Event":
+            self._put_event(key, event_row(found) if isinstance(found, Event) else None)
+
+    def _put_pod(self, key: str, row: PodRow | None) -> None:
+        before = self._pods.get(key)
+        if before == row:
+            return
+        if before is not None:
+            self._count(key, before, -1)
+        if row is None:
+            self._pods.pop(key, None)
+        else:
+            self._pods[key] = row
+            self._count(key, row, 1)
+        self._decided(key, before.decision if before else None, row.decision if row else None)
+
+    def _decided(self, key: str, before: DecisionRow | None, now: DecisionRow | None) -> None:
+        if now == before:
+            return
+        self._stale.add("decisions")
+        if now is None:
+            self._decisions.remove(key)
+        else:
+            self._decisions.put(key, now)
+
+    def _count(self, key: str, row: PodRow, sign: int) -> None:
+        if row.node:
+            self._nodes.take(row.node, row.requests, sign)
+            pods = self._on_node.setdefault(row.node, set())
+            (pods.add if sign > 0 else pods.discard)(key)
+            if not pods:
+                del self._on_node[row.node]
+        self._ended += sign * row.ended
+        if row.pending is None:
+            return
+        self._stale.add("pending")
+        group = row.pending.reason, gist(row.pending.message)
+        self._groups[group] += sign
+        if not self._groups[group]:
+            del self._groups[group]
+        if sign > 0:
+            self._pending[key] = row.pending
+        else:
+            del self._pending[key]
+
+    def _put_event(self, key: str, row: EventRow | None) -> None:
+        self._stale.add("events")
+        if row is None:
+            self._events.remove(key)
+        else:
+            self._events.put(key, row)
+
+    def events_of(self, about: str) -> list[list[Any]]:
+        """Return the latest events about an object, such as "Pod default/web-0"."""
+        return [[*astuple(row)] for _, row in self._events.newest() if row.object == about]
+
+    def pods(self) -> list[tuple[str, str]]:
+        """Return the key of each pod and the node on which it takes room, "" for none."""
+        return [(key, row.node) for key, row in self._pods.items()]
+
+    def pods_on(self, node: str) -> list[str]:
+        """Return the keys of the pods that take room on a node."""
+        return sorted(self._on_node.get(node, ()))
+
+    # ------------------------------------------------------------------ what is sent
+
+    @property
+    def broken(self) -> bool:
+        """Whether no difference leads from what was sent to what is."""
+        return self._nodes.broken
+
+    def state(self) -> dict[str, Any]:
+        """Return everything. To be called right after ``delta``: both tell of the same moment."""
+        whole = {name: sent.whole() for name, sent in self._lists.items()}
+        return {**self._nodes.whole(), **whole, **self._counts}
+
+    def delta(self) -> dict[str, Any]:
+        """Return what has changed since the last call; empty if nothing has."""
+        found = self._nodes.difference()
+        for name in self._stale:
+            difference = self._lists[name].update(self._foremost(name))
+            if difference is not None:
+                found[name] = difference._asdict()
+        self._stale.clear()
+        counts = self._counted()
+        found |= {name: value for name, value in counts.items() if self._counts.get(name) != value}
+        self._counts = counts
+        return found
+
+    def _foremost(self, name: str) -> dict[str, tuple[Any, ...]]:
+        if name == "pending":
+            first = nsmallest(
+                LISTED, self._pending.items(), key=lambda i: (-i[1].priority, i[1].since, i[0])
+            )
+            return {key: astuple(row) for key, row in first}
+        if name == "events":
+            return {key: astuple(row) for key, row in self._events.newest()}
+        return {key: astuple(row) for key, row in self._decisions.newest()}
+
+    def _counted(self) -> dict[str, Any]:
+        pods, pending = len(self._pods), len(self._pending)
+        totals = {
+            "nodes": len(self._nodes),
+            "usable": self._nodes.usable,
+            "bound": pods - pending - self._ended,
+            "pending": pending,
+            "ended": self._ended,
+        }
+        groups = [
+            [count, reason, message]
+            for (reason, message), count in nlargest(
+                GROUPS, self._groups.items(), key=lambda item: (item[1], item[0])
+            )
+        ]
+        return {"totals": totals, "groups": groups}

@@ -1,0 +1,260 @@
+"""What browsers get: the state as of a moment, then a delta a second, the same bytes for all.
+
+    nobody looks --first browser--> building --> live --all have left, a minute--> nobody looks
+                                       ^          |
+                                       '----------'  changes were missed: all browsers begin anew
+
+A browser holds a position in the ring of the latest deltas and no queue of its own, so a slow one
+costs no memory: when the ring has moved past it, it is told to begin anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import secrets
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from podsched.ask.web.board import Board
+from podsched.ask.web.history import PERIOD, History
+from podsched.ask.web.sources import KINDS, Sight, Sighting, Source
+
+#: Seconds between two deltas.
+TICK = 1.0
+#: Browsers at once, and deltas kept for those that lag or come back.
+MOST_CLIENTS = 32
+_KEPT_DELTAS = 60
+_KEPT_BYTES = 16 << 20
+#: Seconds without anyone who looks after which nothing is followed any more.
+_IDLE = 60.0
+#: Seconds without a delta after which a browser is told that the connection stands.
+_QUIET = 10.0
+#: Objects read before other tasks have their turn: some 3 ms.
+_TURN = 200
+_LEVEL = 5
+
+RESET = b"event: reset\ndata: {}\n\n"
+_STILL_HERE = b": still here\n\n"
+
+About = Callable[[], Mapping[str, Any]]
+"""Returns what the page says about the process that serves it."""
+
+
+class TooManyBrowsersError(Exception):
+    """No more browsers can look at once."""
+
+
+class Snapshot(NamedTuple):
+    """A state as JSON, and the same compressed with gzip."""
+
+    plain: bytes
+    compressed: bytes
+
+
+class _Sent(NamedTuple):
+    number: int
+    message: bytes
+
+
+class Feed:
+    """Keeps the board while somebody looks, and the history always; ``run`` it once, as a task."""
+
+    def __init__(
+        self,
+        source: Source,
+        sight: Sight,
+        about: About,
+        *,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._sight = sight
+        self._about = about
+        self._wall = wall
+        self._clock = clock
+        self.board: Board | None = None
+        self._history = History()
+        self._changes: dict[str, Any] = {}
+        self._leadership: dict[str, Any] = {}
+        self._next_sample = 0.0
+        #: Begins anew with each board, so that no position is taken for one of another.
+        self._epoch = ""
+        self._number = 0
+        self._ring: deque[_Sent] = deque()
+        self._bytes = 0
+        self._snapshot: Snapshot | None = None
+        self._moved = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self.clients = 0
+        self._last_seen = 0.0
+
+    async def run(self) -> None:
+        """Look at the leadership and send deltas until cancelled."""
+        while True:
+            await asyncio.sleep(TICK)
+            await self.tick()
+
+    async def tick(self) -> None:
+        """Do what is due: take a sample, send a delta, or stop following."""
+        async with self._lock:
+            self._see()
+            if self.board is None:
+                self._changes.clear()
+                return
+            if not self.clients and self._clock() - self._last_seen > _IDLE:
+                self._source.unfollow()
+                self.board = self._snapshot = None
+                return
+            await self._advance()
+
+    # ------------------------------------------------------------------ what browsers ask for
+
+    async def state(self) -> Snapshot:
+        """Return everything; at most a second old."""
+        self._last_seen = self._clock()
+        async with self._lock:
+            if self.board is None:
+                await self._build()
+            if self._snapshot is None:
+                self._snapshot = await self._encoded_state()
+            return self._snapshot
+
+    async def deltas(self, position: str) -> AsyncGenerator[bytes, None]:
+        """Yield server-sent events after a position, until the browser has to begin anew.
+
+        position: the id of a state or a delta. Raises TooManyBrowsersError.
+        """
+        if self.clients >= MOST_CLIENTS:
+            raise TooManyBrowsersError
+        self.clients += 1
+        try:
+            epoch, _, number = position.partition("-")
+            after = (
+                int(number) if number.isascii() and number.isdigit() and len(number) < 20 else -1
+            )
+            yield _STILL_HERE
+            while (found := self._after(epoch, after)) is not None:
+                if found:
+                    after = found[-1].number
+                    yield b"".join(sent.message for sent in found)
+                else:
+                    yield await self._wait()
+            yield RESET
+        finally:
+            self.clients -= 1
+            self._last_seen = self._clock()
+
+    def _after(self, epoch: str, number: int) -> list[_Sent] | None:
+        """Return the deltas after one; None if they are no longer all there."""
+        if self.board is None or epoch != self._epoch or not 0 <= number <= self._number:
+            return None
+        oldest = self._number - len(self._ring)
+        if number < oldest:
+            return None
+        return [sent for sent in self._ring if sent.number > number]
+
+    async def _wait(self) -> bytes:
+        """Wait for a delta; return what to send when none comes."""
+        try:
+            async with asyncio.timeout(_QUIET):
+                await self._moved.wait()
+        except TimeoutError:
+            return _STILL_HERE
+        return b""
+
+    # ------------------------------------------------------------------ keeping it current
+
+    def _see(self) -> None:
+        now = self._wall()
+        sighting = self._sight(now)
+        if self._history.see(sighting, now):
+            self._changes["terms"] = self._history.told_terms()
+        if self._clock() >= self._next_sample:
+            self._next_sample = self._clock() + PERIOD
+            sample = self._history.sample(sighting, now)
+            self._changes.setdefault("samples", []).append(sample)
+        leadership = _told(sighting)
+        if leadership != self._leadership:
+            self._leadership = self._changes["leadership"] = leadership
+
+    async def _build(self) -> None:
+        self._source.follow()
+        board = Board()
+        for kind in KINDS:
+            for count, key in enumerate(self._source.keys(kind), 1):
+                board.put(kind, key, self._source.get(kind, key))
+                if not count % _TURN:
+                    await asyncio.sleep(0)
+        board.delta()
+        self._see()
+        self._changes.clear()
+        self.board = board
+        self._epoch, self._number = secrets.token_hex(4), 0
+        self._ring.clear()
+        self._bytes = 0
+        self._snapshot = None
+
+    async def _advance(self) -> None:
+        board = self.board
+        assert board is not None
+        changed = self._source.changed()
+        for count, (kind, key) in enumerate(changed or (), 1):
+            board.put(kind, key, self._source.get(kind, key))
+            if not count % _TURN:
+                await asyncio.sleep(0)
+        if changed is None or board.broken:
+            await self._build()
+            self._wake()
+            return
+        delta = board.delta() | self._changes
+        self._changes = {}
+        if delta:
+            self._send(delta)
+
+    def _send(self, delta: dict[str, Any]) -> None:
+        self._number += 1
+        data = orjson.dumps({"time": round(self._wall(), 1), **delta})
+        message = b"id: %s-%d\ndata: %s\n\n" % (self._epoch.encode(), self._number, data)
+        self._ring.append(_Sent(self._number, message))
+        self._bytes += len(message)
+        while len(self._ring) > _KEPT_DELTAS or self._bytes > _KEPT_BYTES:
+            self._bytes -= len(self._ring.popleft().message)
+        self._snapshot = None
+        self._wake()
+
+    def _wake(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def _encoded_state(self) -> Snapshot:
+        assert self.board is not None
+        state = {
+            "id": f"{self._epoch}-{self._number}",
+            "time": round(self._wall(), 1),
+            "process": dict(self._about()),
+            "period": PERIOD,
+            "leadership": self._leadership,
+            "terms": self._history.told_terms(),
+            "samples": list(self._history.samples),
+            **self.board.state(),
+        }
+        plain = orjson.dumps(state)
+        return Snapshot(plain, await asyncio.to_thread(gzip.compress, plain, _LEVEL))
+
+
+def _told(sighting: Sighting) -> dict[str, Any]:
+    """Return a sighting as the page gets it; loads become samples."""
+    return {
+        "lock": sighting.lock,
+        "leader": sighting.leader,
+        "since": round(sighting.since, 1),
+        "transitions": sighting.transitions,
+        "paused": sighting.paused,
+        "replicas": [[r.identity, r.state, r.term, r.page] for r in sighting.replicas],
+    }

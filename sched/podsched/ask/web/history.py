@@ -1,0 +1,92 @@
+"""The last hour: who led, and how busy the leader was; bounded, and sampled by the process."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from podsched.ask.web.sources import Load, Sighting
+
+#: Seconds between two samples, and how many are kept: one hour.
+PERIOD = 5.0
+KEPT = 720
+MOST_TERMS = 100
+#: Seconds past which a replica's word about itself is too old for a sample.
+_OLD = 30.0
+
+Sample = list[float | int]
+"""Time, pods bound and attempts failed per second, pods in the four queues, and the quantiles of
+``Load`` in milliseconds. Without anyone who leads: the time alone."""
+
+
+@dataclass(slots=True)
+class Term:
+    """A leadership. number: 0 while unknown; began: 0.0 if unknown; ended: 0.0 while it lasts."""
+
+    leader: str
+    number: int
+    began: float
+    ended: float
+
+
+class History:
+    """Samples and terms."""
+
+    def __init__(self) -> None:
+        self.samples: deque[Sample] = deque(maxlen=KEPT)
+        self.terms: deque[Term] = deque(maxlen=MOST_TERMS)
+        self._before: dict[str, Load] = {}
+
+    def see(self, sighting: Sighting, now: float) -> bool:
+        """Note who leads; return whether that differs from what was known."""
+        current = self.terms[-1] if self.terms else None
+        leading = sighting.leading
+        number = leading.term if leading is not None else 0
+        if current is not None and not current.ended:
+            if current.leader == sighting.leader and number in (0, current.number):
+                return False
+            if current.leader == sighting.leader and not current.number:
+                current.number = number
+                return True
+            current.ended = min(now, sighting.since) if sighting.since > current.began else now
+        elif not sighting.leader:
+            return False
+        if sighting.leader:
+            began = sighting.since
+            if current is not None and began < current.ended:
+                began = current.ended
+            self.terms.append(Term(sighting.leader, number, began, 0.0))
+        return True
+
+    def sample(self, sighting: Sighting, now: float) -> Sample:
+        """Take a sample: what the leader did since the one before."""
+        rounded = round(now, 1)
+        leading = sighting.leading
+        load = leading.load if leading is not None else None
+        found: Sample = [rounded]
+        if load is not None and now - load.at < _OLD:
+            found += _rates(self._before.get(sighting.leader), load)
+            found += [load.active, load.backoff, load.waiting, load.gated]
+            quantiles = (load.attempt_p50, load.attempt_p99, load.pod_p50, load.pod_p99)
+            found += [round(1000 * seconds, 3) for seconds in quantiles]
+        # Of all: who leads next has counted before, in earlier terms.
+        self._before = {r.identity: r.load for r in sighting.replicas if r.load is not None}
+        self.samples.append(found)
+        return found
+
+    def told_terms(self) -> list[list[Any]]:
+        """Return the terms as the page gets them."""
+        return [[t.leader, t.number, round(t.began, 1), round(t.ended, 1)] for t in self.terms]
+
+
+def _rates(before: Load | None, now: Load) -> list[float]:
+    """Return pods bound and failed attempts per second between two words of a replica."""
+    if before is None or now.at <= before.at:
+        return [0.0, 0.0]
+    seconds = now.at - before.at
+    failed = now.unschedulable + now.errors - before.unschedulable - before.errors
+    return [
+        round(max(0, now.scheduled - before.scheduled) / seconds, 1),
+        round(max(0, failed) / seconds, 1),
+    ]

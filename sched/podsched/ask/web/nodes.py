@@ -1,0 +1,132 @@
+"""The nodes of the heat map: what each has, what is taken of it, and what of that was sent.
+
+A node is sent once with its name; afterwards with its number and what is taken. What many nodes
+share, zones and allocatable amounts (a *shape*), is sent once and referred to by index. Resources
+are columns: cpu, memory and pods first, then others as nodes offer them, up to ``MOST_RESOURCES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from podsched.api.resources import CPU, MEMORY, PODS
+from podsched.ask.web.rows import NodeRow
+
+#: Columns; of clusters that offer more, the page shows the first ones.
+MOST_RESOURCES = 16
+
+
+class NodeTable:
+    """The nodes by number."""
+
+    def __init__(self) -> None:
+        self.resources = [CPU, MEMORY, PODS]
+        self.zones: list[str] = []
+        self.shapes: list[list[int]] = []
+        #: Number of nodes that take pods: ready, and not cordoned.
+        self.usable = 0
+        self._rows: dict[str, NodeRow] = {}
+        self._numbers: dict[str, int] = {}
+        self._next = 0
+        self._used: dict[str, dict[str, int]] = {}
+        self._zone_index: dict[str, int] = {}
+        self._shape_index: dict[tuple[int, ...], int] = {}
+        self._new: set[str] = set()
+        self._used_anew: set[str] = set()
+        self._gone: list[int] = []
+        #: How many zones and shapes have been sent.
+        self._sent = (0, 0)
+        #: Whether browsers have to begin anew: columns have come.
+        self.broken = False
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def put(self, row: NodeRow) -> None:
+        """Add a node or change it."""
+        before = self._rows.get(row.name)
+        if before == row:
+            return
+        self.usable += row.usable - (before is not None and before.usable)
+        for resource in row.allocatable:
+            if resource not in self.resources and len(self.resources) < MOST_RESOURCES:
+                self.resources.append(resource)
+                self.broken = True
+        self._rows[row.name] = row
+        if row.name not in self._numbers:
+            self._numbers[row.name] = self._next
+            self._next += 1
+        self._new.add(row.name)
+
+    def remove(self, name: str) -> None:
+        """Forget a node."""
+        row = self._rows.pop(name, None)
+        if row is None:
+            return
+        self.usable -= row.usable
+        self._gone.append(self._numbers.pop(name))
+        self._new.discard(name)
+        self._used_anew.discard(name)
+
+    def take(self, name: str, amounts: Mapping[str, int], sign: int) -> None:
+        """Add to what is taken of a node, or subtract (sign -1); it need not be known yet."""
+        used = self._used.setdefault(name, {})
+        for resource, amount in amounts.items():
+            used[resource] = used.get(resource, 0) + sign * amount
+        if not used.get(PODS):
+            del self._used[name]
+        if name in self._rows:
+            self._used_anew.add(name)
+
+    def whole(self) -> dict[str, Any]:
+        """Return everything; what was to be sent as a difference is part of it."""
+        return {
+            "resources": self.resources,
+            "nodes": [self._full(name) for name in self._rows],
+            "zones": self.zones,
+            "shapes": self.shapes,
+        }
+
+    def difference(self) -> dict[str, Any]:
+        """Return what has changed since the last call; empty if nothing has."""
+        zones, shapes = self._sent
+        use = [self._use(name) for name in self._used_anew - self._new]
+        found = {
+            "nodes": [self._full(name) for name in self._new],
+            "use": use,
+            "gone": self._gone,
+            "zones": self.zones[zones:],
+            "shapes": self.shapes[shapes:],
+        }
+        self._new, self._used_anew, self._gone, self.broken = set(), set(), [], False
+        self._sent = len(self.zones), len(self.shapes)
+        return {name: rows for name, rows in found.items() if rows}
+
+    def _full(self, name: str) -> list[Any]:
+        row = self._rows[name]
+        zone = _index(self._zone_index, self.zones, row.zone, row.zone)
+        amounts = [row.allocatable.get(resource, 0) for resource in self.resources]
+        shape = _index(self._shape_index, self.shapes, tuple(amounts), amounts)
+        return [self._numbers[name], name, zone, shape, row.state, *self._amounts(name)]
+
+    def _use(self, name: str) -> list[int]:
+        return [self._numbers[name], *self._amounts(name)]
+
+    def _amounts(self, name: str) -> list[int]:
+        used = self._used.get(name)
+        if not used:
+            return []
+        amounts = [used.get(resource, 0) for resource in self.resources]
+        while amounts and not amounts[-1]:
+            amounts.pop()
+        return amounts
+
+
+def _index(known: dict[Any, int], values: list[Any], key: Any, value: Any) -> int:
+    """Return where a value stands in a list, to which it is added if it is new."""
+    place = known.get(key)
+    if place is None:
+        place = known[key] = len(values)
+        values.append(value)
+    return place

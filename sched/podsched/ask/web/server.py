@@ -1,0 +1,316 @@
+"""The page over HTTP: its files, the state, the stream of deltas, details, and actions.
+
+GET  /                      the page
+GET  /static/FILE           what it is made of
+GET  /api/state             everything as of now
+GET  /api/stream?after=ID   server-sent events: what changes from there on
+GET  /api/node/NAME, /api/pod/NAMESPACE/NAME
+GET  /api/pods?find=TEXT&namespace=NAME
+GET  /api/rights            what the caller may do
+POST /api/do/VERB/NAME      cordon, uncordon, delete
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final
+
+import orjson
+from aiohttp import hdrs, web
+
+from podsched.ask.web.access import (
+    HEADERS,
+    OWN_HEADER,
+    Caller,
+    Explainer,
+    Face,
+    Reply,
+    of_a_stranger,
+    own_names,
+    refusal,
+)
+from podsched.ask.web.actions import Act, act, review
+from podsched.ask.web.board import Board
+from podsched.ask.web.details import node_details, pod_details
+from podsched.ask.web.feed import Feed, TooManyBrowsersError
+from podsched.ask.web.search import find_pods
+from podsched.ask.web.sources import Source
+from podsched.lib.tls_contexts import TlsFiles
+from podsched.telemetry.http_server import HttpServer, serve_application
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("web")
+
+_SHUTDOWN_SECONDS = 1.0
+#: Seconds for a browser to read what it is sent.
+_UNREAD_SECONDS = 30.0
+#: Seconds after which a stream's caller is asked again who he is.
+_ASK_AGAIN = 30.0
+_TYPES: Final = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+#: What one has to be permitted to read, of all namespaces, to see the page.
+_READ: Final = ("nodes", "pods", "events")
+_MAY: Final = {
+    "cordon": ("patch", "nodes", ""),
+    "delete": ("delete", "pods", ""),
+    "explain": ("get", "pods", "explain"),
+}
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """What the page can do beyond showing. face: None where it changes nothing."""
+
+    face: Face | None = None
+    explainer: Explainer | None = None
+
+
+class Page:
+    """The page's handlers."""
+
+    def __init__(self, feed: Feed, source: Source, powers: Powers, certified: bool) -> None:
+        """``certified``: whether to demand certificates where there is no face to ask."""
+        self._feed = feed
+        self._source = source
+        self._face = powers.face
+        self._explainer = powers.explainer
+        self._certified = certified
+        self._files = _read_files()
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes."""
+        return [
+            web.get("/", self._file),
+            web.get("/static/{name}", self._file),
+            web.get("/api/state", self._reading(self._state)),
+            web.get("/api/stream", self._reading(self._stream)),
+            web.get("/api/node/{name}", self._reading(self._node)),
+            web.get("/api/pod/{namespace}/{name}", self._reading(self._pod)),
+            web.get("/api/pods", self._reading(self._pods)),
+            web.get("/api/rights", self._reading(self._rights)),
+            web.get("/api/explain/{namespace}/{name}", self._reading(self._explain)),
+            web.post("/api/do/{verb}/{name:.+}", self._do),
+        ]
+
+    async def _file(self, request: web.Request) -> web.Response:
+        name = request.match_info.get("name", "index.html")
+        found = self._files.get(name)
+        if found is None:
+            return refusal(404, "there is no such file")
+        body, content_type = found
+        return web.Response(body=body, content_type=content_type, charset="utf-8")
+
+    # ------------------------------------------------------------------ reading
+
+    def _reading(self, handler: _Handler) -> _Handler:
+        """Return the handler for those who may look."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await self._refused(request) or await handler(request)
+
+        return handle
+
+    async def _refused(self, request: web.Request) -> web.Response | None:
+        """Return why the caller may not look, None if he may."""
+        if self._face is None:
+            certificate = request.transport and request.transport.get_extra_info("peercert")
+            if self._certified and not certificate:
+                return refusal(401, "this page needs a client certificate")
+            return None
+        for resource in _READ:
+            reply = await self._ask(request, review("list", resource))
+            if reply.status >= 400:
+                return web.Response(
+                    status=reply.status, body=reply.body, content_type="application/json"
+                )
+            if not _allowed(reply):
+                return refusal(403, f"you may not list {resource} of all namespaces")
+        return None
+
+    async def _state(self, request: web.Request) -> web.Response:
+        state = await self._feed.state()
+        if "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, ""):
+            headers = {hdrs.CONTENT_ENCODING: "gzip", hdrs.VARY: hdrs.ACCEPT_ENCODING}
+            return web.Response(
+                body=state.compressed, content_type="application/json", headers=headers
+            )
+        return web.Response(body=state.plain, content_type="application/json")
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        messages = self._feed.deltas(request.query.get("after", ""))
+        try:
+            first = await anext(messages)
+        except TooManyBrowsersError:
+            return refusal(503, "too many browsers look at this page already")
+        headers = {**HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"}
+        response = web.StreamResponse(headers=headers)
+        clock = asyncio.get_running_loop().time
+        ask_at = clock() + _ASK_AGAIN
+        try:
+            await response.prepare(request)
+            await response.write(first)
+            async for message in messages:
+                if clock() >= ask_at:
+                    if await self._refused(request) is not None:
+                        break
+                    ask_at = clock() + _ASK_AGAIN
+                if message:
+                    async with asyncio.timeout(_UNREAD_SECONDS):
+                        await response.write(message)
+        except (ConnectionError, TimeoutError):
+            pass  # the browser has gone, or does not read
+        finally:
+            await messages.aclose()
+        return response
+
+    async def _node(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        return await self._detail(lambda board: node_details(self._source, board, name), name)
+
+    async def _pod(self, request: web.Request) -> web.Response:
+        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
+        return await self._detail(lambda board: pod_details(self._source, board, key), key)
+
+    async def _pods(self, request: web.Request) -> web.Response:
+        await self._feed.state()
+        board = self._feed.board
+        if board is None:
+            return refusal(404, "nothing is followed any more")
+        text, namespace = (request.query.get(name, "") for name in ("find", "namespace"))
+        found = await find_pods(self._source, board, text.strip(), namespace)
+        return web.Response(body=orjson.dumps(found), content_type="application/json")
+
+    async def _detail(
+        self, read: Callable[[Board], dict[str, Any] | None], name: str
+    ) -> web.Response:
+        await self._feed.state()
+        board = self._feed.board
+        found = read(board) if board is not None else None
+        if found is None:
+            return refusal(404, f"{name} is not there any more")
+        return web.Response(body=orjson.dumps(found), content_type="application/json")
+
+    # ------------------------------------------------------------------ acting
+
+    async def _rights(self, request: web.Request) -> web.Response:
+        """Answer what the caller may do, so that the page offers nothing else."""
+        may = {"explain": self._explainer is not None}
+        for verb, (right, resource, sub) in _MAY.items() if self._face is not None else ():
+            may[verb] = _allowed(await self._ask(request, review(right, resource, sub)))
+        return web.json_response(may)
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        if self._explainer is None:
+            return refusal(404, "nothing here can explain a pod")
+        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
+        changes = "changes" in request.query
+        reply = await self._explainer.explain(_caller(request), key, changes)
+        return web.Response(status=reply.status, body=reply.body, content_type="application/json")
+
+    async def _do(self, request: web.Request) -> web.Response:
+        if self._face is None:
+            return refusal(404, "a scheduler's page changes nothing: open an API server's")
+        if OWN_HEADER not in request.headers:
+            return refusal(403, f"the header {OWN_HEADER} is missing")
+        asked = act(request.match_info["verb"], request.match_info["name"])
+        if asked is None:
+            return refusal(404, "there is no such action")
+        reply = await self._ask(request, asked)
+        return web.Response(status=reply.status, body=reply.body, content_type="application/json")
+
+    async def _ask(self, request: web.Request, asked: Act) -> Reply:
+        assert self._face is not None
+        return await self._face.ask(_caller(request), asked)
+
+
+def _caller(request: web.Request) -> Caller:
+    authorization = request.headers.get(hdrs.AUTHORIZATION, "")
+    return Caller(authorization, _certificate(request), _peer(request))
+
+
+def _allowed(reply: Reply) -> bool:
+    return reply.status < 400 and bool(orjson.loads(reply.body)["status"]["allowed"])
+
+
+def _certificate(request: web.Request) -> bytes:
+    """Return the client's certificate in PEM, b"" without one; the handshake has verified it."""
+    tls = request.transport and request.transport.get_extra_info("ssl_object")
+    found = tls.getpeercert(binary_form=True) if tls else None
+    return ssl.DER_cert_to_PEM_cert(found).encode() if found else b""
+
+
+def _peer(request: web.Request) -> str:
+    """Return the other end as gRPC names it."""
+    address = (request.transport and request.transport.get_extra_info("peername")) or ("", 0)
+    host, port = address[0], address[1]
+    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+def _read_files() -> dict[str, tuple[bytes, str]]:
+    """Return the page's files by name with their content types."""
+    folder = files("podsched.ask.web") / "static"
+    found = {}
+    for file in folder.iterdir():
+        kind = _TYPES.get(file.name[file.name.rfind(".") :])
+        if kind is not None:
+            found[file.name] = file.read_bytes(), kind
+    return found
+
+
+async def serve_page(
+    feed: Feed,
+    source: Source,
+    host: str,
+    port: int,
+    *,
+    powers: Powers | None = None,
+    tls: TlsFiles | None = None,
+    demanding: bool = False,
+) -> HttpServer:
+    """Serve the page; port 0 picks a free one.
+
+    Raises ``HttpServerError`` if the address cannot be used, ``CertificateError`` for the files.
+    """
+    certified = tls is not None and (demanding or bool(tls.authorities))
+    app = web.Application(middlewares=[_guard(own_names(host))], client_max_size=1 << 16)
+    app.add_routes(Page(feed, source, powers or Powers(), certified).routes())
+    return await serve_application(
+        app,
+        host,
+        port,
+        tls,
+        _log,
+        what="the page",
+        shutdown_seconds=_SHUTDOWN_SECONDS,
+        cancel_handlers=True,
+    )
+
+
+def _guard(hosts: frozenset[str]) -> Any:
+    """Return what keeps other sites' pages out, and gives each answer its headers."""
+
+    @web.middleware
+    async def answer(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        reason = of_a_stranger(request, hosts)
+        if reason:
+            response: web.StreamResponse = refusal(403, reason)
+        else:
+            try:
+                response = await handler(request)
+            except web.HTTPException as error:
+                response = refusal(error.status, error.reason)
+        if not response.prepared:
+            response.headers.update(HEADERS)
+        return response
+
+    return answer

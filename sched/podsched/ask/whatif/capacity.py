@@ -1,0 +1,230 @@
+"""How many more of one pod fit, where, and what ends it.
+
+Two ways with one result (property test). In general pods are scheduled one after another until none
+fits. Where every filter judges a row by the row alone, it does not matter in which order rows are
+filled: then each row's number of pods is searched for by bisection, all rows at once, on forks with
+so many copies added (``add_copies``)::
+
+    pods on a row     0   1   2   3   4   5   6      fits one more?
+                      y   y   y   y   n   n   n      the row takes 4
+
+Measured at 5,000 nodes with room for 150,000 pods: 0.1 s in place of some 10 s.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from podsched.api.objects import Pod
+from podsched.ask.whatif.world import World
+from podsched.config.plugins import IN_TREE_PLUGINS
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.evaluation.diagnosis import Diagnosis, distinct_statuses
+from podsched.decide.evaluation.filtering import run_filters
+from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.framework.filter_outcome import PASSED, FilterOutcome
+from podsched.framework.nodes import Int64s
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
+
+FIT = "NodeResourcesFit"
+#: Pods scheduled at a time where the order matters.
+_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What keeps some nodes from taking one more pod."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many more pods fit; ``by_node`` has the nodes that take any."""
+
+    by_node: Mapping[str, int]
+    #: kube-scheduler's text for the first pod that does not fit; "" when ``most`` pods do.
+    message: str = ""
+    limits: tuple[Limit, ...] = field(default=())
+    failed: bool = False
+
+    @property
+    def total(self) -> int:
+        """The number of pods on all nodes."""
+        return sum(self.by_node.values())
+
+
+def capacity(
+    world: World,
+    pod: Pod,
+    most: int,
+    *,
+    in_turn: bool = False,
+    placed: Callable[[int], object] = lambda count: None,
+) -> Capacity:
+    """Return how many pods like this fit, at most ``most``; the world stays as it is.
+
+    in_turn: schedule them one after another even where rows can be filled by themselves.
+    placed: told how many more have been placed, where that takes long.
+    """
+    with world.trial():
+        info = world.submit(pod)
+        evaluation = world.decider.evaluation(world.runtime(info), info)
+        evaluation.refresh(info)
+        before = evaluation.inputs.by_plugin
+        outcome = world.schedule([info], preempt=False)[0]
+        if not outcome.node_name:
+            return _ended(world, info, Counter(), failed=outcome.failed, why=outcome.message)
+        if not in_turn and (found := _by_rows(world, evaluation, info, before, most)) is not None:
+            return found
+        return _in_turn(world, info, most, placed)
+
+
+# ---------------------------------------------------------------------- one after another
+
+
+def _in_turn(world: World, first: PodInfo, most: int, placed: Callable[[int], object]) -> Capacity:
+    """Schedule more pods, of which the first has a node, until one does not fit."""
+    counts = Counter([first.node_name])
+    while (done := counts.total()) < most:
+        batch = [_another(first, done + i) for i in range(min(_BATCH, most - done))]
+        for outcome in world.schedule(batch, preempt=False):
+            if not outcome.node_name:
+                return _ended(
+                    world, outcome.pod, counts, failed=outcome.failed, why=outcome.message
+                )
+            counts[outcome.node_name] += 1
+        placed(len(batch))
+    return Capacity(counts)
+
+
+def _another(pod: PodInfo, number: int) -> PodInfo:
+    name = f"{pod.name}-{number}"
+    return replace(
+        pod, uid=f"{pod.uid}-{number}", name=name, key=f"{pod.namespace}/{name}", node_name=""
+    )
+
+
+def _ended(world: World, pod: PodInfo, counts: Counter[str], *, failed: bool, why: str) -> Capacity:
+    """Return what there is when a pod does not fit, and what each node says to it."""
+    if failed:
+        return Capacity(counts, why, failed=True)
+    evaluation = world.decider.evaluation(world.runtime(pod), pod)
+    evaluation.refresh(pod)
+    return Capacity(counts, why, _limits(evaluation.outcome()))
+
+
+def _limits(outcome: FilterOutcome) -> tuple[Limit, ...]:
+    found = [
+        Limit(status.plugin, tuple(status.reasons), nodes)
+        for status, nodes in distinct_statuses(outcome)
+    ]
+    return tuple(sorted(found, key=lambda limit: (-limit.nodes, limit.plugin)))
+
+
+# ---------------------------------------------------------------------- row by row
+
+
+def _by_rows(
+    world: World,
+    evaluation: ClassEvaluation,
+    first: PodInfo,
+    before: Mapping[str, Hashable],
+    most: int,
+) -> Capacity | None:
+    """Return the capacity if rows can be filled by themselves; None if they cannot.
+
+    The first pod has been placed; ``before`` are the plugins' inputs without it.
+    """
+    pod = _another(first, 0)
+    evaluation.refresh(pod)
+    if evaluation.failure is not None or not _rows_are_independent(evaluation, pod, before):
+        return None
+    nodes = world.cluster.nodes
+    rows = np.flatnonzero(nodes.alive)
+    fits = np.zeros(len(rows), dtype=np.bool_)
+    fits[np.searchsorted(rows, evaluation.feasible_rows)] = True
+    try:
+        more = _bisect(world, evaluation, pod, rows[fits], most)
+        copies = np.zeros(len(rows), dtype=np.int64)
+        copies[fits] = more
+        counts = Counter(
+            {
+                nodes.names[row]: n
+                for row, n in zip(rows.tolist(), copies.tolist(), strict=True)
+                if n
+            }
+        )
+        counts[first.node_name] += 1
+        if counts.total() > most:
+            return None  # Which of them would be placed first depends on scores.
+        fork = nodes.fork(rows)
+        fork.add_copies(pod, copies)
+        places = np.arange(len(rows), dtype=np.intp)
+        outcome = run_filters(
+            evaluation.runtime, evaluation.state, pod, fork, places, world.cluster
+        )
+    except PluginFailure:
+        return None
+    message = Diagnosis(len(rows), evaluation.pre_filtered, outcome).fit_error()
+    return Capacity(counts, message, _limits(outcome))
+
+
+def _rows_are_independent(
+    evaluation: ClassEvaluation, pod: PodInfo, before: Mapping[str, Hashable]
+) -> bool:
+    """Whether a pod changes what filters say of its own row alone, and they can be asked ahead."""
+    state, runtime = evaluation.state, evaluation.runtime
+    if evaluation.feasibility.nominated.rows or evaluation.pre_filtered.node_names is not None:
+        return False
+    if any(
+        name not in state.skip_filter and reserves(state, pod)
+        for name, reserves in runtime.reserves.items()
+    ):
+        return False
+    now = evaluation.inputs.by_plugin
+    if FIT not in [column.named.name for column in evaluation.feasibility.columns]:
+        return False  # Nothing bounds the pods of a row.
+    for column in evaluation.feasibility.columns:
+        name = column.named.name
+        if not column.active:
+            continue
+        if column.named.traits.reads_pods or name not in IN_TREE_PLUGINS:
+            return False
+        if before.get(name) != now.get(name):
+            return False
+    return True
+
+
+def _bisect(
+    world: World, evaluation: ClassEvaluation, pod: PodInfo, rows: Rows, most: int
+) -> Int64s:
+    """Return how many more pods fit each row, all of which take at least one.
+
+    Invariant: with ``low`` pods more a row takes another, with ``high`` it does not.
+    """
+    nodes = world.cluster.nodes
+    places = np.arange(len(rows), dtype=np.intp)
+    room = nodes.allowed_pod_number[rows] - nodes.pod_count[rows]
+    low = np.zeros(len(rows), dtype=np.int64)
+    high = np.minimum(np.maximum(room, 1), most + 1).astype(np.int64)
+    while True:
+        middle = (low + high) // 2
+        asked = middle > low
+        if not asked.any():
+            return low + 1
+        fork = nodes.fork(rows)
+        fork.add_copies(pod, middle)
+        outcome = run_filters(
+            evaluation.runtime, evaluation.state, pod, fork, places, world.cluster
+        )
+        fits = outcome.plugin == PASSED
+        low = np.where(asked & fits, middle, low)
+        high = np.where(asked & ~fits, middle, high)

@@ -1,0 +1,256 @@
+"""Few moves that free whole nodes, or make room for a pod that waits.
+
+Pods move one after another: a budget has to permit one eviction at a time, and each replacement has
+to fit where there is room without another preemption, so a plan can be carried out step by step and
+stopped after any of them.
+
+Both searches are greedy, since finding the fewest moves is bin packing (NP-hard): nodes are emptied
+in the order of how little runs on them, the largest pods of a node first; room is made on each of
+the most promising nodes by the fewest pods of that node, found by adding the largest one after
+another and then keeping every one that need not go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from podsched.api.conditions import is_finished
+from podsched.api.objects import Pod
+from podsched.api.resources import CPU, MEMORY, PODS
+from podsched.ask.whatif.budgets import Budgets
+from podsched.ask.whatif.evacuation import UNMANAGED, replacement, stays
+from podsched.ask.whatif.world import World
+from podsched.framework.pods import PodInfo
+
+#: Nodes on which room for one pod is looked for.
+MAX_CANDIDATES = 100
+#: Kubernetes' own: system-cluster-critical and above.
+_CRITICAL = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which pods may be moved, and how many. ``force``: pods without a controller, too."""
+
+    force: bool = False
+    local_data: bool = False
+    max_moves: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pod that goes from a node to another."""
+
+    pod: PodInfo
+    from_node: str
+    to_node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Defragmentation:
+    """Moves in their order, the nodes that they free, and the node that takes the waiting pod."""
+
+    steps: tuple[Step, ...] = ()
+    freed: tuple[str, ...] = ()
+    node_name: str = ""
+
+
+def obstacle(pod: Pod, rules: Rules) -> str:
+    """Return why a pod must not be moved; "" if it may be."""
+    why = stays(pod)
+    if why and not (why == UNMANAGED and rules.force):
+        return why
+    if pod.spec.priority >= _CRITICAL:
+        return "critical for the system"
+    if not rules.local_data and any(volume.HasField("empty_dir") for volume in pod.spec.volumes):
+        return "with data in emptyDir volumes"
+    return ""
+
+
+# ---------------------------------------------------------------------- whole nodes
+
+
+def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Defragmentation:
+    """Return moves that free up to ``number`` nodes; the world stays as it is.
+
+    A node is free when nothing runs there but what belongs to it: static pods, DaemonSets. Nodes
+    that are free already stay so.
+    """
+    candidates, best, failures = [], Defragmentation(), 0
+    with world.trial():
+        for name in world.node_names():
+            moving = _moving(world, name)
+            if moving:
+                candidates.append((len(moving), _size(moving), name))
+            else:
+                world.cordon(name)
+        for count, _, name in sorted(candidates):
+            if len(best.freed) == number or failures == MAX_CANDIDATES:
+                break
+            if len(best.steps) + count > rules.max_moves:
+                break
+            found = _emptied(world, (*best.freed, name), rules, budgets)
+            if found is None:
+                failures += 1
+            else:
+                best = found
+    return best
+
+
+def _moving(world: World, name: str) -> list[PodInfo]:
+    """Return the pods that have to leave a node for it to be free."""
+    pods = [pod for pod in world.pods_on(name) if not is_finished(pod.pod)]
+    return [pod for pod in pods if stays(pod.pod) in ("", UNMANAGED)]
+
+
+def _emptied(
+    world: World, names: tuple[str, ...], rules: Rules, budgets: Budgets
+) -> Defragmentation | None:
+    """Return the moves that empty all of these nodes, cordoned together; None if a pod cannot go.
+
+    All are tried anew with each further node: what was to go there has to go elsewhere.
+    """
+    moving = {name: _moving(world, name) for name in names}
+    pods = [pod for some in moving.values() for pod in some]
+    if any(obstacle(pod.pod, rules) or pod.terminating for pod in pods):
+        return None
+    steps: list[Step] = []
+    with world.trial():
+        for name in names:
+            world.cordon(name)
+        for some in moving.values():
+            made = _relocate(world, _largest_first(some), budgets)
+            if made is None:
+                return None
+            steps += made
+    return Defragmentation(tuple(steps), names)
+
+
+def _relocate(world: World, pods: Iterable[PodInfo], budgets: Budgets) -> list[Step] | None:
+    """Move pods one after another; None if a budget or the lack of room is in the way."""
+    steps = []
+    for pod in pods:
+        if budgets.refusal(pod.pod):
+            return None
+        world.remove(pod)
+        [outcome] = world.schedule([world.submit(replacement(pod.pod))], preempt=False)
+        if not outcome.node_name or outcome.node_name == pod.node_name:
+            return None
+        steps.append(Step(pod, pod.node_name, outcome.node_name))
+    return steps
+
+
+# ---------------------------------------------------------------------- room for one pod
+
+
+def make_room(
+    world: World, waiting: PodInfo, rules: Rules, budgets: Budgets
+) -> Defragmentation | None:
+    """Return the fewest moves found after which a waiting pod fits; None if none are found.
+
+    Pods of a higher priority than the waiting one stay where they are: nothing would keep them
+    from coming back to the room that they left.
+    """
+    best: tuple[tuple[int, int], Defragmentation] | None = None
+    for name in _promising(world, waiting, rules):
+        with world.trial():
+            found = _room_on(world, waiting, name, rules, budgets)
+        if found is None or len(found.steps) > rules.max_moves:
+            continue
+        cost = len(found.steps), _size([step.pod for step in found.steps])
+        if best is None or cost < best[0]:
+            best = cost, found
+        if cost[0] <= 1:
+            break
+    return None if best is None else best[1]
+
+
+def _promising(world: World, waiting: PodInfo, rules: Rules) -> list[str]:
+    """Return nodes that would have enough of everything, the one that lacks least first."""
+    nodes, requests = world.cluster.nodes, waiting.cls.requests
+    found = []
+    for row in np.flatnonzero(nodes.alive).tolist():
+        name = nodes.names[row]
+        movable = _movable(world, name, waiting, rules)
+        lacking, enough = 0.0, bool(movable)
+        for resource, amount in {**requests, PODS: 1}.items():
+            if resource == PODS:
+                free = int(nodes.allowed_pod_number[row] - nodes.pod_count[row])
+                gained = len(movable)
+            else:
+                free = int(nodes.allocatable(resource)[row] - nodes.requested(resource)[row])
+                gained = sum(pod.cls.requests.get(resource, 0) for pod in movable)
+            enough = enough and free + gained >= amount
+            lacking = max(lacking, (amount - free) / max(amount, 1))
+        if enough:
+            found.append((lacking, name))
+    return [name for _, name in sorted(found)[:MAX_CANDIDATES]]
+
+
+def _movable(world: World, name: str, waiting: PodInfo, rules: Rules) -> list[PodInfo]:
+    return [
+        pod
+        for pod in world.pods_on(name)
+        if pod.priority <= waiting.priority
+        and not pod.terminating
+        and not is_finished(pod.pod)
+        and not obstacle(pod.pod, rules)
+    ]
+
+
+def _room_on(
+    world: World, waiting: PodInfo, name: str, rules: Rules, budgets: Budgets
+) -> Defragmentation | None:
+    """Return the moves off a node that let the waiting pod in; leaves changes in the world."""
+    movable = _movable(world, name, waiting, rules)
+    permitted = [pod for pod in _largest_first(movable) if not budgets.refusal(pod.pod)]
+    going: list[PodInfo] = []
+    for pod in permitted:
+        if len(going) == rules.max_moves or _fits(world, waiting, name, going):
+            break
+        going.append(pod)
+    if not going or not _fits(world, waiting, name, going):
+        return None
+    for pod in reversed(going.copy()):
+        without = [other for other in going if other is not pod]
+        if _fits(world, waiting, name, without):
+            going = without
+    for pod in going:
+        world.remove(pod)
+    world.nominate(waiting, name)
+    [outcome] = world.schedule([waiting], preempt=False)
+    if outcome.node_name != name:
+        return None
+    steps = []
+    for pod in going:
+        again = world.submit(replacement(pod.pod))
+        [moved] = world.schedule([again], preempt=False)
+        if not moved.node_name or moved.node_name == name:
+            return None
+        steps.append(Step(pod, name, moved.node_name))
+    return Defragmentation(tuple(steps), node_name=name)
+
+
+def _fits(world: World, waiting: PodInfo, name: str, going: Iterable[PodInfo]) -> bool:
+    """Whether the waiting pod fits a node once some pods are gone."""
+    with world.trial():
+        for pod in going:
+            world.remove(pod)
+        evaluation = world.decider.evaluation(world.runtime(waiting), waiting)
+        evaluation.refresh(waiting)
+        row = world.cluster.nodes.row_of(name)
+        return evaluation.failure is None and bool((evaluation.feasible_rows == row).any())
+
+
+def _largest_first(pods: Iterable[PodInfo]) -> list[PodInfo]:
+    return sorted(pods, key=lambda pod: (-_size([pod]), pod.key))
+
+
+def _size(pods: Iterable[PodInfo]) -> int:
+    """Return what pods request: MiB of memory, and 4 for each milli-cpu (4 GiB a cpu)."""
+    return sum(
+        4 * pod.cls.requests.get(CPU, 0) + pod.cls.requests.get(MEMORY, 0) // 2**20 for pod in pods
+    )

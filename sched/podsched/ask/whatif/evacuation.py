@@ -1,0 +1,199 @@
+"""Emptying nodes: which pods go, in which waves budgets permit it, and where they come back.
+
+A wave evicts all pods that budgets permit at that moment; their replacements are then scheduled,
+and those that find a place are healthy again before the next wave begins::
+
+    wave 1   evict web-0, web-1    budget web permits 2      web-0 -> node-3, web-1 -> node-4
+    wave 2   evict web-2           permitted again
+    ...      no wave is possible any more: what is left is blocked
+
+Guarantee: at no moment are more pods of a budget away than it permits (property test).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from podsched.api.conditions import is_finished
+from podsched.api.objects import Pod
+from podsched.ask.whatif.budgets import Budgets
+from podsched.ask.whatif.world import Outcome, World
+from podsched.framework.pods import PodInfo
+
+_MIRROR = "kubernetes.io/config.mirror"
+_DAEMON_SET = "DaemonSet"
+
+UNMANAGED = "no controller would replace it"
+
+
+class Fate(Enum):
+    """What becomes of a pod on a node that is emptied or removed."""
+
+    MOVES = "Moves"
+    NO_LONGER_FITS = "NoLongerFits"
+    BLOCKED = "Blocked"
+    STAYS = "Stays"
+    LOST = "Lost"
+    GOES_WITH_NODE = "GoesWithNode"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One pod of a node that is emptied or removed. ``wave`` counts from 1; 0: not evicted."""
+
+    pod: PodInfo
+    from_node: str
+    fate: Fate
+    to_node: str = ""
+    wave: int = 0
+    reason: str = ""
+    #: Names of the budgets that cover the pod.
+    budgets: tuple[str, ...] = ()
+    #: Pods that have to go for the replacement.
+    victims: tuple[PodInfo, ...] = ()
+
+
+def controller_kind(pod: Pod) -> str:
+    """Return the kind of the pod's controller, "" if it has none."""
+    return next((o.kind for o in pod.metadata.owner_references if o.controller), "")
+
+
+def stays(pod: Pod) -> str:
+    """Return why draining a node leaves the pod there; "" if it is evicted."""
+    if _MIRROR in pod.metadata.annotations:
+        return "a static pod of its node"
+    kind = controller_kind(pod)
+    if kind == _DAEMON_SET:
+        return "of a DaemonSet"
+    return "" if kind else UNMANAGED
+
+
+def replacement(pod: Pod) -> Pod:
+    """Return what a controller would create in the place of a pod: the same, without a node."""
+    fresh = Pod()
+    fresh.CopyFrom(pod)
+    fresh.metadata.uid = f"{pod.metadata.uid}-again"
+    fresh.metadata.ClearField("deletion_timestamp")
+    fresh.spec.node_name = ""
+    fresh.ClearField("status")
+    return fresh
+
+
+def drain(
+    world: World, names: Sequence[str], budgets: Budgets, *, force: bool = False
+) -> list[Move]:
+    """Cordon nodes and evict their pods, wave by wave; return what becomes of each, by name.
+
+    force: pods that no controller replaces go and come back, too.
+    """
+    for name in names:
+        world.cordon(name)
+    moves: list[Move] = []
+    waiting: list[PodInfo] = []
+    for name in names:
+        for pod in world.pods_on(name):
+            if is_finished(pod.pod) or pod.terminating:
+                continue
+            why = stays(pod.pod)
+            if why:
+                moves.append(_left(budgets, pod, Fate.STAYS, why))
+            else:
+                waiting.append(pod)
+    wave = 0
+    while waiting:
+        wave += 1
+        evicted = _evict_wave(world, budgets, waiting)
+        if not evicted:
+            break
+        moves += _come_back(world, budgets, evicted, wave)
+        gone = {pod.uid for pod in evicted}
+        waiting = [pod for pod in waiting if pod.uid not in gone]
+    for pod in waiting:
+        moves.append(_left(budgets, pod, Fate.BLOCKED, budgets.refusal(pod.pod)))
+    return sorted(moves, key=lambda move: (move.from_node, move.pod.key))
+
+
+def lose(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
+    """Remove nodes with all that runs there, whatever budgets say; return what becomes of it."""
+    moves: list[Move] = []
+    gone: list[PodInfo] = []
+    for name in names:
+        for pod in world.pods_on(name):
+            world.remove(pod)
+            budgets.spend(pod.pod)
+            why = stays(pod.pod)
+            if why == UNMANAGED:
+                moves.append(_left(budgets, pod, Fate.LOST, why))
+            elif why:
+                moves.append(_left(budgets, pod, Fate.GOES_WITH_NODE, why))
+            elif not pod.terminating:
+                gone.append(pod)
+        world.remove_node(name)
+    moves += _come_back(world, budgets, gone, wave=0)
+    return sorted(moves, key=lambda move: (move.from_node, move.pod.key))
+
+
+def _evict_wave(world: World, budgets: Budgets, waiting: Iterable[PodInfo]) -> list[PodInfo]:
+    evicted = []
+    for pod in waiting:
+        if not budgets.refusal(pod.pod):
+            budgets.spend(pod.pod)
+            world.remove(pod)
+            evicted.append(pod)
+    return evicted
+
+
+def schedule_all(world: World, pods: Sequence[PodInfo]) -> tuple[list[Outcome], list[Move]]:
+    """Schedule pods in this order, then the victims of preemptions that a controller replaces.
+
+    Returns what became of the pods and of the victims. Ends, because a victim has a lower priority
+    than the pod that it made room for.
+    """
+    outcomes = world.schedule(pods)
+    moves: list[Move] = []
+    latest: Sequence[Outcome] = outcomes
+    while victims := [(pod, one.pod) for one in latest for pod in one.victims]:
+        again: dict[str, tuple[PodInfo, PodInfo]] = {}
+        for pod, preemptor in victims:
+            if stays(pod.pod):
+                reason = f"preempted by {preemptor.key}, and {stays(pod.pod)}"
+                moves.append(Move(pod, pod.node_name, Fate.LOST, reason=reason))
+            else:
+                again[world.submit(replacement(pod.pod)).uid] = pod, preemptor
+        queue = world.in_queue_order(pod for pod in world.pods() if pod.uid in again)
+        latest = world.schedule(queue)
+        for one in latest:
+            pod, preemptor = again[one.pod.uid]
+            fate = Fate.MOVES if one.node_name else Fate.NO_LONGER_FITS
+            reason = f"preempted by {preemptor.key}"
+            reason += f"; {one.message}" if one.message else ""
+            moves.append(Move(pod, pod.node_name, fate, one.node_name, reason=reason))
+    return outcomes, moves
+
+
+def _come_back(world: World, budgets: Budgets, gone: Sequence[PodInfo], wave: int) -> list[Move]:
+    """Schedule the replacements of pods that are gone."""
+    submitted = [(world.submit(replacement(pod.pod)), pod) for pod in gone]
+    before = {again.uid: pod for again, pod in submitted}
+    outcomes, moves = schedule_all(world, world.in_queue_order(again for again, _ in submitted))
+    for one in outcomes:
+        pod = before[one.pod.uid]
+        if one.node_name:
+            budgets.restore(pod.pod)
+        fate = Fate.MOVES if one.node_name else Fate.NO_LONGER_FITS
+        names = _names(budgets, pod)
+        moves.append(
+            Move(pod, pod.node_name, fate, one.node_name, wave, one.message, names, one.victims)
+        )
+    return moves
+
+
+def _left(budgets: Budgets, pod: PodInfo, fate: Fate, reason: str) -> Move:
+    """Return the fate of a pod that is not scheduled again."""
+    return Move(pod, pod.node_name, fate, reason=reason, budgets=_names(budgets, pod))
+
+
+def _names(budgets: Budgets, pod: PodInfo) -> tuple[str, ...]:
+    return tuple(budget.name for budget in budgets.of(pod.pod))

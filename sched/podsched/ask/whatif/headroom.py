@@ -1,0 +1,196 @@
+"""What the largest pod is that still fits, and how fragmented the free resources are.
+
+A *shape* is cpu and memory (and devices) in a fixed proportion. Its largest pod is found by
+bisection over the amount of cpu, each step an evaluation by the profile's filters of a pod that has
+requests and nothing else (no tolerations, no affinity): what any pod may count on.
+
+Figures, over the nodes that take such a pod at all (Ready, not cordoned, without taints):
+
+* *stranded* cpu of a shape with ``k`` bytes of memory for each milli-cpu: what is free on a node is
+  usable by the shape up to ``u = min(free cpu, free memory / k)``; the rest of the free cpu,
+  ``1 - sum(u) / sum(free cpu)``, is stranded; of memory, ``1 - sum(k u) / sum(free memory)``.
+  (Stranding: Verma et al., Large-scale cluster management at Google with Borg, EuroSys 2015.)
+* *fragmentation* of a resource: the share of it that is free on nodes into which a pod does not
+  fit, in the mean over the shapes of the pods that run, by their number::
+
+      F = sum over shapes m of p(m) * sum over nodes n where m does not fit of free(n) / sum free(n)
+
+  (Weng et al., Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
+  Gradient Descent, USENIX ATC 2023, section 3, relative to what is free.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from podsched.api.objects import Pod
+from podsched.api.quantity import format_quantity
+from podsched.api.resources import CPU, MEMORY
+from podsched.ask.whatif.capacity import capacity
+from podsched.ask.whatif.world import World
+from podsched.framework.nodes import Int64s
+from podsched.framework.verdicts import Rows
+
+GIB = 1 << 30
+#: GiB of memory for each cpu, as clouds size their machines: for computing, for all purposes, for
+#: memory.
+RATIOS = (2, 4, 8)
+#: Shapes of running pods that are looked at, the most frequent first.
+MAX_SHAPES = 8
+#: More pods of a shape are not counted.
+_MOST = 1_000_000
+
+#: Requests: cpu in milli-units, memory and the rest in whole units.
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest pod of a shape that fits: its requests, where, and what the shape cannot use.
+
+    ``requests`` is empty if no pod of the shape fits. Shares are in [0, 1].
+    """
+
+    requests: Amounts
+    node_name: str
+    nodes: int
+    stranded_cpu: float
+    stranded_memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunningShape:
+    """The requests of pods that run: how many have them, how many more fit, and on how many nodes.
+
+    ``times``: by how much cpu and memory of such a pod could be multiplied at most.
+    """
+
+    requests: Amounts
+    pods: int
+    more: int
+    nodes: int
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """Free resources, and what can be made of them; free and total by resource, in units."""
+
+    nodes: int
+    total: Amounts
+    free: Amounts
+    ratios: Mapping[int, Largest]
+    shapes: tuple[RunningShape, ...]
+    fragmentation: Mapping[str, float]
+
+
+def headroom(world: World, ratios: tuple[int, ...] = RATIOS) -> Headroom:
+    """Return what still fits; the world stays as it is."""
+    nodes = world.cluster.nodes
+    rows = _fitting(world, {})
+    free = {name: _free(world, rows, name) for name in (CPU, MEMORY)}
+    total = {name: int(nodes.allocatable(name)[rows].sum()) for name in (CPU, MEMORY)}
+    largest = {ratio: _largest_of_ratio(world, ratio, rows, free) for ratio in ratios}
+    counted = Counter(
+        tuple(sorted(pod.cls.requests.items()))
+        for row in rows.tolist()
+        for pod in nodes.pods(row).values()
+        if any(pod.cls.requests.values())
+    ).most_common(MAX_SHAPES)
+    shapes, missed = [], dict.fromkeys(free, 0.0)
+    pods = sum(count for _, count in counted)
+    for requests, count in counted:
+        shape, fitting = _running_shape(world, dict(requests), count)
+        shapes.append(shape)
+        unfit = ~np.isin(rows, fitting)
+        for name, amounts in free.items():
+            missed[name] += count / pods * _share(int(amounts[unfit].sum()), int(amounts.sum()))
+    sums = {name: int(amounts.sum()) for name, amounts in free.items()}
+    return Headroom(len(rows), total, sums, largest, tuple(shapes), missed if pods else {})
+
+
+def _largest_of_ratio(world: World, ratio: int, rows: Rows, free: Mapping[str, Int64s]) -> Largest:
+    bytes_per_milli = Fraction(ratio * GIB, 1000)
+    shape = {CPU: Fraction(1), MEMORY: bytes_per_milli}
+    most = int(free[CPU].max(initial=0))
+    requests, where = _largest(world, shape, most)
+    usable = np.minimum(free[CPU], free[MEMORY] / float(bytes_per_milli))
+    used = float(usable.sum())
+    name = world.cluster.nodes.names[int(where[0])] if len(where) else ""
+    return Largest(
+        requests,
+        name,
+        len(where),
+        1 - _share(used, int(free[CPU].sum())) if free[CPU].any() else 0.0,
+        1 - _share(used * float(bytes_per_milli), int(free[MEMORY].sum()))
+        if free[MEMORY].any()
+        else 0.0,
+    )
+
+
+def _running_shape(world: World, requests: Amounts, count: int) -> tuple[RunningShape, Rows]:
+    """Return what fits of a shape that runs, and the rows that take one more of it."""
+    fitting = _fitting(world, requests)
+    more = capacity(world, _pod(requests), _MOST).total if len(fitting) else 0
+    times = 0.0
+    base = requests.get(CPU, 0) or requests.get(MEMORY, 0)
+    if base and len(fitting):
+        unit = {name: Fraction(amount, base) for name, amount in requests.items()}
+        name = CPU if requests.get(CPU) else MEMORY
+        free = _free(world, fitting, name)
+        found, _ = _largest(world, unit, int(free.max(initial=0)))
+        times = found[name] / base
+    return RunningShape(requests, count, more, len(fitting), times), fitting
+
+
+def _largest(world: World, shape: Mapping[str, Fraction], most: int) -> tuple[Amounts, Rows]:
+    """Return the largest multiple of a shape up to ``most`` that fits, and the rows it fits."""
+    low, high = 0, most + 1
+    best: tuple[Amounts, Rows] = {}, np.empty(0, dtype=np.intp)
+    while high - low > 1:
+        middle = (low + high) // 2
+        requests = {name: int(amount * middle) for name, amount in shape.items()}
+        rows = _fitting(world, requests)
+        if len(rows):
+            low, best = middle, (requests, rows)
+        else:
+            high = middle
+    return best
+
+
+def _fitting(world: World, requests: Amounts) -> Rows:
+    """Return the rows that a plain pod of these requests fits."""
+    with world.trial():
+        info = world.submit(_pod(requests))
+        evaluation = world.decider.evaluation(world.runtime(info), info)
+        evaluation.refresh(info)
+        return evaluation.feasible_rows.copy()
+
+
+def _free(world: World, rows: Rows, resource: str) -> Int64s:
+    nodes = world.cluster.nodes
+    free: Int64s = np.maximum(
+        nodes.allocatable(resource)[rows] - nodes.requested(resource)[rows], 0
+    )
+    return free
+
+
+def _share(part: float, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _pod(requests: Amounts) -> Pod:
+    """Return a pod with requests and nothing else."""
+    pod = Pod()
+    pod.metadata.name, pod.metadata.namespace = "headroom", "default"
+    pod.metadata.uid = "headroom"
+    container = pod.spec.containers.add(name="headroom")
+    for name, amount in requests.items():
+        exact = Fraction(amount, 1000) if name == CPU else amount
+        container.resources.requests[name] = format_quantity(exact)
+    return pod

@@ -1,0 +1,303 @@
+"""A cluster in memory to try changes on, decided on as a replica decides.
+
+A world is a replica's state (cache, profiles) and its decider, filled from objects instead of by an
+informer. A pod that is placed counts from then on; victims of a preemption leave at once, and the
+preemptor takes their place, as it would after their grace period.
+
+Changes can be tried: what happens inside ``trial`` is undone at its end::
+
+    with world.trial():
+        world.remove(pod)
+        fits = world.schedule([replacement])[0].node_name
+
+Non-goals: extenders, Permit, time (backoff, grace periods), and what controllers other than those
+that replace pods would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from podsched.api.kinds import kind_of
+from podsched.api.objects import AnyObject, Node, Pod
+from podsched.cache.pod_class import make_pod_info
+from podsched.cache.trial import Trial
+from podsched.config.load import SchedulerConfiguration
+from podsched.decide.decider import Decider
+from podsched.decide.decision import Decision
+from podsched.decide.keys import PlacementKey
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import PluginFactory
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Status
+from podsched.term.cycle.reserve_permit import refused, run_reserve, run_unreserve
+from podsched.term.state import build_state
+from podsched.term.writes.bind_queue import Assignment
+
+#: Pods handed over to the decider at a time.
+_BATCH = 4096
+#: Where a pod's chance (which of the preemption candidates is tried first) begins.
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one pod: a node, or why it has none."""
+
+    pod: PodInfo
+    node_name: str = ""
+    #: kube-scheduler's text, "" for a pod that has a node.
+    message: str = ""
+    #: How many nodes each plugin rejects first, for a pod that fits none.
+    rejections: Mapping[str, int] = field(default_factory=dict)
+    victims: tuple[PodInfo, ...] = ()
+    #: Whether a plugin failed, which says nothing about the pod.
+    failed: bool = False
+
+
+class World:
+    """The cluster as objects describe it, and as it would be after what was done here."""
+
+    def __init__(
+        self,
+        objects: Iterable[AnyObject],
+        config: SchedulerConfiguration,
+        plugins: Mapping[str, PluginFactory],
+    ) -> None:
+        """Fill a state from objects, each with a uid, whose order does not matter.
+
+        Raises QuantityError for an amount that is none, PluginError for a plugin that cannot be
+        made.
+        """
+        self._state = build_state(config, plugins, seed=_SEED)
+        self._decider = self._state.decider()
+        #: By what decides on a pod, and by its priority, which decides whom it may preempt.
+        self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
+        self._default_profile = config.profiles[0].scheduler_name
+        for obj in sorted(objects, key=_names_first):
+            self._state.cache.apply(kind_of(obj).name, None, obj)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def cluster(self) -> ClusterView:
+        """What plugins see."""
+        return self._state.cache.cluster
+
+    def runtime(self, pod: PodInfo) -> ProfileRuntime:
+        """Return the profile that decides on the pod: the first, if none has the pod's name."""
+        profiles = self._state.profiles
+        return profiles.get(pod.cls.scheduler_name) or profiles[self._default_profile]
+
+    def is_ours(self, pod: Pod) -> bool:
+        """Whether a profile has the pod's schedulerName."""
+        return (pod.spec.scheduler_name or self._default_profile) in self._state.profiles
+
+    @property
+    def decider(self) -> Decider:
+        """What decides."""
+        return self._decider
+
+    def pods(self) -> list[PodInfo]:
+        """Return the pods that have not ended, bound or not, by name."""
+        return sorted(self._state.cache.cluster.pods.values(), key=lambda pod: pod.key)
+
+    def pods_on(self, node_name: str) -> list[PodInfo]:
+        """Return the pods that count on a node, by name; none for a node that is not there."""
+        nodes = self.cluster.nodes
+        row = nodes.row_of(node_name)
+        found = [] if row is None else nodes.pods(row).values()
+        return sorted(found, key=lambda pod: pod.key)
+
+    def node_names(self) -> list[str]:
+        """Return the names of all nodes, sorted."""
+        return sorted(node.metadata.name for node in self.cluster.list("Node"))
+
+    def pending(self) -> list[PodInfo]:
+        """Return the pods without a node that a profile decides on, in the queue's order."""
+        held = self._state.cache.pod
+        waiting = [p for p in self.pods() if not p.node_name and held(p.uid) is None]
+        return self.in_queue_order(p for p in waiting if self.is_ours(p.pod) and not p.terminating)
+
+    def in_queue_order(self, pods: Iterable[PodInfo]) -> list[PodInfo]:
+        """Return pods as activeQ would hand them out, the oldest first among equals."""
+        [sort] = self._state.profiles[self._default_profile].queue_sort[:1]
+        queued = [
+            QueuedPodInfo(pod, pod.creation_time, pod.creation_time, sequence=number)
+            for number, pod in enumerate(pods)
+        ]
+        return [one.info for one in sorted(queued, key=sort.plugin.sort_key)]
+
+    # ------------------------------------------------------------------ changing
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Undo at the end of the block what was done in it; trials may be nested."""
+        with self._state.cache.trial():
+            yield
+
+    @contextmanager
+    def _changes(self) -> Iterator[Trial]:
+        """Make changes in the trial that is open, or for good if none is."""
+        cache = self._state.cache
+        if cache.open_trial is not None:
+            yield cache.open_trial
+            return
+        with cache.trial() as trial:
+            yield trial
+            trial.commit()
+
+    def submit(self, pod: Pod) -> PodInfo:
+        """Add a pod without a node; its uid and name must be free. Returns what to schedule."""
+        if not self.is_ours(pod):
+            pod.spec.scheduler_name = self._default_profile
+        info = make_pod_info(pod, self._state.cache.classes)
+        with self._changes() as changes:
+            changes.submit(info)
+        return info
+
+    def remove(self, pod: PodInfo) -> None:
+        """Take a pod away, bound or not."""
+        with self._changes() as changes:
+            changes.remove(pod)
+
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        """Have a waiting pod tried on a node first, and its room there kept from others."""
+        with self._changes() as changes:
+            changes.nominate(pod, node_name)
+
+    def put_node(self, node: Node) -> None:
+        """Add or replace a node."""
+        with self._changes() as changes:
+            changes.put_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """Take a node away, on which no pod is left."""
+        with self._changes() as changes:
+            changes.remove_node(name)
+
+    def cordon(self, name: str) -> None:
+        """Mark a node as unschedulable."""
+        node = Node()
+        node.CopyFrom(self._node(name))
+        node.spec.unschedulable = True
+        self.put_node(node)
+
+    def _node(self, name: str) -> Node:
+        """Return the node of this name, which is there."""
+        node = self.cluster.get("Node", "", name)
+        assert isinstance(node, Node)
+        return node
+
+    # ------------------------------------------------------------------ scheduling
+
+    def schedule(self, pods: Sequence[PodInfo], *, preempt: bool = True) -> list[Outcome]:
+        """Decide on pods one after another, in this order; each counts for those after it.
+
+        preempt: a pod that fits nowhere may take the place of others, which then are gone.
+        """
+        outcomes: list[Outcome] = []
+        while len(outcomes) < len(pods):
+            first = pods[len(outcomes)]
+            if (gated := self._gated(first)) is not None:
+                outcomes.append(gated)
+            elif (known := self._known_failure(first)) is not None:
+                outcomes.append(known)
+            else:
+                outcomes += self._decide(self._run(pods, len(outcomes)), preempt=preempt)
+        return outcomes
+
+    def _run(self, pods: Sequence[PodInfo], start: int) -> Sequence[PodInfo]:
+        """Return the pods from ``start`` on that share the first one's class."""
+        cls, end = pods[start].cls, start + 1
+        most = min(len(pods), start + _BATCH)
+        while end < most and pods[end].cls is cls:
+            end += 1
+        return pods[start:end]
+
+    def _gated(self, pod: PodInfo) -> Outcome | None:
+        gate = self.runtime(pod).gate(pod)
+        return None if gate is None else Outcome(pod, message=f"{gate[0]}: {gate[1].message}")
+
+    def _known_failure(self, pod: PodInfo) -> Outcome | None:
+        """Return what was found for a pod like this one, if nothing has changed since."""
+        if self.cluster.nominated_node(pod.uid) or pod.nominated_node_name:
+            return None
+        found = self._failed.get((self._decider.key(pod), pod.priority))
+        if found is None or found[0] != self._state.cache.cluster.stamp:
+            return None
+        return replace(found[1], pod=pod)
+
+    def _decide(self, pods: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
+        runtime = self.runtime(pods[0])
+        queued = [QueuedPodInfo(pod, 0.0) for pod in pods]
+        outcomes = []
+        with self._changes() as changes:
+            decisions = self._decider.decide(changes, runtime, queued)
+        for decision in decisions:
+            if decision.node_name:
+                outcomes.append(self._placed(runtime, decision))
+            elif decision.error is not None:
+                pod = decision.queued.info
+                outcomes.append(Outcome(pod, message=decision.error.message, failed=True))
+            else:
+                outcomes.append(self._unplaced(runtime, decision, preempt=preempt))
+        return outcomes
+
+    def _placed(self, runtime: ProfileRuntime, decision: Decision) -> Outcome:
+        pod, node = decision.queued.info, decision.node_name
+        assignment = Assignment(decision.queued, node, decision.state, 0.0)
+        status = run_reserve(runtime, assignment)
+        if not status.ok:
+            run_unreserve(runtime, assignment)
+            self._state.cache.forget(pod)
+            return _refused(pod, refused(status))
+        if (trial := self._state.cache.open_trial) is not None:
+            trial.on_undo(lambda: run_unreserve(runtime, assignment))
+        return Outcome(pod, node)
+
+    def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:
+        diagnosis, pod = decision.diagnosis, decision.queued.info
+        assert diagnosis is not None
+        result = self._decider.post_filter(runtime, decision) if preempt else None
+        if result is not None and result.status.ok and result.nominated_node_name:
+            victims = result.victims.pods if result.victims is not None else ()
+            for victim in victims:
+                self.remove(victim)
+            self.nominate(pod, result.nominated_node_name)
+            [after] = self._decide([pod], preempt=False)
+            return replace(after, victims=tuple(victims))
+        if result is not None:
+            diagnosis.post_filter_message = result.status.message
+        outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
+        if not pod.nominated_node_name:
+            stamp = self._state.cache.cluster.stamp
+            self._failed[self._decider.key(pod), pod.priority] = stamp, outcome
+        return outcome
+
+
+def _names_first(obj: AnyObject) -> tuple[bool, str, str]:
+    """Sort pods last, and everything by name, so that rows and ties are the same every time."""
+    return isinstance(obj, Pod), obj.metadata.namespace, obj.metadata.name
+
+
+def _refused(pod: PodInfo, status: Status) -> Outcome:
+    failed = not status.code.rejects
+    return Outcome(pod, message=status.message, rejections={status.plugin: 1}, failed=failed)
+
+
+def _rejections(decision: Decision) -> dict[str, int]:
+    """Return how many nodes each plugin rejects first."""
+    diagnosis = decision.diagnosis
+    assert diagnosis is not None
+    found: dict[str, int] = {}
+    status = diagnosis.pre_filter.status
+    if not status.ok and status.plugin:
+        return {status.plugin: diagnosis.num_all_nodes}
+    for rejected, count in diagnosis.statuses():
+        found[rejected.plugin] = found.get(rejected.plugin, 0) + count
+    return found

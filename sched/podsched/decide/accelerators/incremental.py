@@ -1,0 +1,209 @@
+"""Deciding by evaluations that are kept: only what has changed since is looked at again.
+
+An evaluation (``engine.evaluation.class_evaluation``) knows on which rows pods of a key fit, and
+how well. It is brought up to date before each decision, or, with the look-ahead, before several.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import ClassVar
+
+from podsched.cache.columns import Columns
+from podsched.cache.objects import ClusterState
+from podsched.decide.accelerator import Batch, Decided
+from podsched.decide.decision import Decision, KeptDetails
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.evaluation.sampling import Rotation
+from podsched.decide.evaluation.score_details import details_of
+from podsched.decide.evaluation.selection import Ending, Placements, Selector
+from podsched.decide.evaluation.shared_columns import SharedColumns
+from podsched.decide.keys import Keys, PlacementKey
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+
+#: Evaluations kept, and their rows: one takes some 30 bytes a row, some 100 where much of it is its
+#: own (spreading, normalised scores). So 40 to 130 MB at most from 5,000 nodes on.
+MAX_EVALUATIONS = 256
+MAX_ROWS = 1_400_000
+MIN_EVALUATIONS = 8
+#: Evaluations looked at, the latest first, for one to begin a new one with.
+MAX_RELATIVES = 4
+
+
+class Evaluations:
+    """The evaluations that are kept, by key, each with what chooses from it."""
+
+    def __init__(
+        self,
+        keys: Keys,
+        cluster: ClusterState,
+        rotation: Rotation,
+        *,
+        shares_columns: bool = True,
+        looks_ahead: bool = True,
+    ) -> None:
+        self.keys = keys
+        self._cluster = cluster
+        self._rotation = rotation
+        self._shares_columns = shares_columns
+        self._looks_ahead = looks_ahead
+        self._selectors: OrderedDict[PlacementKey, Selector] = OrderedDict()
+        self._shared: dict[str, SharedColumns] = {}
+
+    def __contains__(self, key: PlacementKey) -> bool:
+        return key in self._selectors
+
+    def get(self, key: PlacementKey) -> Selector | None:
+        """Return what is known for pods of a key."""
+        return self._selectors.get(key)
+
+    def selector(
+        self, runtime: ProfileRuntime, pod: PodInfo, key: PlacementKey | None = None
+    ) -> Selector:
+        """Return what chooses for pods like this one, made when there is none yet."""
+        key = self.keys.key(pod) if key is None else key
+        found = self._selectors.get(key)
+        if found is None:
+            evaluation = self._make(runtime, pod, key)
+            found = Selector(evaluation, self._rotation, looks_ahead=self._looks_ahead)
+            self._selectors[key] = found
+            while len(self._selectors) > self.most:
+                self._selectors.popitem(last=False)
+        else:
+            self._selectors.move_to_end(key)
+        return found
+
+    @property
+    def most(self) -> int:
+        """How many evaluations are kept."""
+        most = min(MAX_EVALUATIONS, MAX_ROWS // (self._cluster.columns.size + 1))
+        return max(MIN_EVALUATIONS, most)
+
+    def _make(self, runtime: ProfileRuntime, pod: PodInfo, key: PlacementKey) -> ClassEvaluation:
+        name, cluster = runtime.scheduler_name, self._cluster
+        projections = self.keys.projections(name).by_plugin(pod, key[1])
+        shared = None
+        if self._shares_columns:
+            shared = self._shared.setdefault(name, SharedColumns(cluster))
+        made = ClassEvaluation(runtime, cluster, pod.cls, shared, projections)
+        if not self._shares_columns:
+            return made
+        for selector in islice(reversed(self._selectors.values()), MAX_RELATIVES):
+            if selector.evaluation.runtime is runtime and made.continue_from(selector.evaluation):
+                break
+        return made
+
+    def discard(self, key: PlacementKey) -> None:
+        """Forget what is known of pods of a key."""
+        self._selectors.pop(key, None)
+
+
+class Incremental:
+    """Decides for pods of one key by their evaluation."""
+
+    name: ClassVar[str] = "incremental"
+
+    def __init__(
+        self,
+        evaluations: Evaluations,
+        columns: Columns,
+        learn: Callable[[PodInfo, PlacementKey, Selector], None] | None = None,
+    ) -> None:
+        """``learn`` is told of each new evaluation, right after its first choice."""
+        self._evaluations = evaluations
+        self._columns = columns
+        self._learn = learn
+
+    def try_(self, batch: Batch) -> Decided:
+        runtime, key, first = batch.runtime, batch.key, batch.pods[0].info
+        selector = self._evaluations.selector(runtime, first, key)
+        # Where one of them has found no node, the next hardly will: to look at all that are left
+        # for each of them would be quadratic.
+        queued = batch.pods[:1] if selector.has_failed else self._of_key(batch.pods, key)
+        evaluation, is_new = selector.evaluation, not selector.has_chosen
+        names = self._columns.names
+
+        def commit(pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
+            batch.trial.assume_many(pods, [names[row] for row in rows])
+
+        run = selector.select_batch([one.info for one in queued], commit, batch.enough)
+        tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
+        runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
+        scored = run.ending is Ending.PLACED and run.rounds[-1].totals[-1] is not None
+        if self._learn is not None and is_new and scored:
+            self._learn(first, key, selector)
+        decisions = _placed(queued, run, evaluation, names)
+        phases = evaluation.cost.phases
+        kept = _details(evaluation, run) if batch.details and run.rounds else None
+        if run.ending in (Ending.PLACED, Ending.RESERVED):
+            goes_on = run.ending is Ending.PLACED and not selector.reserves(first)
+            return Decided(decisions, goes_on, phases, kept)
+        decisions.append(_unplaced(queued[len(decisions)], run.ending, evaluation))
+        return Decided(decisions, False, phases, kept)
+
+    def _of_key(self, pods: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:
+        """Return the first of the pods, up to one of another key."""
+        first, keys = pods[0].info, self._evaluations.keys
+        cls = first.cls
+        for count, queued in enumerate(pods):
+            pod = queued.info
+            if pod.cls is not cls:
+                # Mostly the classes differ, and the key is found anew when it is the pod's turn.
+                if not keys.may_be_equal(first, pod) or keys.key(pod) != key:
+                    return pods[:count]
+                cls = pod.cls
+        return pods
+
+
+def _unplaced(queued: QueuedPodInfo, ending: Ending, evaluation: ClassEvaluation) -> Decision:
+    if ending is Ending.FAILED and evaluation.failure is not None:
+        return Decision(queued, evaluation.state, error=evaluation.failure.status)
+    diagnosis = evaluation.diagnosis()
+    all_nodes = diagnosis.num_all_nodes
+    return Decision(queued, own_state(evaluation), diagnosis=diagnosis, evaluated=all_nodes)
+
+
+def _details(evaluation: ClassEvaluation, run: Placements) -> KeptDetails | None:
+    """Return what the first choice of the last round was made from, if all rows competed."""
+    # The scores that the round began with are still there.
+    began, last = time.monotonic(), run.rounds[-1]
+    if last.totals[0] is None or run.ending not in (Ending.PLACED, Ending.RESERVED):
+        return None
+    if last.feasible != len(evaluation.feasible_rows):
+        return None
+    found = details_of(evaluation, last.rows[0])
+    if found is None:
+        return None
+    return KeptDetails(len(run.rows) - len(last.rows), found, time.monotonic() - began)
+
+
+def _placed(
+    queued: Sequence[QueuedPodInfo],
+    run: Placements,
+    evaluation: ClassEvaluation,
+    names: Sequence[str],
+) -> list[Decision]:
+    pods = iter(queued)
+    return [
+        Decision(
+            next(pods),
+            own_state(evaluation),
+            names[row],
+            total=total,
+            feasible=part.feasible,
+            evaluated=part.evaluated,
+        )
+        for part in run.rounds
+        for row, total in zip(part.rows, part.totals, strict=True)
+    ]
+
+
+def own_state(evaluation: ClassEvaluation) -> CycleState:
+    """Return a copy of the class's state for one pod: what plugins add stays with the pod."""
+    state = evaluation.state
+    return CycleState(dict(state.data), set(state.skip_filter), set(state.skip_score))

@@ -1,0 +1,114 @@
+"""Deciding for pods that differ in little from pods that have an evaluation: see ``variants``."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import ClassVar
+
+from podsched.cache.cache import Cache
+from podsched.cache.trial import Trial
+from podsched.decide.accelerator import Batch, Decided
+from podsched.decide.accelerators.incremental import Evaluations
+from podsched.decide.accelerators.variant_index import VariantIndex
+from podsched.decide.accelerators.variants import Variants
+from podsched.decide.decision import Decision, KeptDetails
+from podsched.decide.evaluation.selection import Selector
+from podsched.decide.keys import PlacementKey
+from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+
+
+class VariantDecisions:
+    """Decides for variants; learns from what is decided by evaluations."""
+
+    name: ClassVar[str] = "variants"
+
+    def __init__(self, evaluations: Evaluations, cache: Cache) -> None:
+        self._evaluations = evaluations
+        self._keys = evaluations.keys
+        self._cache = cache
+        self._index = VariantIndex()
+
+    def of(self, pod: PodInfo, key: PlacementKey) -> Variants | None:
+        """Return what decides on a pod of a new key without an evaluation, if there is such."""
+        if key in self._evaluations:
+            return None
+        return self._index.of(key, self._keys.variant_key(pod, key))
+
+    def learn(self, pod: PodInfo, key: PlacementKey, selector: Selector) -> None:
+        """Take what variants have in common from a new evaluation just refreshed for a pod."""
+        self._index.learn(
+            self._keys.variant_key(pod, key),
+            selector.evaluation,
+            pod,
+            self._evaluations.most,
+            reserves=selector.reserves(pod),
+        )
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._index.clear()
+
+    def try_(self, batch: Batch) -> Decided | None:
+        """Decide on the first pods without evaluations, as far as that is certain to be the same.
+
+        Not on several of one key: to these an evaluation is of use.
+        """
+        variants, runtime = self.of(batch.pods[0].info, batch.key), batch.runtime
+        if variants is None:
+            return None
+        # All keys before the first pod is assumed: that pods are alike does not change meanwhile
+        # (``Decider.decide``), and to find them again after each would cost as much as deciding.
+        found: dict[PlacementKey, QueuedPodInfo] = {}
+        keys, last = self._keys.known(), None
+        for queued in batch.pods:
+            key = self._keys.key_now(queued.info, keys)
+            if key in found or self.of(queued.info, key) is not variants:
+                if key == last:
+                    del found[key]
+                break
+            found[key], last = queued, key
+        decisions: list[Decision] = []
+        kept: KeptDetails | None = None
+        for key, queued in found.items():
+            wanted = batch.details and not decisions
+            decision, kept_now = self._decide(batch.trial, variants, queued, details=wanted)
+            if decision is None:
+                break
+            kept = kept or kept_now
+            self._index.met(key)
+            decisions.append(decision)
+            if batch.enough():
+                break
+        if not decisions:
+            return None
+        rows = self._cache.columns.size * len(decisions)
+        runtime.meter.looked_at(rows, all_of_class=True)
+        runtime.meter.evaluated(variants.cost, len(decisions), failed=False)
+        return Decided(decisions, True, variants.cost.phases, kept)
+
+    def _decide(
+        self, trial: Trial, variants: Variants, queued: QueuedPodInfo, *, details: bool
+    ) -> tuple[Decision | None, KeptDetails | None]:
+        """Decide on a pod without an evaluation of its own, if that is certain to be the same."""
+        pod = queued.info
+        choice = variants.select(pod, all_totals=details)
+        if choice is None:
+            return None, None
+        kept = None
+        if details:
+            with contextlib.suppress(PluginFailure):
+                began, found = time.monotonic(), variants.details(pod, choice)
+                kept = KeptDetails(0, found, time.monotonic() - began)
+        node_name = self._cache.columns.names[choice.row]
+        trial.assume(pod, node_name)
+        decision = Decision(
+            queued,
+            choice.state,
+            node_name,
+            total=variants.total(choice),
+            feasible=choice.feasible,
+            evaluated=self._cache.node_count,
+        )
+        return decision, kept

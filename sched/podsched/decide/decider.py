@@ -1,0 +1,306 @@
+"""The nodes for runs of pods: accelerators are asked first, the reference for what they leave.
+
+``decide`` works on the live columns and assumes what it chooses in a trial, so each pod sees those
+before it, and whoever asked may take it all back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from podsched.cache.cache import Cache
+from podsched.cache.trial import Trial
+from podsched.config.plugins import ExtensionPoint
+from podsched.decide.accelerator import Accelerator, Batch, Decided
+from podsched.decide.accelerators.incremental import Evaluations, Incremental
+from podsched.decide.accelerators.variant_decisions import VariantDecisions
+from podsched.decide.decision import Decision, KeptDetails
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.evaluation.dry_run import RemoteDryRun
+from podsched.decide.evaluation.filtering import ProfileFilters, Settled, rejected_everywhere
+from podsched.decide.evaluation.sampling import Rotation
+from podsched.decide.evaluation.selection import Enough, Selector
+from podsched.decide.keys import Keys, PlacementKey
+from podsched.decide.post_filtering import run_post_filter, try_ahead, try_some
+from podsched.decide.reference import Reference
+from podsched.decide.runtime.plugin_handle import Chance
+from podsched.decide.runtime.plugin_metrics import NO_PHASES
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.plugin import PostFilterResult
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+
+#: Max pods of different keys decided per event-loop turn, and the rows looked at for them.
+MAX_DISTINCT: Final = 16
+MAX_DISTINCT_ROWS: Final = 400_000
+
+_deciders = itertools.count(1)
+
+
+class RemoteEvaluator(Protocol):
+    """Evaluates a class for the first time in other processes; does nothing where it cannot."""
+
+    @property
+    def available(self) -> bool:
+        """Whether there is anybody to ask."""
+        ...
+
+    async def prepare(
+        self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str = ""
+    ) -> bool: ...
+
+
+class Decider:
+    """Decides for the pods of one cluster."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        profiles: Mapping[str, ProfileRuntime],
+        chance: Chance,
+        remote_evaluator: RemoteEvaluator | None = None,
+        remote_dry_run: RemoteDryRun | None = None,
+        *,
+        without: Collection[str] = (),
+    ) -> None:
+        """Without the remote ones everything is computed locally.
+
+        ``without``: accelerators to leave out; the decisions are the same.
+        """
+        self._cache, self._chance = cache, chance
+        if "remote" in without:
+            remote_evaluator = remote_dry_run = None
+        self._remote_evaluator = remote_evaluator
+        self._remote_dry_run = remote_dry_run
+        self._rotation = Rotation()
+        self._keys = Keys(profiles, cache.cluster)
+        self._evaluations = Evaluations(
+            self._keys,
+            cache.cluster,
+            self._rotation,
+            shares_columns="shared" not in without,
+            looks_ahead="lookahead" not in without,
+        )
+        self._reference = Reference(cache.cluster, self._rotation)
+        self._variants = VariantDecisions(self._evaluations, cache)
+        learn = None if "variants" in without else self._variants.learn
+        self._incremental = Incremental(self._evaluations, cache.columns, learn)
+        self._accelerators: list[Accelerator] = [
+            one for one in (self._variants, self._incremental) if one.name not in without
+        ]
+        self._latest: PlacementKey | None = None
+        self._runner: tuple[Decision, ProfileFilters] | None = None
+        #: Key in ``PodClass.compiled`` of classes that had an evaluation, so that it costs little.
+        self._known_class = f"decider {next(_deciders)}"
+        #: Those of the latest evaluation.
+        self.phases = NO_PHASES
+        #: Where ``decide`` was asked for details: the place of a decision, and its scores.
+        self.details: KeptDetails | None = None
+
+    # ------------------------------------------------------------------ which pods go together
+
+    def key(self, pod: PodInfo) -> PlacementKey:
+        """Return what is equal for pods that are decided on alike, while nothing changes."""
+        return self._keys.key(pod)
+
+    def may_join(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
+        """Return whether a pod may be decided on together with those of a batch.
+
+        True if it shares their evaluation key, or if neither it nor the batch's first needs a
+        first evaluation. Of the latter only a few at a time, since each may take a look at all
+        rows.
+        """
+        one = batch[0].info
+        if one.cls.scheduler_name != other.cls.scheduler_name:
+            return False
+        most = min(MAX_DISTINCT, MAX_DISTINCT_ROWS // (self._cache.columns.size + 1))
+        known = self._known_class
+        if known in one.cls.compiled and known in other.cls.compiled and len(batch) < most:
+            return True
+        if self._keys.may_be_equal(one, other):
+            return self.key(one) == self.key(other)
+        # The key of the other one only if it is of use: when it comes to be the first, it is found
+        # anew.
+        return len(batch) < most and self._takes_little(one) and self._takes_little(other)
+
+    def _takes_little(self, pod: PodInfo) -> bool:
+        """Whether a pod of a new class can be decided on without a first evaluation."""
+        key = self.key(pod)
+        return key in self._evaluations or self._variants.of(pod, key) is not None
+
+    # ------------------------------------------------------------------ evaluations
+
+    def evaluation(self, runtime: ProfileRuntime, pod: PodInfo) -> ClassEvaluation:
+        """Return the evaluation of pods like this one, made when there is none yet."""
+        return self.selector(runtime, pod).evaluation
+
+    def selector(self, runtime: ProfileRuntime, pod: PodInfo) -> Selector:
+        """Return what chooses for pods like this one, made when there is none yet."""
+        return self._evaluations.selector(runtime, pod)
+
+    def discard(self, pod: PodInfo) -> None:
+        """Forget what is known of pods like this one, and of those decided on last."""
+        self._evaluations.discard(self.key(pod))
+        self._variants.clear()
+        if self._latest is not None:
+            self._evaluations.discard(self._latest)
+
+    async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, traceparent: str = "") -> bool:
+        """Have actors evaluate ahead what is much; return whether time has passed meanwhile.
+
+        Locally there is nothing to prepare. ``traceparent`` is the attempt's.
+        """
+        remote = self._remote_evaluator
+        if remote is None or not remote.available:
+            return False
+        if self._variants.of(pod, self.key(pod)) is not None:
+            return False
+        return await remote.prepare(self.evaluation(runtime, pod), pod, traceparent)
+
+    @property
+    def rotation(self) -> int:
+        """Where the next search for feasible nodes starts."""
+        return self._rotation.start
+
+    @rotation.setter
+    def rotation(self, start: int) -> None:
+        self._rotation.start = start
+
+    # ------------------------------------------------------------------ decisions
+
+    def decide(
+        self,
+        trial: Trial,
+        runtime: ProfileRuntime,
+        batch: Sequence[QueuedPodInfo],
+        *,
+        enough: Enough = lambda: False,
+        details: bool = False,
+    ) -> list[Decision]:
+        """Decide for the first pods, in their order: for at least one, maybe not for all.
+
+        Each is assumed in the trial, so that those after it see it.
+
+        Ends after a pod that fits nowhere, or that something is to be reserved for. ``enough``:
+        whether the pods decided on so far are enough for now; ``details``: keep what one of the
+        choices was made from, too.
+        """
+        self.details = None
+        decisions: list[Decision] = []
+        goes_on = True
+        while goes_on and len(decisions) < len(batch):
+            first = not decisions
+            left = batch if first else batch[len(decisions) :]
+            # Keys are asked for as late as this: those that were equal may be so no more.
+            key = self._latest = self.key(left[0].info)
+            decided = self._decide_some(Batch(trial, runtime, left, key, enough, details and first))
+            decisions += decided.decisions
+            self.phases = decided.phases
+            if first:
+                self.details = decided.details
+            goes_on = decided.goes_on and not enough()
+        return decisions
+
+    def _decide_some(self, batch: Batch) -> Decided:
+        """Ask the accelerators for the first pods, then the reference for the first."""
+        for accelerator in self._accelerators:
+            decided = accelerator.try_(batch)
+            if decided is None:
+                continue
+            prepared = self._remote_evaluator is not None and self._remote_evaluator.available
+            if not prepared and accelerator is self._incremental:
+                # Else each has to be prepared by itself.
+                batch.pods[0].info.cls.compiled[self._known_class] = True
+            return decided
+        return self._reference.decide(batch.trial, batch.runtime, batch.pods[0])
+
+    # ------------------------------------------------------------------ PostFilter
+
+    async def prepare_post_filter(
+        self, runtime: ProfileRuntime, decision: Decision, traceparent: str = ""
+    ) -> bool:
+        """Have actors try ahead whom a pod may preempt; return whether time has passed.
+
+        If so, decide on the pod again: ``post_filter`` then tries only what is not known by now.
+        ``traceparent`` is the attempt's.
+        """
+        remote = self._remote_dry_run
+        if remote is None or not self._sends_dry_runs(decision):
+            return False
+        return await try_ahead(
+            remote,
+            runtime,
+            decision.state,
+            decision.queued.info,
+            self._cache.cluster,
+            # One runner for all rounds: its inputs are those that the state was made from.
+            self.runner(runtime, decision),
+            traceparent,
+        )
+
+    def _sends_dry_runs(self, decision: Decision) -> bool:
+        remote = self._remote_dry_run
+        if remote is None or decision.diagnosis is None or decision.diagnosis.outcome is None:
+            return False
+        return remote.worth(len(decision.diagnosis.outcome.rows))
+
+    def try_some(self, runtime: ProfileRuntime, decision: Decision, enough: Enough) -> bool:
+        """Try some of the nodes that PostFilter would try; return whether others are left.
+
+        If so, decide on the pod again later, which costs little beside this: then nothing that was
+        found rests on a state that is no more. What actors try is not tried here.
+        """
+        diagnosis = decision.diagnosis
+        if diagnosis is None or diagnosis.outcome is None or self._sends_dry_runs(decision):
+            return False
+        return try_some(
+            runtime,
+            decision.state,
+            decision.queued.info,
+            self._cache.cluster,
+            self.runner(runtime, decision),
+            self._chance.peek(),
+            enough,
+        )
+
+    def post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
+        """Return the result of the first PostFilter plugin that succeeds, else of the last.
+
+        None when there is none.
+        """
+        assert decision.diagnosis is not None
+        if not decision.diagnosis.num_all_nodes:
+            return None
+        if not runtime.post_filter:
+            return None
+        runner = self.runner(runtime, decision)
+        cluster, pod = self._cache.cluster, decision.queued.info
+        began = time.monotonic()
+        result = run_post_filter(runtime, decision.state, pod, cluster, runner)
+        code = result.status.code
+        runtime.meter.passed(ExtensionPoint.POST_FILTER, code, time.monotonic() - began)
+        return result
+
+    def runner(self, runtime: ProfileRuntime, decision: Decision) -> ProfileFilters:
+        """Return the profile's filters, for PostFilter plugins of a pod that does not fit."""
+        if self._runner is None or self._runner[0] is not decision:
+            self._runner = decision, self._make_runner(runtime, decision)
+        return self._runner[1]
+
+    def _make_runner(self, runtime: ProfileRuntime, decision: Decision) -> ProfileFilters:
+        assert decision.diagnosis is not None
+        outcome = decision.diagnosis.outcome
+        selector = self._evaluations.get(self.key(decision.queued.info))
+        inputs = settled = None
+        if outcome is None:
+            rows = np.flatnonzero(self._cache.columns.alive)
+            outcome = rejected_everywhere(rows, decision.diagnosis.pre_filter.status)
+        elif selector is not None:
+            evaluation = selector.evaluation
+            inputs = evaluation.last_inputs
+            settled = Settled(decision.state, decision.queued.info, evaluation.settled)
+        return ProfileFilters(runtime, self._cache.cluster, outcome, inputs, settled)

@@ -1,0 +1,191 @@
+"""Placing many pods of one key between two evaluations, exactly as one after another.
+
+After a pod is placed, usually its row alone has changed. So the totals of the best rows with 1, 2,
+3... more pods are computed at once (``LookaheadScores``), and a heap places the pods where single
+evaluations would:
+
+    front:    row 4     90  85  79  -      totals with 0, 1, 2, 3 more pods; "-" does not fit
+              row 7     90  85  80
+    barrier:            87                 best total of all other rows, which do not change
+
+    order:    4 (90), 7 (90), then 85 < 87: stop here, evaluate, go on with another front
+
+It is exact only as long as a pod changes nothing but its row. That is checked in three ways:
+
+* ``learn`` compares the plugins' inputs before and after pods of the class were assumed. Plugins
+  whose inputs *moved* read beyond the row; each must look ahead itself (``plugin.Lookahead``) and
+  say for every pod whether its verdicts on other rows stay as they are.
+* A step of ``LookaheadScores`` is *safe* when it changes no other row's score.
+* What neither covers is left to single evaluations: a class that reserves (the next pod has to see
+  what the plugin set aside), plugins that look at single pods, shares of the nodes, and rows with
+  nominated pods, which are filtered with these added.
+
+Measured at 5,000 equal nodes: some 50 µs a pod in batches of 500, 140 µs one by one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.evaluation.front import Front, best_rows
+from podsched.decide.evaluation.lookahead import LookaheadScores
+from podsched.decide.evaluation.row_groups import NO_TOTAL
+from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
+from podsched.framework.lookahead import Lookahead
+from podsched.framework.pods import PodInfo
+
+LOOKAHEAD_WORDING = 'asking plugin "{}" what it would say next'
+
+
+class NoEffect:
+    """``framework.plugin.Lookahead`` of a plugin to which pods of the class make no difference."""
+
+    covers_own_row = True
+
+    def place(self, row: int) -> bool:
+        return True
+
+
+_NO_EFFECT = NoEffect()
+
+
+class BatchLookahead:
+    """Places batches of one key's pods; ``learn`` after each, ``place`` before the next."""
+
+    def __init__(self, evaluation: ClassEvaluation) -> None:
+        self._evaluation = evaluation
+        #: The inputs after pods of the class were assumed, by plugin; None: not known.
+        self._learned: dict[str, Hashable] | None = None
+        #: The plugins whose inputs changed with it.
+        self._moved: frozenset[str] = frozenset()
+        #: The most pods that one row got of the last batch.
+        self._depth = 1
+
+    def learn(self, pod: PodInfo) -> None:
+        """Note whose inputs changed when pods of the class were assumed."""
+        inputs = self._evaluation.inputs
+        self._learned = None
+        try:
+            before, now = inputs.last, inputs.now(pod)
+        except PluginFailure:
+            # The next refresh fails in the same way, and reports it.
+            return
+        if len(now) == len(before):
+            self._learned = dict(zip(inputs.names, now, strict=True))
+            named = zip(inputs.names, before, now, strict=True)
+            self._moved = frozenset(name for name, old, new in named if old != new)
+
+    def place(self, pods: Sequence[PodInfo]) -> tuple[list[int], list[int]]:
+        """Return rows for the first of the pods, as far as they are certain, and their totals.
+
+        To be called after a refresh for the first of them that has not failed.
+        """
+        lookaheads = self._lookaheads(pods[0])
+        if lookaheads is None:
+            return [], []
+        evaluation = self._evaluation
+        nominated = evaluation.feasibility.nominated.rows
+        front = best_rows(evaluation.total, len(pods), nominated)
+        if not len(front.rows):
+            return [], []
+        covered = {name for name, one in lookaheads.items() if one.covers_own_row}
+        make = partial(LookaheadScores, evaluation, pods[0], front.rows, covered, self._depth)
+        try:
+            return self._follow(make, front, len(pods), list(lookaheads.values()))
+        except PluginFailure:
+            # Found out beforehand, for a row that may not be taken: a single evaluation decides.
+            return [], []
+
+    def reserves(self, pod: PodInfo) -> bool:
+        """Whether a plugin keeps books of pods like these, which the next one has to see."""
+        return self._evaluation.runtime.reserves_for(self._evaluation.state, pod)
+
+    # ------------------------------------------------------------------ whether it is exact
+
+    def _lookaheads(self, pod: PodInfo) -> dict[str, Lookahead] | None:
+        """Return what follows the plugins that look beyond a pod's own row; None: not exact."""
+        if not self._changes_own_row_only(pod):
+            return None
+        found: dict[str, Lookahead] = {}
+        for name in self._moved:
+            ahead = self._look_ahead(name, pod)
+            if ahead is None:
+                return None
+            found[name] = ahead
+        # A plugin that counts pods, but none of this class, would count them on a fork all the
+        # same, as kube-scheduler does (an empty selector of a spread constraint, for one).
+        runtime = self._evaluation.runtime
+        for named in runtime.filter:
+            if named.name in runtime.lookahead:
+                found.setdefault(named.name, _NO_EFFECT)
+        return found
+
+    def _changes_own_row_only(self, pod: PodInfo) -> bool:
+        """Whether a pod of the class changes its own row and, beyond it, what ``_moved`` read."""
+        evaluation = self._evaluation
+        if evaluation.runtime.percentage_of_nodes_to_score is not None:
+            return False
+        if not self._is_as_learned() or evaluation.reads_pods or self.reserves(pod):
+            return False
+        # Rows with nominated pods are filtered with these added, which no plugin looks ahead for.
+        return not (self._moved and evaluation.feasibility.nominated.rows)
+
+    def _is_as_learned(self) -> bool:
+        """Whether the inputs that stayed when pods of the class were assumed are still the same."""
+        inputs, learned = self._evaluation.inputs, self._learned
+        if learned is None or len(inputs.last) != len(learned):
+            return False
+        now = zip(inputs.names, inputs.last, strict=True)
+        return all(name in self._moved or value == learned[name] for name, value in now)
+
+    def _look_ahead(self, name: str, pod: PodInfo) -> Lookahead | None:
+        evaluation = self._evaluation
+        plugin = evaluation.runtime.lookahead.get(name)
+        if plugin is None:
+            return None
+        state, cluster = evaluation.state, evaluation.cluster
+        try:
+            return guarded(name, LOOKAHEAD_WORDING, plugin.look_ahead, state, pod, cluster)
+        except PluginFailure:
+            return None
+
+    # ------------------------------------------------------------------ taking rows
+
+    def _follow(
+        self,
+        make: Callable[[], LookaheadScores],
+        front: Front,
+        count: int,
+        lookaheads: Sequence[Lookahead],
+    ) -> tuple[list[int], list[int]]:
+        """Take the best row again and again, until another row might be better."""
+        # Where each pod closes its zone to the next one, nothing is asked ahead: a third of it all.
+        scores: LookaheadScores | None = None
+        rows = front.rows
+        totals = self._evaluation.total[rows].tolist()
+        heap = [(-total, row) for total, row in zip(totals, rows.tolist(), strict=True)]
+        heapq.heapify(heap)
+        placed: dict[int, int] = {}
+        chosen: list[int] = []
+        reached: list[int] = []
+        while heap and len(chosen) < count and heap[0] < front.barrier:
+            negative, row = heap[0]
+            chosen.append(row)
+            reached.append(-negative)
+            placed[row] = pods = placed.get(row, 0) + 1
+            if not all(one.place(row) for one in lookaheads):
+                break
+            if scores is None:
+                scores = make()
+            total, safe = scores.step(row, pods, placed)
+            if not safe:
+                break
+            if total == NO_TOTAL:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (-total, row))
+        self._depth = max(placed.values(), default=1)
+        return chosen, reached

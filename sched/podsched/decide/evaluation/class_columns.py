@@ -1,0 +1,461 @@
+"""One plugin's answers for all rows and one pod class, kept until its inputs or the rows change.
+
+    FilterColumn   bits      one word of reason bits a row; ``reasons[i]`` is what bit i means
+    ScoreColumn    raw       what Score answered
+                   scored    whether raw holds for the row as it is
+                   scores    raw, normalised over the feasible rows and weighted
+
+Both kinds are arrays over all rows, indexed by row: a plugin answers for a few rows, and readers
+add up or compare whole columns. Entries of rows that a plugin was not asked about mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.decide.evaluation.filtering import renumbered
+from podsched.decide.evaluation.row_sets import NO_ROWS
+from podsched.decide.evaluation.scoring import weighted
+from podsched.decide.runtime.profile_runtime import Named
+from podsched.framework.filter_outcome import PASSED
+from podsched.framework.nodes import Bools
+from podsched.framework.plugin import CycleState, FilterPlugin, GroupScores, ScorePlugin
+from podsched.framework.status import Code
+from podsched.framework.verdicts import FEW_ROWS, Bits, Reason, Rows, Scores, Verdicts
+
+_NO_BITS: Bits = np.zeros(0, dtype=np.uint64)
+_NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
+_NOT_SCORED: Bools = np.zeros(0, dtype=np.bool_)
+
+
+class _Weighed(NamedTuple):
+    """Raw and weighted scores of all feasible rows, and the extremes of the raw ones."""
+
+    raw: Scores
+    scores: Scores
+    low: int
+    high: int
+
+
+class _Grouped(NamedTuple):
+    """Raw and weighted scores by group, and each row's group."""
+
+    raw: Scores
+    scores: Scores
+    groups: Rows
+
+
+class FilterColumn:
+    """The verdicts of one Filter plugin.
+
+    ``reasons`` only grows between two evaluations of all rows, so that bits written earlier keep
+    their meaning; the bits of new verdicts are renumbered to it. ``bits`` is empty as long as the
+    plugin rejects nothing, as most plugins do of most classes.
+    """
+
+    __slots__ = ("active", "bits", "index", "named", "only_nodes", "reasons", "rejects", "size")
+
+    def __init__(self, index: int, named: Named[FilterPlugin]) -> None:
+        self.index = index
+        self.named = named
+        self.bits: Bits = _NO_BITS
+        self.reasons: list[Reason] = []
+        self.size = 0
+        #: False when PreFilter said Skip.
+        self.active = True
+        #: False when certainly no row is rejected: such a column costs nothing when the first
+        #: rejections are looked for.
+        self.rejects = False
+        #: Pods that come and go change nothing.
+        self.only_nodes = named.traits.reads_only_nodes
+
+    def clear(self, size: int) -> None:
+        """Forget everything and make room for ``size`` rows."""
+        self.size = size
+        self.bits = _NO_BITS
+        self.reasons = []
+        self.rejects = False
+
+    def put(self, rows: Rows, verdicts: Verdicts, *, all_rows: bool) -> None:
+        """Take over verdicts; ``all_rows``: these are all the rows there are.
+
+        Those of all rows go into new arrays: others may share the old ones.
+        """
+        if all_rows:
+            self.clear(self.size)
+        rejected = bool(verdicts.reasons) and bool(verdicts.bits.any())
+        if not len(self.bits):
+            if not rejected:
+                return
+            self.bits = np.zeros(self.size, dtype=np.uint64)
+        self.bits[rows] = renumbered(verdicts.bits, verdicts.reasons, self.reasons)
+        self.rejects = self.rejects or rejected
+
+    def put_whole(self, verdicts: Verdicts) -> None:
+        """Take over verdicts on all rows, of shape ``(size,)``; no bits where there is no node."""
+        self.clear(self.size)
+        if verdicts.reasons:
+            self.bits, self.reasons = verdicts.bits, list(verdicts.reasons)
+            self.rejects = bool(verdicts.bits.any())
+
+    def adopt(self, other: FilterColumn) -> None:
+        """Say what another column of the plugin says, in the same arrays."""
+        self.size, self.bits, self.reasons = other.size, other.bits, other.reasons
+        self.rejects = other.rejects
+
+    def continue_from(self, other: FilterColumn) -> None:
+        """Begin with what the column of another class says, whose projection is the same."""
+        self.adopt(other)
+        self.active = other.active
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether Code.ERROR is among the reasons."""
+        return any(reason.code is Code.ERROR for reason in self.reasons)
+
+
+class ScoreColumn:
+    """Raw and weighted scores of one Score plugin on the feasible rows.
+
+    Normalisation ties the rows together: one raw score may change what all others are worth. Most
+    plugins normalise by the extremes, so a score between the smallest and the largest changes
+    nothing else; that is what makes an evaluation after one placed pod cheap. Where all rows are
+    equal (no taints, no preferences), the score is the number ``flat`` and no array.
+
+    A ``shared`` column has raw scores of all rows with a node, feasible or not, in an array that
+    other classes read and write as well: whoever looks at a row that changed writes the same there.
+
+    Where whole groups of rows share a score (``grouped``), there are scores of the groups, and rows
+    have theirs only when somebody reads them.
+    """
+
+    __slots__ = (
+        "_before", "_grouped", "_occupied", "_raw", "_scores", "active", "by_extremes", "flat",
+        "high", "known", "low", "named", "only_nodes", "scored", "shared", "size",
+    )  # fmt: skip
+
+    def __init__(self, named: Named[ScorePlugin]) -> None:
+        self.named = named
+        self.active = True
+        self.by_extremes = named.traits.normalizes_by_extremes
+        #: Pods that come and go change nothing.
+        self.only_nodes = named.traits.reads_only_nodes
+        #: Feasible rows, groups of rows, and which of the groups have some.
+        self._occupied: tuple[Rows, Rows, Rows] | None = None
+        self.clear(0)
+
+    def clear(self, size: int) -> None:
+        """Forget everything and make room for ``size`` rows."""
+        self.size = size
+        self._raw: Scores = _NO_SCORES
+        self._scores: Scores = _NO_SCORES
+        self._grouped: _Grouped | None = None
+        #: What all rows had before they were forgotten, as long as it may be of use.
+        self._before: _Weighed | None = None
+        #: Which rows have a raw score; empty while no row or, if ``shared`` or grouped, every row
+        #: has one.
+        self.scored: Bools = _NOT_SCORED
+        self.shared = False
+        #: The weighted score of every feasible row, if it is the same.
+        self.flat: int | None = None
+        #: Smallest and largest raw score of the feasible rows.
+        self.low = 0
+        self.high = 0
+        #: False when PreScore has to be run (again).
+        self.known = False
+
+    @property
+    def raw(self) -> Scores:
+        """What Score answered, by row."""
+        if self._grouped is not None and not len(self._raw):
+            self._raw = self._grouped.raw.take(self._grouped.groups)
+        return self._raw
+
+    @property
+    def scores(self) -> Scores:
+        """The weighted scores, by row."""
+        if self._grouped is not None and not len(self._scores):
+            self._scores = self._grouped.scores.take(self._grouped.groups)
+        return self._scores
+
+    @property
+    def grouped(self) -> bool:
+        """Whether whole groups of rows have one score."""
+        return self._grouped is not None
+
+    @property
+    def groups(self) -> GroupScores:
+        """The weighted scores of the groups. To be asked for where it is ``grouped``."""
+        assert self._grouped is not None
+        return GroupScores(self._grouped.scores, self._grouped.groups)
+
+    def forget(self) -> None:
+        """Have all rows scored again, after PreScore."""
+        before = None
+        by_row = self.flat is None and self._grouped is None and len(self._scores)
+        if by_row and self.by_extremes and self.normalizes:
+            before = _Weighed(self._raw, self._scores, self.low, self.high)
+        self.clear(self.size)
+        self._before = before
+
+    def drop(self, rows: Rows) -> None:
+        """Have rows scored again when they are asked for."""
+        if len(self.scored):
+            self.scored[rows] = False
+
+    def unscored(self, rows: Rows) -> Rows:
+        """Return those of the rows that have no raw score."""
+        if self.shared or self._grouped is not None:
+            return NO_ROWS
+        return rows[~self.scored[rows]] if len(self.scored) else rows
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether a score depends on the other rows' scores."""
+        return self.named.normalize is not None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether what Score answers is the weighted score, if it is in range."""
+        return self._scores is self._raw and len(self._raw) > 0
+
+    @property
+    def depends_on_feasible(self) -> bool:
+        """Whether PreScore looks at which rows are feasible."""
+        return self.named.traits.depends_on_feasible
+
+    def put(self, rows: Rows, raw: Scores) -> None:
+        """Take over raw scores."""
+        if not len(self._raw):
+            self._raw = np.zeros(self.size, dtype=np.int64)
+            self.scored = np.zeros(self.size, dtype=np.bool_)
+        self._raw[rows] = raw
+        if len(self.scored):
+            self.scored[rows] = True
+
+    def adopt(self, raw: Scores) -> None:
+        """Share raw scores of all rows."""
+        self._raw, self.scored, self.shared = raw, _NOT_SCORED, True
+        self._scores, self.flat = _NO_SCORES, None
+
+    def continue_from(self, other: ScoreColumn) -> None:
+        """Begin with what the column of another class says, whose projection is the same.
+
+        What is normalised rests on the rows that are feasible for the class: it gets a copy.
+        """
+        self.size, self.shared, self.known = other.size, other.shared, other.known
+        self.active, self.flat = other.active, other.flat
+        self.low, self.high = other.low, other.high
+        self.scored, self._grouped = other.scored.copy(), other._grouped
+        self._raw = other._raw if other.shared else other._raw.copy()
+        self._scores = self._raw if other._scores is other._raw else other._scores.copy()
+
+    def weigh(self, state: CycleState, rows: Rows, feasible: Rows) -> bool:
+        """Bring the weighted scores up to date after ``rows`` were scored or others came and went.
+
+        Returns whether the scores of other rows may have changed with them. Raises PluginFailure.
+        """
+        if not self.normalizes:
+            self._put_scores(rows, weighted(self.named, state, self._raw[rows]))
+            return False
+        if self.by_extremes and self._keeps_extremes(rows, feasible):
+            if self.flat is None:
+                self._put_scores(rows, self.scores_of(state, self._raw[rows]))
+            return False
+        if self.by_extremes and self.low == self.high and len(feasible):
+            before, self._scores = self.flat, _NO_SCORES
+            self.flat = int(self.scores_of(state, np.array([self.low], dtype=np.int64))[0])
+            return before != self.flat
+        self.flat = None
+        if len(feasible) == self.size:
+            self._scores = weighted(self.named, state, self._raw)
+        else:
+            self._put_scores(feasible, weighted(self.named, state, self._raw[feasible]))
+        return True
+
+    def put_groups(self, state: CycleState, found: GroupScores, feasible: Rows) -> None:
+        """Take over the scores of the feasible rows, by groups, and weigh them.
+
+        No pass over rows, where their own scores take one for each step of the plugin's
+        ``normalize``. Groups without a feasible row get 0. Raises PluginFailure.
+        """
+        raw, groups = found
+        occupied = self._groups_with(feasible, groups, len(raw))
+        of_occupied = raw[occupied]
+        values = of_occupied.tolist()
+        self.low, self.high = min(values), max(values)
+        final = np.zeros(len(raw), dtype=np.int64)
+        final[occupied] = weighted(self.named, state, of_occupied)
+        self._grouped, self.flat = _Grouped(raw, final, groups), None
+        self._raw, self._scores, self.scored = _NO_SCORES, _NO_SCORES, _NOT_SCORED
+
+    def _groups_with(self, feasible: Rows, groups: Rows, number: int) -> Rows:
+        """Return the groups that have feasible rows; both arrays mostly are those of before."""
+        known = self._occupied
+        if known is None or known[0] is not feasible or known[1] is not groups:
+            occupied = np.flatnonzero(np.bincount(groups[feasible], minlength=number))
+            known = self._occupied = (feasible, groups, occupied)
+        return known[2]
+
+    def weigh_all(self, state: CycleState, feasible: Rows) -> None:
+        """Weigh the scores of all feasible rows, which are new. Raises PluginFailure."""
+        if self.normalizes or self.named.weight != 1 or not self.shared:
+            self.weigh(state, feasible, feasible)
+            return
+        self._scores = self._raw
+
+    def weigh_anew(self, state: CycleState, feasible: Rows, changed: Rows | None) -> Rows | None:
+        """Do the same after the scores were forgotten; return the rows that have others now.
+
+        None: maybe all. ``changed``: rows that changed since, which others may have scored in a
+        shared array; None where other rows were feasible. Mostly a pod has changed few rows and no
+        extreme, so that the others need not be normalised again. Raises PluginFailure.
+        """
+        before, self._before = self._before, None
+        raw = self._raw
+        if before is None or changed is None or len(before.raw) != len(raw):
+            self.weigh_all(state, feasible)
+            return None
+        everywhere = len(feasible) == self.size
+        if _extremes(raw if everywhere else raw[feasible]) != (before.low, before.high):
+            self.weigh_all(state, feasible)
+            return None
+        self.low, self.high, self._scores = before.low, before.high, before.scores
+        differs: Bools = raw != before.raw
+        differs[changed] = True
+        rows: Rows = np.flatnonzero(differs) if everywhere else feasible[differs[feasible]]
+        if len(rows):
+            self._scores[rows] = self.scores_of(state, raw[rows])
+        return rows
+
+    def _put_scores(self, rows: Rows, scores: Scores) -> None:
+        if self.is_final:
+            return
+        if not len(self._scores):
+            self._scores = np.zeros(self.size, dtype=np.int64)
+        self._scores[rows] = scores
+
+    def scores_at(self, rows: Rows) -> Scores:
+        """Return the weighted scores of feasible rows."""
+        if self.flat is not None:
+            return np.full(len(rows), self.flat, dtype=np.int64)
+        return self.scores[rows]
+
+    def _keeps_extremes(self, rows: Rows, feasible: Rows) -> bool:
+        """Update the extremes; whether they stayed, so that only ``rows`` need new scores.
+
+        Not so when all rows are new, for then nothing is known of the extremes before.
+        """
+        everywhere = len(feasible) == self.size
+        if len(rows) == len(feasible):
+            raw = self._raw if everywhere else self._raw[feasible]
+            self.low, self.high = _extremes(raw) if len(raw) else (0, 0)
+            return False
+        new = self._raw[rows]
+        # All rows were equal and still are (no taints, no preferences): no need to look at them.
+        if self.low == self.high and (not len(new) or (new == self.low).all()):
+            return True
+        raw = self._raw if everywhere else self._raw[feasible]
+        low, high = _extremes(raw)
+        same = (low, high) == (self.low, self.high)
+        self.low, self.high = low, high
+        return same
+
+    def scores_of(self, state: CycleState, raw: Scores) -> Scores:
+        """Return the weighted scores of raw ones between the extremes. Raises PluginFailure.
+
+        The plugin normalises whatever it is given, so the extremes are given along.
+        """
+        if not self.normalizes:
+            return weighted(self.named, state, raw)
+        extremes = np.array([self.low, self.high], dtype=np.int64)
+        return weighted(self.named, state, np.concatenate([extremes, raw]))[2:]
+
+    def keeps_others(self, state: CycleState, rows: Rows, raw: Scores) -> Bools:
+        """Return for each row whether a raw score of ``raw`` changes no other row's score.
+
+        One that stays what it was certainly does not. That a score moves within the extremes is not
+        used: it would have to be followed which of several rows holds an extreme.
+        """
+        if not self.normalizes:
+            return np.ones(len(rows), dtype=np.bool_)
+        return np.equal(raw, self.raw[rows])
+
+    def keeps_others_without(self, rows: Rows) -> Bools:
+        """Return for each row whether no other score changes when it is no longer feasible."""
+        if self.depends_on_feasible:
+            return np.zeros(len(rows), dtype=np.bool_)
+        if not self.normalizes or (self.by_extremes and self.low == self.high):
+            return np.ones(len(rows), dtype=np.bool_)
+        if not self.by_extremes:
+            return np.zeros(len(rows), dtype=np.bool_)
+        raw = self.raw[rows]
+        return np.not_equal(raw, self.low) & np.not_equal(raw, self.high)
+
+
+def _extremes(raw: Scores) -> tuple[int, int]:
+    """Return the smallest and the largest of some scores."""
+    return int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
+
+
+#: Indices of plugins, or the negative numbers in place of one.
+Plugins = NDArray[np.int16]
+
+
+def first_rejections(
+    columns: Sequence[FilterColumn],
+    rows: Rows | None,
+    candidate: Bools,
+    plugin: Plugins,
+    bits: Bits,
+) -> None:
+    """Set ``plugin`` and ``bits`` of candidate rows: the first rejecting plugin, and its bits.
+
+    ``rows``: those to look at, None for all. Other rows than candidates are left alone.
+    """
+    if rows is not None and len(rows) <= FEW_ROWS:
+        _first_of_few(columns, rows, candidate, plugin, bits)
+        return
+    if rows is not None:
+        rows = rows[candidate[rows]]
+        plugin[rows], bits[rows] = _first(columns, rows, len(rows))
+        return
+    # Whole columns, without picking rows out of them: this is what every pod costs whose plugins
+    # count over the cluster (topology spread, inter-pod affinity).
+    first, words = _first(columns, slice(None), len(plugin))
+    np.copyto(plugin, first, where=candidate)
+    np.copyto(bits, words, where=candidate)
+
+
+def _first_of_few(
+    columns: Sequence[FilterColumn], rows: Rows, candidate: Bools, plugin: Plugins, bits: Bits
+) -> None:
+    """Do it cell by cell: a decision changes a row or two, and each of NumPy's calls takes 1 us."""
+    rejecting = [column for column in columns if column.active and column.rejects]
+    for row in rows.tolist():
+        if not candidate.item(row):
+            continue
+        first, word = PASSED, 0
+        for column in rejecting:
+            word = column.bits.item(row)
+            if word:
+                first = column.index
+                break
+        plugin[row], bits[row] = first, word
+
+
+def _first(columns: Sequence[FilterColumn], rows: Rows | slice, size: int) -> tuple[Plugins, Bits]:
+    """Return the first rejecting plugin and its bits; from the last column to the first."""
+    first = np.full(size, PASSED, dtype=np.int16)
+    words = np.zeros(size, dtype=np.uint64)
+    for column in reversed(columns):
+        if column.active and column.rejects:
+            mine = column.bits[rows]
+            hit = mine != 0
+            np.putmask(first, hit, column.index)
+            np.copyto(words, mine, where=hit)
+    return first, words

@@ -1,0 +1,363 @@
+"""The evaluation of pods of one key in one profile, kept current row by row.
+
+Pods with equal projections are equal to every plugin, so what the plugins said for one holds for
+the next: only rows that changed since (the columns' journal) are asked about again, and a plugin
+whose inputs changed is asked about all rows. Four parts work on it, one after another:
+
+    PluginInputs     PreFilter, and which plugins' inputs changed
+         |  stale plugins, changed rows (RefreshScope)
+    Feasibility      verdicts of all filters --> feasible rows     (with NominatedRows)
+         |  rows that came and went (FeasibleChange)
+    ClassScores      raw scores --> normalised --> totals
+
+The first evaluation of a key looks at all rows. Its bulk may be done remotely (``sharding``):
+
+    STALE --refresh--> CURRENT --refresh--> CURRENT        a failure, or a rejection by PreFilter,
+      |                   ^                                leads back to STALE
+      '--begin--> PENDING-+--adopt
+                     '--discard--> STALE
+
+In PENDING, ``begin`` has handed out a ``PendingEvaluation``. A refresh does not wait for it: it
+evaluates all rows itself, and what comes in later is ignored.
+
+Guarantee: after ``refresh`` everything equals an evaluation from scratch (property test), however
+often and in whatever way it was refreshed before.
+Cost: a refresh is linear in the changed rows, as long as no plugin's inputs changed and no score
+that a normalisation rests on; else it makes a few passes over arrays of all rows.
+Non-goals: choosing among the feasible rows (``selection``), threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Set
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+import numpy as np
+
+from podsched.decide.evaluation.class_scores import ClassScores
+from podsched.decide.evaluation.diagnosis import Diagnosis
+from podsched.decide.evaluation.evaluation_result import EvaluationResult
+from podsched.decide.evaluation.feasibility import Feasibility
+from podsched.decide.evaluation.filtering import (
+    NOTHING_SETTLED,
+    rejected_everywhere,
+    run_filters,
+)
+from podsched.decide.evaluation.plugin_inputs import PluginInputs
+from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
+from podsched.decide.evaluation.refresh_scope import RefreshScope, Sharing
+from podsched.decide.evaluation.shared_columns import SharedColumns
+from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.decide.runtime.plugin_metrics import EvaluationCost
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.filter_outcome import PASSED, FilterOutcome
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.verdicts import Rows, Scores
+
+_ALONE: Sharing = MappingProxyType({})
+
+
+class Phase(Enum):
+    """What the next refresh can build on."""
+
+    STALE = "nothing: it looks at all rows"
+    PENDING = "nothing, but a remote evaluation is under way"
+    CURRENT = "verdicts and scores of all rows but those that changed since"
+
+
+class ClassEvaluation:
+    """Feasibility, reasons and scores of all rows for a pod class.
+
+    After ``refresh``: ``feasible_rows`` and ``total`` (of shape ``(size,)``, NO_TOTAL where not
+    feasible); ``failure`` is the error that ends the cycle, if there was one; ``pre_filtered`` is
+    PreFilter's outcome.
+    """
+
+    def __init__(
+        self,
+        runtime: ProfileRuntime,
+        cluster: ClusterView,
+        cls: PodClass,
+        shared: SharedColumns | None = None,
+        projections: Mapping[str, Hashable] | None = None,
+    ) -> None:
+        """Evaluate on its own or, with ``shared``, with columns of other classes.
+
+        ``projections``: those of the class by plugin, where plugins have one.
+        """
+        self.runtime = runtime
+        self.cluster = cluster
+        self.cls = cls
+        self.state = CycleState()
+        self.cost = EvaluationCost(runtime.meter.clock)
+        self.inputs = PluginInputs(runtime, cluster, self.state)
+        self.feasibility = Feasibility(runtime, cluster, self.state, cls.priority, shared)
+        self.scores = ClassScores(runtime, cluster, self.state, self.cost, shared)
+        self._projections = projections or {}
+        self._deciding = runtime.deciding
+        self.failure: PluginFailure | None = None
+        self._phase = Phase.STALE
+        self._pending: PendingEvaluation | None = None
+        #: The columns' journal up to which rows are known, and the version of the Nodes.
+        self._position = 0
+        self._nodes_version: int | None = None
+
+    def continue_from(self, other: ClassEvaluation) -> bool:
+        """Begin where another class's evaluation is, if most plugins make the same of both.
+
+        Only plugins with another projection are asked about all rows then. False if it is not worth
+        it, or there is nothing to begin with.
+        """
+        mine, theirs = self._projections, other._projections
+        if other._phase is not Phase.CURRENT:
+            return False
+        if other.cls.priority != self.cls.priority and (
+            other.feasibility.nominated.rows or self.cluster.nominated_nodes()
+        ):
+            return False  # Other nominated pods count for it.
+        if mine.keys() != theirs.keys():
+            return False
+        different = {name for name, projection in mine.items() if projection != theirs[name]}
+        # Plugins without a projection read the whole pod.
+        different |= self._deciding - mine.keys()
+        if 2 * len(different) > len(self._deciding) or other.scores.size != self.cluster.nodes.size:
+            return False
+        self.state.data.update(other.state.data)
+        self.state.skip_filter |= other.state.skip_filter
+        self.state.skip_score |= other.state.skip_score
+        self.inputs.continue_from(other.inputs, different)
+        self.feasibility.continue_from(other.feasibility, different)
+        self.scores.continue_from(other.scores, different)
+        self._phase, self._position = Phase.CURRENT, other._position
+        self._nodes_version = other._nodes_version
+        return True
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def pre_filtered(self) -> PreFilterOutcome:
+        """What PreFilter came to."""
+        return self.inputs.pre_filtered
+
+    @property
+    def feasible_rows(self) -> Rows:
+        """Ascending rows on which the pod fits."""
+        return self.feasibility.rows
+
+    @property
+    def total(self) -> Scores:
+        """Weighted totals of all rows."""
+        return self.scores.total
+
+    @property
+    def last_inputs(self) -> tuple[Hashable, ...]:
+        """The versions of all that the evaluation rests on beyond the rows."""
+        return self.inputs.last
+
+    @property
+    def reads_pods(self) -> bool:
+        """Whether a plugin that takes part looks at the single pods of a node."""
+        return any(
+            column.active and column.named.traits.reads_pods
+            for columns in (self.feasibility.columns, self.scores.columns)
+            for column in columns
+        )
+
+    def outcome(self) -> FilterOutcome:
+        """Return what the filters said of every node."""
+        if not self.pre_filtered.status.ok:
+            rows = np.flatnonzero(self.cluster.nodes.alive)
+            return rejected_everywhere(rows, self.pre_filtered.status)
+        return self.feasibility.outcome(self.pre_filtered)
+
+    def diagnosis(self) -> Diagnosis:
+        """Return why the pod does not fit where it does not."""
+        num_all_nodes = int(np.count_nonzero(self.cluster.nodes.alive))
+        outcome = self.outcome() if self.pre_filtered.status.ok else None
+        return Diagnosis(num_all_nodes, self.pre_filtered, outcome)
+
+    # ------------------------------------------------------------------ local evaluation
+
+    def refresh(self, pod: PodInfo) -> None:
+        """Bring everything up to date for a pod of the class."""
+        self.failure = None
+        self.cost.begin()
+        try:
+            self._refresh(pod)
+        except PluginFailure as failure:
+            self.failure = failure
+            self._enter(Phase.STALE)
+        self.cost.end(feasible=bool(len(self.feasible_rows)))
+
+    def fits_row(self, pod: PodInfo, row: int) -> bool:
+        """Whether one pod fits a row; no row is brought up to date.
+
+        Where PreFilter rejects the pod or fails, it does not; the next refresh says why.
+        """
+        self.failure = None
+        self.cost.begin()
+        try:
+            self.inputs.refresh(pod)
+        except PluginFailure:
+            return False
+        if not self.pre_filtered.status.ok:
+            return False
+        self.cost.pre_filter_done()
+        fits = bool(self.filter_row(pod, row).plugin[0] == PASSED)
+        if fits:
+            self.cost.end(feasible=False)
+        return fits
+
+    def filter_row(self, pod: PodInfo, row: int) -> FilterOutcome:
+        """Return what the filters say of one row to one pod, from scratch, after PreFilter."""
+        nodes, rows = self.cluster.nodes, np.array([row], dtype=np.intp)
+        settled = self.settled(rows)
+        return run_filters(self.runtime, self.state, pod, nodes, rows, self.cluster, settled)
+
+    def settled(self, rows: Rows) -> Set[str]:
+        """Name the plugins that let all of the rows pass as long as no Node and no input changes.
+
+        They need not be asked when pods were added to these rows or removed from them. After
+        PreFilter.
+        """
+        current = self._phase is Phase.CURRENT
+        if not current or self._nodes_version != self.cluster.version("Node"):
+            return NOTHING_SETTLED
+        return self.feasibility.admitted_by(rows) - self.inputs.stale
+
+    def _refresh(self, pod: PodInfo) -> None:
+        self.inputs.refresh(pod)
+        if not self.pre_filtered.status.ok:
+            self._reject_all()
+            return
+        self.cost.pre_filter_done()
+        scope = self._scope()
+        feasibility = self.feasibility
+        sharing = self._sharing(scope)
+        asked_all = feasibility.filter(pod, scope, sharing)
+        looked_at = feasibility.candidates() if asked_all else scope.candidates
+        self.runtime.meter.looked_at(len(looked_at), all_of_class=asked_all)
+        change = feasibility.recompute(pod, None if asked_all else scope.changed)
+        self.cost.filter_done()
+        self.scores.refresh(pod, scope, feasibility, change, sharing)
+        self.inputs.settle()
+
+    def _scope(self) -> RefreshScope:
+        """Catch up with the columns: what changed, of which everything else is up to date."""
+        nodes, version = self.cluster.nodes, self.cluster.version("Node")
+        if self.pre_filtered.node_names != self.feasibility.node_names:
+            self._enter(Phase.STALE)
+        current = self._phase is Phase.CURRENT
+        changed = nodes.changed_since(self._position) if current else None
+        same_nodes = False
+        if changed is None:
+            self._reset()
+            candidates = self.feasibility.candidates()
+        else:
+            same_nodes = version == self._nodes_version
+            candidates = self.feasibility.update_candidates(changed, same_nodes=same_nodes)
+        self._position, self._nodes_version = nodes.position, version
+        self._enter(Phase.CURRENT)
+        return RefreshScope(changed, candidates, self.inputs.stale, same_nodes)
+
+    def _sharing(self, scope: RefreshScope) -> Sharing:
+        """Return by what the columns of all rows may be shared; not asked for by changed rows."""
+        if not scope.everything and not scope.stale:
+            return _ALONE
+        inputs, projections = self.inputs, self._projections
+        names = projections if scope.everything else projections.keys() & scope.stale
+        return {name: (projections[name], inputs.of(name)) for name in names}
+
+    def _reset(self) -> None:
+        self.feasibility.reset(self.pre_filtered.node_names)
+        self.scores.reset(self.cluster.nodes.size)
+
+    def _reject_all(self) -> None:
+        """Leave no row feasible; once PreFilter accepts the pod again, all rows are looked at."""
+        self._enter(Phase.STALE)
+        if len(self.feasible_rows) or self.scores.size != self.cluster.nodes.size:
+            self._reset()
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._pending = None
+
+    def override_row(self, row: int, outcome: FilterOutcome) -> None:
+        """Take over another rejection for one row, until the next refresh looks at it again.
+
+        For pods to which a row's nominated pods mean something else than to their class.
+        """
+        self.feasibility.override_row(row, outcome)
+        self.scores.drop(np.array([row], dtype=np.intp))
+
+    # ------------------------------------------------------------------ remote evaluation
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the next refresh looks at changed rows alone."""
+        return self._phase is Phase.CURRENT
+
+    def begin(self, pod: PodInfo) -> PendingEvaluation | None:
+        """Get ready for a first evaluation whose bulk is done remotely.
+
+        Runs PreFilter, and PreScore where it does not depend on the feasible rows. Returns None
+        when the class is evaluated already, or is rejected before Filter. Raises PluginFailure.
+        """
+        self.failure = None
+        if self.is_evaluated:
+            return None
+        self._enter(Phase.STALE)
+        self.inputs.refresh(pod)
+        if not self.pre_filtered.status.ok:
+            return None
+        self._reset()
+        self._position = self.cluster.nodes.position
+        filters = self.feasibility.activate()
+        scores = self.scores.pre_score_independent(pod)
+        pending = PendingEvaluation(self, pod, filters, scores)
+        self._phase, self._pending = Phase.PENDING, pending
+        return pending
+
+    def end(self, pending: PendingEvaluation, result: EvaluationResult | None) -> None:
+        """End what ``begin`` began, unless a refresh has ended it before; see PendingEvaluation."""
+        if self._pending is not pending:
+            return
+        self._enter(Phase.STALE)
+        if result is None or self.scores.size != self.cluster.nodes.size:
+            return
+        pod, feasibility, fits = pending.pod, self.feasibility, result.fits
+        feasibility.put(pod, result.rows, result.verdicts)
+        feasibility.recompute(pod, None)
+        self.scores.put(result.rows[fits], result.raw)
+        self.scores.complete(pod, feasibility)
+        self.inputs.settle()
+        self._enter(Phase.CURRENT)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PendingEvaluation:
+    """A first evaluation under way remotely: to be ended by either of its methods.
+
+    ``filters`` and ``scores`` name the plugins to be asked for verdicts and raw scores.
+    """
+
+    evaluation: ClassEvaluation
+    pod: PodInfo
+    filters: tuple[str, ...]
+    scores: tuple[str, ...]
+
+    def adopt(self, result: EvaluationResult) -> None:
+        """Take over what was found for rows as they were at ``begin``.
+
+        Rows not among them are evaluated here, those changed since at the next refresh.
+        Raises PluginFailure; then the next refresh looks at all rows.
+        """
+        self.evaluation.end(self, result)
+
+    def discard(self) -> None:
+        """Give up: the next refresh looks at all rows."""
+        self.evaluation.end(self, None)

@@ -1,0 +1,370 @@
+"""The scores of the feasible rows for a pod class, per plugin and in total.
+
+Every Score plugin has a column: raw scores, and weighted ones after normalisation.
+
+    row               0     1     2     3
+    feasible          yes   no    yes   yes
+    columns[0].raw    3     .     7     5       what Score said
+    columns[0].scores 0     .     100   50      normalised over the feasible rows, times the weight
+    columns[0].scored yes   no    yes   no      no: ask again before using it
+      ...
+    total             120   -1    180   90      sum over the plugins; NO_TOTAL where not feasible
+
+What has to be done again after a change, from cheap to expensive:
+
+* a row changed, or became feasible: Score for that row;
+* scores of groups of rows (zones) changed: nothing for any row, since they are *apart*, added to
+  the sums of the others when the best row is looked for (``row_groups``);
+* the scores that a normalisation rests on changed (mostly the smallest or the largest):
+  NormalizeScore for all feasible rows, without asking Score;
+* the plugin's inputs changed, or its PreScore looks at the feasible rows and these changed:
+  PreScore, then Score for all feasible rows, of which those that have other scores than before are
+  normalised and summed up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from functools import partial
+
+import numpy as np
+
+from podsched.decide.evaluation.class_columns import ScoreColumn
+from podsched.decide.evaluation.feasibility import Feasibility
+from podsched.decide.evaluation.refresh_scope import FeasibleChange, RefreshScope, Sharing
+from podsched.decide.evaluation.row_groups import FEW_GROUPS, NO_TOTAL, RowGroups
+from podsched.decide.evaluation.row_sets import NO_ROWS, union
+from podsched.decide.evaluation.scoring import (
+    SCORE_WORDING,
+    in_range,
+    pre_score_one,
+    score_all,
+    score_one,
+)
+from podsched.decide.evaluation.shared_columns import SharedColumns
+from podsched.decide.runtime.plugin_metrics import EvaluationCost
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows, Scores
+
+
+class ClassScores:
+    """``total``, of shape ``(size,)``, and what it is made of."""
+
+    def __init__(
+        self,
+        runtime: ProfileRuntime,
+        cluster: ClusterView,
+        state: CycleState,
+        cost: EvaluationCost,
+        shared: SharedColumns | None = None,
+    ) -> None:
+        """Without ``shared`` no column is taken from other classes."""
+        self._shared = shared
+        self._runtime = runtime
+        self._cluster = cluster
+        self._state = state
+        self._cost = cost
+        self.columns = [ScoreColumn(named) for named in runtime.score]
+        self._sums: Scores = np.zeros(0, dtype=np.int64)
+        #: What the sums leave out, and the rows in the order of its groups; None: nothing.
+        self._apart: tuple[ScoreColumn, RowGroups] | None = None
+        self._total: Scores | None = self._sums
+
+    def reset(self, size: int) -> None:
+        """Forget everything and make room for ``size`` rows, none of them feasible."""
+        for column in self.columns:
+            column.clear(size)
+        self._sum_up_nothing(size)
+
+    def _sum_up_nothing(self, size: int) -> None:
+        self._apart = None
+        self._sums = self._total = np.full(size, NO_TOTAL, dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self._sums)
+
+    @property
+    def total(self) -> Scores:
+        """The weighted totals, shape ``(size,)``, NO_TOTAL where not feasible. Not written to."""
+        if self._total is None:
+            assert self._apart is not None
+            column, groups = self._apart
+            self._total = groups.total(self._sums, column.groups.scores)
+        return self._total
+
+    def best(self) -> tuple[int, int]:
+        """Return the row with the highest total, of equal ones the lowest, and that total.
+
+        NO_TOTAL where no row is feasible.
+        """
+        if self._total is None and self._apart is not None:
+            column, groups = self._apart
+            return groups.best(self._sums, column.groups.scores)
+        total = self.total
+        row = int(total.argmax())
+        return row, total.item(row)
+
+    def continue_from(self, other: ClassScores, different: Set[str]) -> None:
+        """Begin where the scores of another class are, all but some plugins' columns."""
+        for column, of_other in zip(self.columns, other.columns, strict=True):
+            if column.named.name in different:
+                column.clear(of_other.size)
+            else:
+                column.continue_from(of_other)
+        # Summed up when all that is different has been scored.
+        self._apart = None
+        self._sums = self._total = other.total.copy()
+
+    def drop(self, rows: Rows) -> None:
+        """Forget rows that are no longer feasible.
+
+        Whatever is normalised while they are gone passes them by, so they are scored anew when
+        they come back.
+        """
+        if not len(rows):
+            return
+        self._put(rows, NO_TOTAL)
+        for column in self.columns:
+            column.drop(rows)
+
+    def _put(self, rows: Rows, sums: Scores | int) -> None:
+        if self._apart is not None:
+            rows, self._total = self._apart[1].place[rows], None
+        self._sums[rows] = sums
+
+    def refresh(
+        self,
+        pod: PodInfo,
+        scope: RefreshScope,
+        feasibility: Feasibility,
+        change: FeasibleChange,
+        sharing: Sharing,
+    ) -> None:
+        """Score what changed; ``change``: the rows whose feasibility did. Raises PluginFailure.
+
+        ``sharing``: the plugins whose columns may be shared; see ``SharedColumns``.
+        """
+        self.drop(change.gone)
+        again = []
+        everything, feasible_changed = scope.everything, bool(change)
+        for column in self.columns:
+            stale = everything or column.named.name in scope.stale
+            if stale or (feasible_changed and column.depends_on_feasible):
+                column.forget()
+            elif column.grouped:
+                # A row's score is that of its group, whatever pods come and go on it.
+                if feasible_changed or not scope.same_nodes:
+                    column.forget()
+            elif not (column.only_nodes and scope.same_nodes):
+                column.drop(scope.candidates)
+                if column.shared and column.active:
+                    again.append(column)
+        asked = feasibility.rows
+        if not everything:
+            changed = scope.candidates
+            asked = union(changed[feasibility.feasible[changed]], change.came)
+        # What every row had before is of use where it is the same rows that are feasible.
+        anew = not (everything or feasible_changed)
+        to_weigh = self._score_again(pod, again, scope.candidates)
+        self._score(
+            pod,
+            asked,
+            feasibility,
+            sharing,
+            changed=to_weigh,
+            feasible_changed=feasible_changed,
+            anew=anew,
+        )
+
+    # ------------------------------------------------------------------ scored remotely
+
+    def pre_score_independent(self, pod: PodInfo) -> tuple[str, ...]:
+        """Run PreScore where it does not look at the feasible rows, and name these plugins.
+
+        Those of them that then score. Raises PluginFailure.
+        """
+        for column in self.columns:
+            if not column.depends_on_feasible:
+                self._pre_score(column, pod, NO_ROWS)
+        return tuple(column.named.name for column in self.columns if column.known and column.active)
+
+    def put(self, rows: Rows, raw: Mapping[str, Scores]) -> None:
+        """Take over raw scores by plugin on ``rows``; ``complete`` has to follow."""
+        for column in self.columns:
+            found = raw.get(column.named.name)
+            if found is not None:
+                column.put(rows, found)
+
+    def complete(self, pod: PodInfo, feasibility: Feasibility) -> None:
+        """Score what ``put`` left open, and sum up. Raises PluginFailure."""
+        for column in self.columns:
+            # What fits a shard may not fit here, where nominated pods count, too.
+            column.drop(np.flatnonzero(~feasibility.feasible))
+        self._score(pod, feasibility.rows, feasibility, {}, weigh_all=True, feasible_changed=True)
+
+    # ------------------------------------------------------------------ scoring
+
+    def _score_again(
+        self, pod: PodInfo, columns: Sequence[ScoreColumn], rows: Rows
+    ) -> Sequence[ScoreColumn]:
+        """Score changed rows of shared columns: feasible or not, others may share what is said.
+
+        Returns the columns that have to be weighed again.
+        """
+        if not len(rows):
+            return columns
+        nodes, to_weigh = self._cluster.nodes, []
+        for column in columns:
+            raw = score_one(column.named, self._state, pod, nodes, rows)
+            column.put(rows, raw)
+            if not (column.is_final and in_range(raw)):
+                to_weigh.append(column)
+        return to_weigh
+
+    def _score(
+        self,
+        pod: PodInfo,
+        asked: Rows,
+        feasibility: Feasibility,
+        sharing: Sharing,
+        *,
+        changed: Sequence[ScoreColumn] = (),
+        feasible_changed: bool,
+        weigh_all: bool = False,
+        anew: bool = False,
+    ) -> None:
+        """Score those of ``asked`` that are not scored, and sum up the totals that change.
+
+        ``changed``: shared columns of which rows were scored, but not weighed; ``anew``: columns
+        that were forgotten had scores of the same rows. ``beyond``: whether totals of other rows
+        than ``asked`` and ``more`` change with it.
+        """
+        feasible = feasibility.rows
+        if not len(feasible):
+            self._sum_up_nothing(self.size)
+            return
+        beyond, more = weigh_all, NO_ROWS
+        for column in self.columns:
+            if not column.known:
+                others = self._score_unknown(
+                    column, pod, feasible, sharing, asked if anew else None
+                )
+                beyond |= others is None
+                more = more if others is None else union(more, others)
+                continue
+            if not column.active:
+                continue
+            rows = column.unscored(asked)
+            if len(rows):
+                nodes = self._cluster.nodes
+                column.put(rows, score_one(column.named, self._state, pod, nodes, rows))
+            if weigh_all:
+                column.weigh_all(self._state, feasible)
+            elif len(rows) or feasible_changed or column in changed:
+                mine = asked if column.shared else rows
+                beyond |= column.weigh(self._state, mine, feasible)
+        self._add_up(feasible if beyond else union(asked, more), feasibility, whole=beyond)
+
+    def _score_unknown(
+        self,
+        column: ScoreColumn,
+        pod: PodInfo,
+        feasible: Rows,
+        sharing: Sharing,
+        changed: Rows | None,
+    ) -> Rows | None:
+        """Fill a column of which nothing is known; return rows whose sums change, None for all.
+
+        ``changed``: rows that changed since it was forgotten; None where others were feasible.
+        """
+        was_active = column.active
+        self._cost.time_pre_score(partial(self._pre_score, column, pod, feasible))
+        if not column.active:
+            return None if was_active else NO_ROWS
+        if self._score_groups(column, pod, feasible):
+            return NO_ROWS if self._is_apart(column) else None
+        self._score_first(column, pod, feasible, sharing)
+        return column.weigh_anew(self._state, feasible, changed)
+
+    def _score_groups(self, column: ScoreColumn, pod: PodInfo, feasible: Rows) -> bool:
+        """Fill a column of which nothing is known by groups of rows; False if it has none."""
+        named, state = column.named, self._state
+        if named.groups is None:
+            return False
+        found = named.runs.call(named.name, SCORE_WORDING, named.groups, state, pod)
+        if found is None:
+            return False
+        column.put_groups(state, found, feasible)
+        return True
+
+    def _is_apart(self, column: ScoreColumn) -> bool:
+        apart = self._apart
+        return apart is not None and apart[0] is column and apart[1].groups is column.groups.groups
+
+    def _set_apart(self) -> None:
+        """Leave a column with scores of few groups out of the sums, if there is one."""
+        self._apart = None
+        for column in self.columns:
+            if column.active and column.grouped:
+                scores, groups = column.groups
+                if len(scores) <= FEW_GROUPS:
+                    made = RowGroups if self._shared is None else self._shared.row_groups
+                    self._apart = column, made(groups, len(scores))
+                    return
+
+    def _score_first(
+        self, column: ScoreColumn, pod: PodInfo, feasible: Rows, sharing: Sharing
+    ) -> None:
+        """Fill a column of which nothing is known."""
+        named, state, nodes = column.named, self._state, self._cluster.nodes
+        of_plugin, shared = sharing.get(named.name), self._shared
+        if of_plugin is not None and shared is not None and not column.depends_on_feasible:
+
+            def ask(rows: Rows | None) -> Scores:
+                if rows is None:
+                    return score_all(named, state, pod, nodes, shared.alive)
+                return score_one(named, state, pod, nodes, rows)
+
+            if shared.score(column, *of_plugin, ask):
+                return
+        column.put(feasible, score_one(named, state, pod, nodes, feasible))
+
+    def _pre_score(self, column: ScoreColumn, pod: PodInfo, feasible: Rows) -> None:
+        pre_score_one(self._runtime, column.named, self._state, pod, self._cluster, feasible)
+        column.active = column.named.name not in self._state.skip_score
+        column.known = True
+
+    def _add_up(self, rows: Rows, feasibility: Feasibility, *, whole: bool) -> None:
+        """Sum the weighted scores of feasible rows; without Score plugins each row has 1.
+
+        ``whole``: these are all feasible rows. Then whole columns are added: picking so many rows
+        out of each column costs several times as much.
+        """
+        if whole:
+            self._set_apart()
+        apart = None if self._apart is None else self._apart[0]
+        active = [column for column in self.columns if column.active and column is not apart]
+        flat = sum(column.flat for column in active if column.flat is not None)
+        columns = [column.scores for column in active if column.flat is None]
+        flat += not self.columns
+        if not whole:
+            total = np.full(len(rows), flat, dtype=np.int64)
+            for scores in columns:
+                total += scores[rows]
+            self._put(rows, total)
+            return
+        # Into a new array: whoever looks ahead holds the old one.
+        total = columns[0] + flat if columns else np.full(self.size, flat, dtype=np.int64)
+        for scores in columns[1:]:
+            total += scores
+        if len(rows) < len(total):
+            np.putmask(total, ~feasibility.feasible, NO_TOTAL)
+        if self._apart is None:
+            self._sums = self._total = total
+        else:
+            self._sums, self._total = total.take(self._apart[1].order), None

@@ -1,0 +1,401 @@
+"""On which rows a pod class fits, and which plugin rejects it first on the others.
+
+Every Filter plugin has a column of reason bits over all rows. Together they give, per row, the
+first plugin that rejects it (kube-scheduler stops at that one) and its bits:
+
+    row            0      1      2      3      4
+    candidate      yes    yes    yes    no     no     alive, and not left out by PreFilter
+    columns[0]     0b00   0b01   0b00   -      -      reason bits; 0 lets the row pass
+    columns[1]     0b00   0b10   0b10   -      -
+      ...
+    plugin         -1     0      1      -2     -3     index, or PASSED, EXCLUDED, NO_NODE
+    bits           0      0b01   0b10   0      0      those of that plugin
+    feasible       yes    no     no     no     no
+
+A column keeps bits for each row even where an earlier plugin has rejected it. So when one plugin's
+inputs change, that plugin alone is asked about all rows again, and the rest of the work is a few
+passes over arrays: 30 µs at 5,000 nodes. The alternative, to keep only the first rejection as
+kube-scheduler does, would have to ask all later plugins wherever the first one gives way.
+
+Nominated pods (``nominated_rows``) are counted after that: their pass can only reject more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+import numpy as np
+
+from podsched.decide.evaluation.class_columns import (
+    FilterColumn,
+    Plugins,
+    first_rejections,
+)
+from podsched.decide.evaluation.filtering import filter_all, filter_one, renumbered
+from podsched.decide.evaluation.nominated_rows import NominatedRows
+from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
+from podsched.decide.evaluation.refresh_scope import (
+    NO_CHANGE,
+    FeasibleChange,
+    RefreshScope,
+    Sharing,
+)
+from podsched.decide.evaluation.row_sets import NO_ROWS, union
+from podsched.decide.evaluation.shared_columns import SharedColumns
+from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
+from podsched.framework.nodes import Bools, ClusterView
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code
+from podsched.framework.verdicts import FEW_ROWS, Bits, Rows, Verdicts, status_of
+
+#: In place of a plugin's index: the row has no node.
+NO_NODE = -3
+_PASSED, _NO_NODE = np.int16(PASSED), np.int16(NO_NODE)
+
+
+class Feasibility:
+    """The filters' verdicts on all rows for one pod class.
+
+    ``feasible`` has shape ``(size,)``; ``rows`` are the feasible rows, ascending.
+    """
+
+    def __init__(
+        self,
+        runtime: ProfileRuntime,
+        cluster: ClusterView,
+        state: CycleState,
+        priority: int,
+        shared: SharedColumns | None = None,
+    ) -> None:
+        """Without ``shared`` no column is taken from other classes."""
+        self._cluster = cluster
+        self._shared = shared
+        self._state = state
+        self.columns = [FilterColumn(i, named) for i, named in enumerate(runtime.filter)]
+        self.nominated = NominatedRows(runtime, cluster, priority)
+        self.node_names: frozenset[str] | None = None
+        self.feasible: Bools = np.zeros(0, dtype=np.bool_)
+        self.rows: Rows = NO_ROWS
+        self.plugin: Plugins = np.zeros(0, dtype=np.int16)
+        #: Whether ``plugin`` has a rejection; while it has none, ``bits`` mean nothing.
+        self._rejected = False
+        self.bits: Bits = np.zeros(0, dtype=np.uint64)
+        self._candidate: Bools = np.zeros(0, dtype=np.bool_)
+        #: Whether candidates may have come or gone since the feasible rows were brought up to date.
+        self._marked = True
+        self._overridden: int | None = None
+        self._names = runtime.filter_names
+        #: What ``outcome`` returned, until a row's verdict is another one.
+        self._outcome: FilterOutcome | None = None
+
+    # ------------------------------------------------------------------ reading
+
+    def outcome(self, pre_filtered: PreFilterOutcome) -> FilterOutcome:
+        """Return what the filters said of every node.
+
+        As long as that is the same, so is what is returned: many pods may fail one after another,
+        and each asks how many nodes have which status.
+        """
+        excluded = SUCCESS if self.node_names is None else pre_filtered.excluded
+        if self._outcome is not None and self._outcome.excluded == excluded:
+            return self._outcome
+        rows = np.flatnonzero(self._cluster.nodes.alive)
+        reasons = tuple(tuple(column.reasons) for column in self.columns)
+        plugin = self.plugin[rows]
+        bits = self.bits[rows] if self._rejected else np.zeros(len(rows), dtype=np.uint64)
+        self._outcome = FilterOutcome(rows, plugin, bits, self._names, reasons, excluded)
+        return self._outcome
+
+    def candidates(self) -> Rows:
+        """Return the rows that may be feasible, ascending."""
+        if self._shared is not None and self.node_names is None:
+            return self._shared.alive
+        return np.flatnonzero(self._candidate)
+
+    def admitted_by(self, rows: Rows) -> set[str]:
+        """Name the plugins that read only Nodes and have let all of the rows pass."""
+        if not all(map(self._candidate.item, rows.tolist())):
+            return set()
+        return {
+            column.named.name
+            for column in self.columns
+            if column.only_nodes
+            and column.active
+            and not (column.rejects and column.bits[rows].any())
+        }
+
+    # ------------------------------------------------------------------ which rows count
+
+    def reset(self, node_names: frozenset[str] | None) -> None:
+        """Forget all verdicts and make room for the rows that there are now.
+
+        ``node_names``: the only nodes that PreFilter lets in, None for all.
+        """
+        size = self._cluster.nodes.size
+        self.node_names, self._outcome = node_names, None
+        for column in self.columns:
+            column.clear(size)
+        self.nominated.clear()
+        self._overridden = None
+        self.feasible = np.zeros(size, dtype=np.bool_)
+        self.rows = NO_ROWS
+        self.bits = np.zeros(0, dtype=np.uint64)
+        self._rejected = False
+        if node_names is None:
+            alive = self._cluster.nodes.alive
+            self._candidate = alive.copy()
+            self.plugin = np.where(alive, _PASSED, _NO_NODE)
+            return
+        self.plugin = np.full(size, NO_NODE, dtype=np.int16)
+        self._candidate = np.zeros(size, dtype=np.bool_)
+        self._mark_candidates(np.arange(size))
+
+    def continue_from(self, other: Feasibility, different: Set[str]) -> None:
+        """Begin where the feasibility of another class is, all but some plugins' columns.
+
+        These have to be filled, and ``recompute`` has to look at all rows.
+        """
+        self.node_names, self._outcome = other.node_names, None
+        for column, of_other in zip(self.columns, other.columns, strict=True):
+            if column.named.name in different:
+                column.clear(of_other.size)
+            else:
+                column.continue_from(of_other)
+        self.nominated.continue_from(other.nominated)
+        self.feasible, self.rows = other.feasible.copy(), other.rows
+        self.plugin, self.bits = other.plugin.copy(), other.bits.copy()
+        self._rejected = other._rejected
+        self._candidate = other._candidate.copy()
+        self._overridden = other._overridden
+
+    def update_candidates(self, changed: Rows, *, same_nodes: bool) -> Rows:
+        """Return those of the changed rows that may be feasible now.
+
+        ``same_nodes``: no Node came, went or changed, so these are the candidates of before.
+        """
+        if not len(changed):
+            return changed
+        if same_nodes:
+            return changed[self._candidate[changed]]
+        before = self._candidate[changed]
+        self._mark_candidates(changed)
+        now = self._candidate[changed]
+        if not np.array_equal(before, now):
+            # A node that has just come may have pods nominated to it long ago.
+            self.nominated.read_again()
+        return changed[now]
+
+    def _mark_candidates(self, rows: Rows) -> None:
+        self._marked, self._outcome = True, None
+        nodes = self._cluster.nodes
+        alive = nodes.alive[rows]
+        if self.node_names is None:
+            self._candidate[rows] = alive
+            self.plugin[rows] = np.where(alive, PASSED, NO_NODE)
+            return
+        found = (nodes.row_of(name) for name in self.node_names)
+        named = np.zeros(nodes.size, dtype=np.bool_)
+        named[[row for row in found if row is not None]] = True
+        self._candidate[rows] = named[rows]
+        self.plugin[rows] = np.where(named[rows], PASSED, np.where(alive, EXCLUDED, NO_NODE))
+
+    # ------------------------------------------------------------------ verdicts
+
+    def filter(self, pod: PodInfo, scope: RefreshScope, sharing: Sharing) -> bool:
+        """Ask the filters about what changed; whether some plugin was asked about all rows.
+
+        ``sharing``: the plugins whose columns may be shared; see ``SharedColumns``.
+        """
+        everything, skipped = scope.everything, self._state.skip_filter
+        all_rows: Rows | None = scope.candidates if everything else None
+        for column in self.columns:
+            name = column.named.name
+            active, was_active = name not in skipped, column.active
+            column.active = active
+            if not active and not was_active:
+                continue
+            stale = everything or name in scope.stale or active != was_active
+            if stale and all_rows is None:
+                all_rows = self.candidates()
+            if not active or (column.only_nodes and scope.same_nodes and not stale):
+                continue
+            if stale and self._share(column, pod, sharing):
+                continue
+            asked = all_rows if stale and all_rows is not None else scope.candidates
+            if len(asked):
+                column.put(asked, self._ask(column, pod, asked), all_rows=stale)
+        return all_rows is not None
+
+    def _share(self, column: FilterColumn, pod: PodInfo, sharing: Sharing) -> bool:
+        """Take the column over from the classes with the same projection, if it has one."""
+        of_plugin = sharing.get(column.named.name)
+        shared = self._shared
+        # Where few nodes count, asking about these is cheaper than asking about all.
+        if of_plugin is None or shared is None or self.node_names is not None:
+            return False
+        named, state, nodes = column.named, self._state, self._cluster.nodes
+
+        def ask(rows: Rows | None) -> Verdicts:
+            if rows is None:
+                return filter_all(named, state, pod, nodes, shared.alive)
+            return filter_one(named, state, pod, nodes, rows)
+
+        shared.filter(column, *of_plugin, ask)
+        return True
+
+    def activate(self) -> tuple[str, ...]:
+        """Note which filters take part, as PreFilter has decided, and name them."""
+        for column in self.columns:
+            column.active = column.named.name not in self._state.skip_filter
+        return tuple(column.named.name for column in self.columns if column.active)
+
+    def put(self, pod: PodInfo, rows: Rows, verdicts: Mapping[str, Verdicts]) -> None:
+        """Take over verdicts by plugin on ``rows``, and ask here about all that they leave open.
+
+        For columns that were just reset; ``recompute`` has to follow.
+        """
+        known = np.zeros(len(self.feasible), dtype=np.bool_)
+        known[rows] = True
+        rest = np.flatnonzero(self._candidate & ~known)
+        kept = self._candidate[rows]
+        for column in self.columns:
+            found = verdicts.get(column.named.name)
+            if found is not None:
+                mine = Verdicts(found.bits[kept], found.reasons) if found.reasons else found
+                column.put(rows[kept], mine, all_rows=True)
+            asked = self.candidates() if found is None else rest
+            if column.active and len(asked):
+                column.put(asked, self._ask(column, pod, asked), all_rows=False)
+
+    def _ask(self, column: FilterColumn, pod: PodInfo, rows: Rows) -> Verdicts:
+        return filter_one(column.named, self._state, pod, self._cluster.nodes, rows)
+
+    # ------------------------------------------------------------------ feasible rows
+
+    def recompute(self, pod: PodInfo, rows: Rows | None) -> FeasibleChange:
+        """Bring the feasible rows up to date after the columns of ``rows`` (None: all) changed.
+
+        Raises PluginFailure: kube-scheduler gives up the cycle when a Filter fails on any node.
+        """
+        unsettled = self._unsettled()
+        if rows is not None:
+            rows = union(rows, unsettled)
+        before = self._said_of(rows)
+        if self._rejected or any(c.active and c.rejects for c in self.columns):
+            self._make_room_for_bits()
+            first_rejections(self.columns, rows, self._candidate, self.plugin, self.bits)
+        counted = self.nominated.first_pass(
+            self._state, pod, self.candidates() if rows is None else rows
+        )
+        if counted is not None:
+            self._reject(*counted)
+            self._reject_for_nodes(counted[0])
+        if before is None or before != self._said_of(rows):
+            self._outcome = None
+        self._raise_errors()
+        return self._update(rows)
+
+    def _said_of(self, rows: Rows | None) -> list[tuple[int, int]] | None:
+        """Return plugin and reasons of a few rows; None for many, which are not compared."""
+        if rows is None or len(rows) > FEW_ROWS:
+            return None
+        plugin, bits, known = self.plugin, self.bits, self._rejected
+        return [(plugin.item(row), bits.item(row) if known else 0) for row in rows.tolist()]
+
+    def _reject_for_nodes(self, nominated: Rows) -> None:
+        """Have plugins that read only Nodes decide where they come before the first pass's.
+
+        What they say of a row is the same with nominated pods added.
+        """
+        of_nodes = [c for c in self.columns if c.only_nodes and c.active and c.rejects]
+        if not of_nodes:
+            return
+        plugin = np.full(len(self.plugin), PASSED, dtype=np.int16)
+        bits = np.zeros(len(self.plugin), dtype=np.uint64)
+        first_rejections(of_nodes, nominated, self._candidate, plugin, bits)
+        first, now = plugin[nominated], self.plugin[nominated]
+        earlier = nominated[(first != PASSED) & (first < now)]
+        self.plugin[earlier], self.bits[earlier] = plugin[earlier], bits[earlier]
+
+    def _make_room_for_bits(self) -> None:
+        if not self._rejected:
+            self._rejected = True
+            self.bits = np.zeros(len(self.plugin), dtype=np.uint64)
+
+    def _unsettled(self) -> Rows:
+        """Return rows to look at again: their nominated pods changed, or they were overridden."""
+        rows = self.nominated.refresh(self._candidate)
+        if self._overridden is not None:
+            again = np.array([self._overridden], dtype=np.intp)
+            rows = union(rows, again[self._candidate[again]])
+            self._overridden = None
+        return rows
+
+    def override_row(self, row: int, outcome: FilterOutcome) -> None:
+        """Take over a rejection of one row, until the next ``recompute`` looks at it again.
+
+        For pods to which a row's nominated pods mean something else than to their class.
+        """
+        self._reject(np.array([row], dtype=np.intp), outcome)
+        self._outcome = None
+        self.feasible[row] = False
+        self.rows = np.flatnonzero(self.feasible)
+        self._overridden = row
+
+    def _reject(self, rows: Rows, outcome: FilterOutcome) -> None:
+        """Take over the rejections of an outcome whose places stand for ``rows``."""
+        if len(rows) <= FEW_ROWS:
+            self._reject_few(rows, outcome)
+            return
+        for index, reasons in outcome.rejecting():
+            rejected = outcome.plugin == index
+            if rejected.any():
+                self._make_room_for_bits()
+                mine = rows[rejected]
+                self.plugin[mine] = index
+                known = self.columns[index].reasons
+                self.bits[mine] = renumbered(outcome.bits[rejected], reasons, known)
+
+    def _reject_few(self, rows: Rows, outcome: FilterOutcome) -> None:
+        """Do it cell by cell: mostly one row was nominated since the last decision."""
+        for place, row in enumerate(rows.tolist()):
+            index = outcome.plugin.item(place)
+            if index == PASSED:
+                continue
+            self._make_room_for_bits()
+            word, known = outcome.bits[place : place + 1], self.columns[index].reasons
+            self.plugin[row] = index
+            self.bits[row] = renumbered(word, outcome.reasons[index], known)[0]
+
+    def _raise_errors(self) -> None:
+        for column in self.columns:
+            # Most columns have no reasons at all, and this is asked after every change.
+            if not column.reasons or not column.may_fail:
+                continue
+            for row in np.flatnonzero(self.plugin == column.index).tolist():
+                word, reasons = int(self.bits[row]), tuple(column.reasons)
+                status = status_of(word, reasons, column.named.name)
+                if status.code is Code.ERROR:
+                    raise PluginFailure(column.named.name, status.message)
+
+    def _update(self, rows: Rows | None) -> FeasibleChange:
+        if rows is not None and not self._rejected and not self._marked:
+            # Nothing is rejected, nor was anything: feasible are the candidates of before.
+            return NO_CHANGE
+        self._marked = False
+        if rows is None and not self._rejected and not len(self.rows):
+            self.feasible, self.rows = self._candidate.copy(), self.candidates()
+            return FeasibleChange(self.rows, NO_ROWS)
+        if rows is None:
+            other = np.flatnonzero((self.plugin == PASSED) != self.feasible)
+        else:
+            other = rows[(self.plugin[rows] == PASSED) != self.feasible[rows]]
+        if not len(other):
+            return NO_CHANGE
+        came = ~self.feasible[other]
+        self.feasible[other] = came
+        self.rows = np.flatnonzero(self.feasible)
+        return FeasibleChange(other[came], other[~came])

@@ -1,0 +1,66 @@
+"""The best rows of an evaluation, and where they stop being the best.
+
+For ``count`` pods at most ``count`` rows matter: the *front*. The best of all other rows is the
+*barrier*: as long as the best row of the front stands before it, the front decides alone. Rows are
+ordered by (-total, row): higher totals first, lower rows first among equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from podsched.decide.evaluation.row_groups import NO_TOTAL
+from podsched.decide.evaluation.row_sets import NO_ROWS
+from podsched.framework.verdicts import Rows, Scores
+
+#: Comes after every (-total, row): there is no other row.
+NO_BARRIER = (1, 0)
+
+
+class Front(NamedTuple):
+    """The best rows, best first, and the (-total, row) of the best of the rest."""
+
+    rows: Rows
+    barrier: tuple[int, int]
+
+
+def best_rows(total: Scores, count: int, excluded: Sequence[int]) -> Front:
+    """Return the front for ``count`` pods; ``excluded`` rows count as the rest.
+
+    Mostly some hundred rows share the best total, so the common case is one comparison over all
+    rows; only where fewer do are rows of several totals partitioned and sorted.
+    """
+    left = total
+    if excluded:
+        left = total.copy()
+        left[list(excluded)] = NO_TOTAL
+    best = int(left.max())
+    if best == NO_TOTAL:
+        return Front(NO_ROWS, NO_BARRIER)
+    rows = np.flatnonzero(left == best)
+    if len(rows) < count:
+        rows = _several_totals(left, count)
+    front, rest = rows[:count], rows[count:]
+    others = ((-int(total[row]), row) for row in excluded if total[row] != NO_TOTAL)
+    return Front(front, min(_barrier(left, front, rest), *others, NO_BARRIER))
+
+
+def _several_totals(total: Scores, count: int) -> Rows:
+    """Return the best ``count`` rows in order, and with them all that equal the last one."""
+    if count < len(total):
+        least = int(np.partition(total, len(total) - count)[len(total) - count])
+    else:
+        least = NO_TOTAL
+    rows = np.flatnonzero(total >= max(least, NO_TOTAL + 1))
+    return rows[np.argsort(-total[rows], kind="stable")]
+
+
+def _barrier(total: Scores, front: Rows, rest: Rows) -> tuple[int, int]:
+    if len(rest):
+        return -int(total[rest[0]]), int(rest[0])
+    lower = np.where(total < int(total[front[-1]]), total, NO_TOTAL)
+    row = int(lower.argmax())
+    return (-int(lower[row]), row) if lower[row] != NO_TOTAL else NO_BARRIER

@@ -1,0 +1,114 @@
+"""Rows with nominated pods, which a pod class is filtered on twice.
+
+kube-scheduler (RunFilterPluginsWithNominatedPods) filters a node that has pods of equal or higher
+priority nominated to it once with them added, and once without them, for they may never come; both
+passes must succeed. The second pass is what ``Feasibility`` keeps for every row; the first one is
+made here, on a fork that has only the nominated rows.
+
+A class keeps one list of nominated pods per row. A pod that is nominated itself must not count
+against itself: ``Selector.fitting_nominee`` looks after that with ``override_row``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from podsched.decide.evaluation.filtering import Nominees, run_with_nominees
+from podsched.decide.evaluation.row_sets import NO_ROWS
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.filter_outcome import FilterOutcome
+from podsched.framework.nodes import Bools, ClusterView
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
+
+
+class NominatedRows:
+    """The nominated pods that count for a class, by row."""
+
+    def __init__(self, runtime: ProfileRuntime, cluster: ClusterView, priority: int) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._priority = priority
+        self._pods: dict[int, tuple[PodInfo, ...]] = {}
+        #: (nominations, topology) versions that ``_pods`` rests on; None: read all of them again.
+        self._versions: tuple[int, int] | None = None
+
+    @property
+    def rows(self) -> list[int]:
+        """The rows, in no order."""
+        return list(self._pods)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._pods = {}
+        self._versions = None
+
+    def continue_from(self, other: NominatedRows) -> None:
+        """Begin with what counts for another class, if their priorities are equal."""
+        if other._priority == self._priority:
+            self._pods, self._versions = dict(other._pods), other._versions
+
+    def read_again(self) -> None:
+        """Have the next refresh read all nominations, not just those that changed."""
+        self._versions = None
+
+    def refresh(self, candidate: Bools) -> Rows:
+        """Return the candidate rows whose nominated pods (those that count) changed."""
+        versions = (self._cluster.nominations_version, self._cluster.nodes.topology_version)
+        before, self._versions = self._versions, versions
+        if versions == before:
+            return NO_ROWS
+        names = None
+        if before is not None and before[1] == versions[1]:
+            names = self._cluster.nominations_since(before[0])
+        everything = names is None
+        now = self._read(self._cluster.nominated_nodes() if names is None else names, candidate)
+        if everything:
+            now.update((row, ()) for row in self._pods.keys() - now.keys())
+        differ = sorted(row for row, pods in now.items() if pods != self._pods.get(row, ()))
+        for row in differ:
+            if now[row]:
+                self._pods[row] = now[row]
+            else:
+                del self._pods[row]
+        rows = np.array(differ, dtype=np.intp)
+        return rows[candidate[rows]]
+
+    def _read(self, names: Iterable[str], candidate: Bools) -> dict[int, tuple[PodInfo, ...]]:
+        """Return the nominated pods that count, by row; () where there are none."""
+        found: dict[int, tuple[PodInfo, ...]] = {}
+        for name in names:
+            row = self._cluster.nodes.row_of(name)
+            if row is not None:
+                pods = self._cluster.nominated_pods(name) if candidate[row] else ()
+                found[row] = tuple(p for p in pods if p.priority >= self._priority)
+        return found
+
+    def first_pass(
+        self, state: CycleState, pod: PodInfo, rows: Rows
+    ) -> tuple[Rows, FilterOutcome] | None:
+        """Filter those of ``rows`` that have nominated pods, with these added; None without any.
+
+        Plugins that read nothing but Nodes are not asked: their columns say it already.
+        """
+        places = self._places_in(rows) if self._pods else NO_ROWS
+        if not len(places):
+            return None
+        counted = Nominees(places, tuple(self._pods[row] for row in rows[places].tolist()))
+        nodes = self._cluster.nodes
+        outcome = run_with_nominees(
+            self._runtime, state, pod, nodes, rows, counted, self._runtime.reading_only_nodes
+        )
+        return rows[places], outcome
+
+    def _places_in(self, rows: Rows) -> Rows:
+        """Return at which places of ``rows`` nominated rows are, in the cheaper of two ways."""
+        if len(rows) < len(self._pods):
+            mine = [place for place, row in enumerate(rows.tolist()) if row in self._pods]
+            return np.array(mine, dtype=np.intp)
+        marked = np.zeros(self._cluster.nodes.size, dtype=np.bool_)
+        marked[list(self._pods)] = True
+        return np.flatnonzero(marked[rows])

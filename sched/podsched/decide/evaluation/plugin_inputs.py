@@ -1,0 +1,135 @@
+"""What plugins read beyond a row: the versions of it, and what PreFilter made of it.
+
+A plugin's ``inputs`` names the versions of everything that it reads beyond the rows it is asked
+about. While they stay equal, so do its state and its verdicts on rows that did not change. When
+they differ, PreFilter runs again and the plugin is *stale* until it was asked about all rows.
+Plugins without a PreFilter may name inputs, too (as for their scores alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence, Set
+from typing import NamedTuple
+
+from podsched.decide.evaluation.pre_filtering import (
+    PreFilterMerge,
+    PreFilterOutcome,
+    pre_filter_one,
+)
+from podsched.decide.runtime.plugin_calls import guarded
+from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import (
+    FIXED_INPUTS,
+    CycleState,
+    PreFilterPlugin,
+    PreFilterResult,
+)
+from podsched.framework.pods import PodInfo
+
+INPUTS_WORDING = 'reading the inputs of plugin "{}"'
+
+
+class _PreFilterEntry(NamedTuple):
+    inputs: Hashable
+    result: PreFilterResult
+
+
+class PluginInputs:
+    """The inputs of all plugins of a profile for one pod class.
+
+    ``pre_filtered`` is PreFilter's outcome, ``stale`` names the plugins whose inputs changed since
+    ``settle``.
+    """
+
+    def __init__(self, runtime: ProfileRuntime, cluster: ClusterView, state: CycleState) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._state = state
+        self._entries: dict[str, _PreFilterEntry] = {}
+        self._other_inputs: dict[str, Hashable] = {}
+        #: The plugins whose inputs may change; None: not known, so all are asked.
+        self._moving: Sequence[Named[PreFilterPlugin]] | None = None
+        self.pre_filtered = PreFilterOutcome()
+        self.stale: set[str] = set()
+
+    def refresh(self, pod: PodInfo) -> None:
+        """Run PreFilter for the plugins whose inputs changed. Raises PluginFailure."""
+        if self._moving is None or any(self._turned(named, pod) for named in self._moving):
+            self._merge(pod)
+        for name, plugin in self._runtime.inputs_without_pre_filter.items():
+            inputs = guarded(name, INPUTS_WORDING, plugin.inputs, pod, self._cluster)
+            if name not in self._other_inputs or self._other_inputs[name] != inputs:
+                self._other_inputs[name] = inputs
+                self.stale.add(name)
+
+    def _merge(self, pod: PodInfo) -> None:
+        """Ask all plugins, in their order, as long as PreFilter goes on."""
+        merge, self._moving = PreFilterMerge(), None
+        for named in self._runtime.pre_filter:
+            self._turned(named, pod)
+            if not merge.add(named.name, self._entries[named.name].result):
+                break
+        else:
+            # What the others said holds, so only these are asked from now on.
+            self._moving = [
+                named
+                for named in self._runtime.pre_filter
+                if self._entries[named.name].inputs != FIXED_INPUTS
+            ]
+        self.pre_filtered = merge.done()
+
+    def _turned(self, named: Named[PreFilterPlugin], pod: PodInfo) -> bool:
+        """Run a plugin's PreFilter if its inputs changed; whether it says something else now."""
+        name, cluster = named.name, self._cluster
+        inputs = guarded(name, INPUTS_WORDING, named.plugin.inputs, pod, cluster)
+        entry = self._entries.get(name)
+        if entry is not None and entry.inputs == inputs:
+            return False
+        result = pre_filter_one(named, self._state, pod, cluster)
+        self._entries[name] = _PreFilterEntry(inputs, result)
+        self.stale.add(name)
+        return entry is None or entry.result != result
+
+    def continue_from(self, other: PluginInputs, different: Set[str]) -> None:
+        """Begin with what another class's plugins read; the ``different`` ones are stale."""
+        self._entries = {n: e for n, e in other._entries.items() if n not in different}
+        self._other_inputs = {n: i for n, i in other._other_inputs.items() if n not in different}
+        self.pre_filtered = other.pre_filtered
+        self.stale = {*different, *other.stale}
+
+    def of(self, plugin: str) -> Hashable:
+        """Return a plugin's inputs at the last refresh; None: it has none."""
+        entry = self._entries.get(plugin)
+        return self._other_inputs.get(plugin) if entry is None else entry.inputs
+
+    @property
+    def by_plugin(self) -> dict[str, Hashable]:
+        """The inputs at the last refresh, by plugin."""
+        pre_filter = {name: entry.inputs for name, entry in self._entries.items()}
+        return pre_filter | self._other_inputs
+
+    def settle(self) -> None:
+        """Note that every stale plugin has been asked about all rows."""
+        self.stale.clear()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The plugins of ``last`` and ``now``, in their order."""
+        pre_filter = (named.name for named in self._runtime.pre_filter)
+        return (*pre_filter, *self._runtime.inputs_without_pre_filter)
+
+    @property
+    def last(self) -> tuple[Hashable, ...]:
+        """The inputs at the last refresh; shorter than ``names`` when PreFilter ended early."""
+        names = (named.name for named in self._runtime.pre_filter)
+        pre_filter = (self._entries[name].inputs for name in names if name in self._entries)
+        return (*pre_filter, *self._other_inputs.values())
+
+    def now(self, pod: PodInfo) -> tuple[Hashable, ...]:
+        """Return the inputs as they are at this moment. Raises PluginFailure."""
+        cluster, runtime = self._cluster, self._runtime
+        readers = [(named.name, named.plugin.inputs) for named in runtime.pre_filter]
+        others = runtime.inputs_without_pre_filter.items()
+        readers += [(name, plugin.inputs) for name, plugin in others]
+        return tuple(guarded(name, INPUTS_WORDING, read, pod, cluster) for name, read in readers)

@@ -1,0 +1,261 @@
+"""Choosing nodes for pods of one evaluation key, one at a time or a batch of them at once.
+
+The highest total wins, and of equal totals the lowest row, so that a choice can be repeated;
+kube-scheduler takes any of the best. A pod's nominated node goes before all others if the pod fits
+there, without a look at the rest (evaluateNominatedNode).
+
+A batch of equal pods is placed exactly as one after another would be (property test). Each round
+refreshes the evaluation once and then places as many pods as ``BatchLookahead`` can tell
+beforehand, else the first of them alone:
+
+    refresh --> look ahead --> commit (assume) --> learn --> refresh ...
+                    |             ^
+                    '-- nothing --+-- best row for one pod
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from podsched.decide.evaluation.batch_lookahead import BatchLookahead
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.evaluation.sampling import Rotation, num_feasible_nodes_to_find
+from podsched.decide.evaluation.scoring import run_pre_score, run_score
+from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.framework.filter_outcome import PASSED
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows, Scores
+
+#: Pods placed at most between two evaluations: the forks of a look-ahead grow with their number.
+MAX_ROUND = 512
+
+#: Says whether the pods placed so far are enough for now.
+Enough = Callable[[], bool]
+
+#: Carries out choices: ``commit(pods, rows)`` assumes each pod on its row's node, in that order.
+Commit = Callable[[Sequence[PodInfo], Sequence[int]], None]
+
+
+class Ending(Enum):
+    """Why a batch of pods ended."""
+
+    PLACED = "every pod has a node, or enough of them"
+    RESERVED = "a plugin has to reserve for the last pod before the next is looked at"
+    UNSCHEDULABLE = "no node fits the next pod"
+    FAILED = "a plugin failed for the next pod"
+
+
+class ScheduleResult(NamedTuple):
+    """A row for a pod, and how many nodes were evaluated and feasible (kube-scheduler's name).
+
+    ``total`` is the row's, None where it was not scored: the pod's nominated node.
+    """
+
+    row: int
+    feasible: int
+    evaluated: int
+    total: int | None = None
+
+
+class Placements(NamedTuple):
+    """The rows for the first ``len(rows)`` pods of a batch, and why it ended there.
+
+    ``rounds`` tells on what the choices rest: as many pods as its ``rows`` were placed in each.
+    """
+
+    rows: list[int]
+    ending: Ending
+    rounds: Sequence[Round] = ()
+
+
+class Round(NamedTuple):
+    """Rows for pods that one refresh was enough for, their totals, and the nodes looked at."""
+
+    rows: Sequence[int]
+    totals: Sequence[int | None]
+    feasible: int
+    evaluated: int
+
+
+def nominated_node(cluster: ClusterView, pod: PodInfo) -> str:
+    """Return the name of the node that a pod is nominated to, or "".
+
+    The cache knows it before the pod's status does: a victim may be gone before the patch with the
+    nomination has come back.
+    """
+    return cluster.nominated_node(pod.uid) or pod.nominated_node_name
+
+
+def nominated_row(cluster: ClusterView, pod: PodInfo) -> int | None:
+    """Return the row of a pod's nominated node, if it has one and the node is there."""
+    name = nominated_node(cluster, pod)
+    return cluster.nodes.row_of(name) if name else None
+
+
+class Selector:
+    """Chooses for the pods of one evaluation key."""
+
+    def __init__(
+        self,
+        evaluation: ClassEvaluation,
+        rotation: Rotation | None = None,
+        *,
+        looks_ahead: bool = True,
+    ) -> None:
+        """``looks_ahead``: place several pods between two refreshes where that is exact."""
+        self.evaluation = evaluation
+        self._looks_ahead = looks_ahead
+        #: Whether a batch was placed before.
+        self.has_chosen = False
+        #: Whether the last batch ended with a pod that has no node.
+        self.has_failed = False
+        self._rotation = rotation or Rotation()
+        self._lookahead = BatchLookahead(evaluation)
+
+    # ------------------------------------------------------------------ one pod
+
+    def select(self, pod: PodInfo) -> ScheduleResult | None:
+        """Return the row for one pod; None when none fits, or ``evaluation`` failed."""
+        self.evaluation.refresh(pod)
+        return self._choose(pod)
+
+    def _choose(self, pod: PodInfo) -> ScheduleResult | None:
+        evaluation = self.evaluation
+        if evaluation.failure is not None or not evaluation.pre_filtered.status.ok:
+            return None
+        nominated = self.fitting_nominee(pod)
+        if nominated is not None:
+            return ScheduleResult(nominated, 1, 1)
+        return self._best(pod, evaluation.feasible_rows)
+
+    def fitting_nominee(self, pod: PodInfo) -> int | None:
+        """Return the row of the pod's nominated node if the pod fits there, after a refresh.
+
+        If it does not, the row no longer counts as feasible: what fits the class may not fit this
+        pod, to which the row's nominated pods mean something else.
+        """
+        row = nominated_row(self.evaluation.cluster, pod)
+        if row is None:
+            return None
+        outcome = self.evaluation.filter_row(pod, row)
+        if outcome.plugin[0] == PASSED:
+            return row
+        self.evaluation.override_row(row, outcome)
+        return None
+
+    def sample(self, feasible: Rows) -> Rows:
+        """Return those of the feasible rows that are scored, ascending: all, or a share."""
+        nodes = self.evaluation.cluster.nodes
+        order = np.flatnonzero(nodes.alive)
+        percentage = self.evaluation.runtime.percentage_of_nodes_to_score
+        wanted = num_feasible_nodes_to_find(percentage, len(order))
+        if wanted >= len(order) or not len(feasible):
+            return feasible
+        return np.sort(self._rotation.take(order, feasible, wanted)[0])
+
+    def totals(self, pod: PodInfo, rows: Rows) -> Scores:
+        """Return the totals of feasible rows when these alone compete. Raises PluginFailure."""
+        evaluation = self.evaluation
+        if len(rows) == len(evaluation.feasible_rows):
+            return evaluation.total[rows]
+        state = CycleState(dict(evaluation.state.data), set(evaluation.state.skip_filter))
+        run_pre_score(evaluation.runtime, state, pod, evaluation.cluster, rows)
+        return run_score(evaluation.runtime, state, pod, evaluation.cluster.nodes, rows).total
+
+    def _best(self, pod: PodInfo, feasible: Rows) -> ScheduleResult | None:
+        evaluation = self.evaluation
+        num_all_nodes = int(np.count_nonzero(evaluation.cluster.nodes.alive))
+        percentage = evaluation.runtime.percentage_of_nodes_to_score
+        wanted = num_feasible_nodes_to_find(percentage, num_all_nodes)
+        if not len(feasible):
+            self._rotation.advance(num_all_nodes, num_all_nodes)
+            return None
+        if wanted < num_all_nodes:
+            return self._best_of_some(pod, feasible, wanted)
+        # Rows that are not feasible have a lower total than any other.
+        row, total = evaluation.scores.best()
+        return ScheduleResult(row, len(feasible), num_all_nodes, total)
+
+    def _best_of_some(self, pod: PodInfo, feasible: Rows, wanted: int) -> ScheduleResult | None:
+        order = np.flatnonzero(self.evaluation.cluster.nodes.alive)
+        some, processed = self._rotation.take(order, feasible, wanted)
+        rows = np.sort(some)
+        try:
+            totals = self.totals(pod, rows)
+        except PluginFailure as failure:
+            self.evaluation.failure = failure
+            return None
+        place = int(totals.argmax())
+        return ScheduleResult(int(rows[place]), len(rows), processed, int(totals[place]))
+
+    # ------------------------------------------------------------------ a batch of pods
+
+    def select_batch(
+        self, pods: Sequence[PodInfo], commit: Commit, enough: Enough = lambda: False
+    ) -> Placements:
+        """Place pods of the class, as if one after another.
+
+        Ends early when a pod has no node (``evaluation`` is then that pod's and knows why), after a
+        pod for which a plugin reserves something, and after a round when that is enough.
+        """
+        self.has_chosen, self.has_failed = True, False
+        placed: list[int] = []
+        rounds: list[Round] = []
+        while len(placed) < len(pods):
+            left = pods[len(placed) : len(placed) + MAX_ROUND]
+            round_ = self._round(left)
+            if round_ is None:
+                self.has_failed = True
+                failed = self.evaluation.failure is not None
+                ending = Ending.FAILED if failed else Ending.UNSCHEDULABLE
+                return Placements(placed, ending, rounds)
+            rows = round_.rows
+            rounds.append(round_)
+            commit(left[: len(rows)], rows)
+            if self._looks_ahead and len(pods) > 1 and round_.totals[0] is not None:
+                # Else there is nobody to look ahead for, and every pod of its own would pay for it.
+                # Nor is anything learned of the class where one pod's nominated node was tried.
+                self._lookahead.learn(left[0])
+            placed += rows
+            if self.reserves(left[0]) and len(placed) < len(pods):
+                return Placements(placed, Ending.RESERVED, rounds)
+            if enough():
+                break
+        return Placements(placed, Ending.PLACED, rounds)
+
+    def reserves(self, pod: PodInfo) -> bool:
+        """Whether a plugin reserves something for pods like this, which the next one must see."""
+        return self._lookahead.reserves(pod)
+
+    def _round(self, pods: Sequence[PodInfo]) -> Round | None:
+        """Return the rows for the first of the pods: at least one, or None if it has none."""
+        first, evaluation = pods[0], self.evaluation
+        nominated = nominated_row(evaluation.cluster, first)
+        if nominated is not None and evaluation.fits_row(first, nominated):
+            # No other row matters, so none is brought up to date.
+            return Round([nominated], [None], 1, 1)
+        evaluation.refresh(first)
+        if evaluation.failure is None and len(evaluation.feasible_rows):
+            equal = self._unnominated(pods)
+            ahead = self._looks_ahead and len(equal) > 1
+            rows, totals = self._lookahead.place(equal) if ahead else ([], [])
+            if rows:
+                alive = int(np.count_nonzero(evaluation.cluster.nodes.alive))
+                return Round(rows, totals, len(evaluation.feasible_rows), alive)
+        result = self._choose(first)
+        if result is None:
+            return None
+        return Round([result.row], [result.total], result.feasible, result.evaluated)
+
+    def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
+        """Return the first of the pods, up to one that is nominated and tried there first."""
+        for count, pod in enumerate(pods):
+            if nominated_node(self.evaluation.cluster, pod):
+                return pods[:count]
+        return pods

@@ -1,0 +1,109 @@
+"""Filter and Score of a pod class over a part of the nodes, to be run in another process.
+
+    leader                                            part (a shard of the nodes)
+    ClassEvaluation.begin: PreFilter, PreScore
+    request_for: pod, CycleState, plugins --------->  evaluate: Filter, Score for its rows
+    adopt: merge, nominated pods, NormalizeScore  <-- EvaluationResult
+
+Requests and results are plain values that can be pickled; who carries them is not this module's
+business.
+
+Guarantee: any split into parts gives what the whole gives (property test). That rests on a part's
+columns having the asking side's rows and label value ids (``cache.deltas``), for plugins put arrays
+over rows into CycleState. Nominated pods are counted by the asking side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.decide.evaluation.class_evaluation import PendingEvaluation
+from podsched.decide.evaluation.evaluation_result import EvaluationResult, merge
+from podsched.decide.evaluation.filtering import filter_one
+from podsched.decide.evaluation.scoring import score_one
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import NodeColumns
+from podsched.framework.plugin import CycleState
+from podsched.framework.verdicts import Rows
+from podsched.v1 import objects_pb2 as v1
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """A question to a part. ``pod`` is a serialized Pod; ``filters``, ``scores`` name plugins.
+
+    ``node_names``: the only nodes worth looking at, None for all that the part holds.
+    """
+
+    scheduler_name: str
+    pod: bytes
+    state: CycleState
+    filters: tuple[str, ...]
+    scores: tuple[str, ...]
+    node_names: frozenset[str] | None = None
+
+
+def request_for(pending: PendingEvaluation) -> EvaluationRequest:
+    """Return the request for a class's first evaluation."""
+    evaluation = pending.evaluation
+    return EvaluationRequest(
+        evaluation.runtime.scheduler_name,
+        pending.pod.pod.SerializeToString(),
+        evaluation.state,
+        pending.filters,
+        pending.scores,
+        evaluation.pre_filtered.node_names,
+    )
+
+
+def evaluate(
+    runtime: ProfileRuntime,
+    nodes: NodeColumns,
+    classes: PodClasses,
+    request: EvaluationRequest,
+    rows: Rows | None = None,
+) -> EvaluationResult:
+    """Answer a request for rows of these columns, by default for all of their nodes.
+
+    Raises PluginFailure when a Score fails.
+    """
+    pod = make_pod_info(v1.Pod.FromString(request.pod), classes)
+    rows = np.flatnonzero(nodes.alive) if rows is None else rows
+    if request.node_names is not None:
+        names = nodes.names
+        inside = [names[row] in request.node_names for row in rows.tolist()]
+        rows = rows[np.array(inside, dtype=np.bool_)]
+    fits = np.ones(len(rows), dtype=np.bool_)
+    verdicts = {}
+    for filtering in runtime.filter:
+        if filtering.name in request.filters:
+            said = filter_one(filtering, request.state, pod, nodes, rows)
+            verdicts[filtering.name] = said
+            fits &= said.bits == 0
+    raw = {
+        scoring.name: score_one(scoring, request.state, pod, nodes, rows[fits])
+        for scoring in runtime.score
+        if scoring.name in request.scores
+    }
+    return EvaluationResult(rows, verdicts, fits, raw)
+
+
+def adopt(
+    pending: PendingEvaluation, results: Sequence[EvaluationResult], unknown: Rows | None = None
+) -> None:
+    """Complete a pending evaluation; without results it is discarded.
+
+    ``unknown``: rows that the parts may not have had as they were at the request. These, and rows
+    that no result has, are evaluated here. Raises PluginFailure.
+    """
+    if not results:
+        pending.discard()
+        return
+    merged = merge(results)
+    if unknown is not None and len(unknown):
+        merged = merged.only(~np.isin(merged.rows, unknown))
+    pending.adopt(merged)

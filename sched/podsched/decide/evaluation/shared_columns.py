@@ -1,0 +1,191 @@
+"""Columns by plugin and projection, for all classes of a profile.
+
+A plugin says the same of all pods with the same projection, so a class that is new to the profile
+needs a plugin's opinion on all rows only if no class before it had that projection:
+
+    pods differ in      their classes share             and are asked about on their own
+    labels, claims      the whole evaluation            nothing
+    requests            taints, affinity, images ...    NodeResourcesFit, BalancedAllocation
+    tolerations         requests, images ...            TaintToleration, NodeUnschedulable
+
+    TaintToleration, ()        bits, raw     position 40   <-- class 1 (position 40), class 2 (38)
+    NodeResourcesFit, 100m     bits, raw     position 40   <-- class 1
+    NodeResourcesFit, 250m     bits, raw     position 38   <-- class 2
+
+A column has a place in the cache's journal. When a class takes it over, the rows that changed since
+are asked about; from then on class and column go on separately, in the same arrays: whoever looks
+at a changed row writes what is true of the row now, and each reads only rows that it has looked at.
+Arrays in which all rows were evaluated anew are new arrays, so nobody finds values in theirs that
+rest on inputs they do not know of yet.
+
+Guarantee: taking a column over equals asking the plugin about all rows (property test).
+Bounds: MAX_BYTES; the columns used longest ago go first, and stay with the classes that have them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from podsched.decide.evaluation.class_columns import FilterColumn, ScoreColumn
+from podsched.decide.evaluation.row_groups import RowGroups
+from podsched.decide.evaluation.row_sets import NO_ROWS
+from podsched.decide.evaluation.scoring import in_range
+from podsched.framework.nodes import ClusterView
+from podsched.framework.verdicts import Rows, Scores, Verdicts
+
+#: Bytes of columns kept for classes to come: 800 columns at 5,000 nodes, 40 at 100,000.
+MAX_BYTES: Final = 32 * 1024 * 1024
+MIN_COLUMNS: Final = 32
+#: Groupings of rows that are remembered: one for each topology key that pods spread over.
+MAX_GROUPS: Final = 8
+
+#: A plugin's opinion on rows: on these, or with None on all of them, of shape ``(size,)``.
+AskFilter = Callable[[Rows | None], Verdicts]
+AskScore = Callable[[Rows | None], Scores]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What a column rests on: inputs, the rows up to a place in the journal, the Nodes."""
+
+    inputs: Hashable
+    position: int
+    nodes_version: int
+    size: int
+    filter: FilterColumn | None = None
+    raw: Scores | None = None
+
+
+class SharedColumns:
+    """The columns of one profile over one cluster."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._alive: tuple[tuple[int, int], Rows, Rows] | None = None
+        self._row_groups: list[RowGroups] = []
+
+    def row_groups(self, groups: Rows, number: int) -> RowGroups:
+        """Return the rows in the order of their groups; one for all who have the same array."""
+        known = next((found for found in self._row_groups if found.groups is groups), None)
+        if known is None:
+            known = RowGroups(groups, number)
+            self._row_groups = [known, *self._row_groups[: MAX_GROUPS - 1]]
+        return known
+
+    @property
+    def alive(self) -> Rows:
+        """The rows with a node, ascending."""
+        return self._rows()[0]
+
+    def _rows(self) -> tuple[Rows, Rows]:
+        nodes = self._cluster.nodes
+        version = (self._cluster.version("Node"), nodes.size)
+        if self._alive is None or self._alive[0] != version:
+            alive = nodes.alive
+            self._alive = (version, np.flatnonzero(alive), np.flatnonzero(~alive))
+        return self._alive[1], self._alive[2]
+
+    def filter(
+        self, column: FilterColumn, projection: Hashable, inputs: Hashable, ask: AskFilter
+    ) -> None:
+        """Bring a column to what its plugin says of all rows, asking about as few as possible."""
+        key = (column.named.name, "filter", projection)
+        kept = self._current(key, inputs)
+        if kept is not None and kept.filter is not None:
+            rows = self._to_ask(kept, only_nodes=column.only_nodes)
+            if len(rows):
+                kept.filter.put(rows, ask(rows), all_rows=False)
+            self._settle(kept)
+            column.adopt(kept.filter)
+            self._forget_failed(key, column)
+            return
+        verdicts = ask(None)
+        if verdicts.reasons:
+            verdicts.bits[self._rows()[1]] = 0
+        column.put_whole(verdicts)
+        own = FilterColumn(column.index, column.named)
+        own.adopt(column)
+        self._keep(key, inputs, bits=own)
+        self._forget_failed(key, column)
+
+    def _forget_failed(self, key: Hashable, column: FilterColumn) -> None:
+        """Have a plugin that has failed tried again by whoever comes next."""
+        if column.reasons and column.may_fail:
+            del self._kept[key]
+
+    def score(
+        self, column: ScoreColumn, projection: Hashable, inputs: Hashable, ask: AskScore
+    ) -> bool:
+        """Do the same for raw scores; False if the column is to be scored on feasible rows alone.
+
+        That is for plugins whose final scores are out of range somewhere. Raises PluginFailure.
+        """
+        key = (column.named.name, "score", projection)
+        kept = self._current(key, inputs)
+        if kept is not None and kept.raw is not None:
+            rows = self._to_ask(kept, only_nodes=column.only_nodes)
+            if len(rows):
+                scores = ask(rows)
+                if not _in_range(column, scores):
+                    del self._kept[key]
+                    return False
+                kept.raw[rows] = scores
+            self._settle(kept)
+            column.adopt(kept.raw)
+            return True
+        raw = ask(None)
+        dead = self._rows()[1]
+        if len(dead):
+            raw[dead] = 0
+        if not _in_range(column, raw):
+            return False
+        column.adopt(raw)
+        self._keep(key, inputs, raw=raw)
+        return True
+
+    # ------------------------------------------------------------------ what is kept
+
+    def _current(self, key: Hashable, inputs: Hashable) -> _Kept | None:
+        kept = self._kept.get(key)
+        if kept is None or kept.inputs != inputs or kept.size != self._cluster.nodes.size:
+            return None
+        if self._cluster.nodes.changed_since(kept.position) is None:
+            return None
+        self._kept.move_to_end(key)
+        return kept
+
+    def _to_ask(self, kept: _Kept, *, only_nodes: bool) -> Rows:
+        if only_nodes and kept.nodes_version == self._cluster.version("Node"):
+            return NO_ROWS
+        changed = self._cluster.nodes.changed_since(kept.position)
+        assert changed is not None
+        return changed[self._cluster.nodes.alive[changed]] if len(changed) else changed
+
+    def _settle(self, kept: _Kept) -> None:
+        kept.position = self._cluster.nodes.position
+        kept.nodes_version = self._cluster.version("Node")
+
+    def _keep(
+        self,
+        key: Hashable,
+        inputs: Hashable,
+        bits: FilterColumn | None = None,
+        raw: Scores | None = None,
+    ) -> None:
+        nodes, version = self._cluster.nodes, self._cluster.version("Node")
+        self._kept[key] = _Kept(inputs, nodes.position, version, nodes.size, bits, raw)
+        self._kept.move_to_end(key)
+        limit = max(MIN_COLUMNS, MAX_BYTES // (8 * nodes.size + 1))
+        while len(self._kept) > limit:
+            self._kept.popitem(last=False)
+
+
+def _in_range(column: ScoreColumn, raw: Scores) -> bool:
+    """Whether final scores are 0..100 on all rows, feasible or not; normalised ones become so."""
+    return column.normalizes or in_range(raw)

@@ -1,0 +1,333 @@
+"""Where to run a pod that extenders have a say about.
+
+Like ``decide.decider``, but one pod at a time and with calls in between, during which the cluster
+changes. So nothing is kept across a call but names of nodes: after each the class's evaluation is
+refreshed, and what is left is what fits *now* and was let through by the extenders. When nothing
+of that is left although other nodes fit that were not asked about, the extenders are asked again.
+
+    refresh --> filter (extenders, one after another) --> refresh --> prioritize (all at once)
+       ^                          |                                        |
+       |                  nothing is left                               refresh
+       '--- others fit now -------+-------------- nothing fits now --------+--> best --> assumed
+                                  v
+                          PostFilter, with the preempt verb between finding candidates and choosing
+
+Source: findNodesThatFitPod and prioritizeNodes of kube-scheduler v1.36. Not as there: when
+extenders reject a pod's nominated node, they are not asked about that node a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from podsched.cache.cache import Cache
+from podsched.decide.accelerators.incremental import own_state
+from podsched.decide.decider import Decider
+from podsched.decide.decision import Decision
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.evaluation.diagnosis import Diagnosis
+from podsched.decide.evaluation.selection import Selector
+from podsched.decide.extenders.calls import (
+    ExtenderClient,
+    Extenders,
+    run_filters,
+    run_preempt,
+    run_prioritize,
+)
+from podsched.decide.extenders.wire import EXTENDER_NAME, ExtenderError
+from podsched.decide.post_filtering import POST_FILTER_WORDING, attributed
+from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
+from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
+from podsched.framework.filter_outcome import PASSED, FilterOutcome
+from podsched.framework.nodes import Bools
+from podsched.framework.plugin import CycleState, PostFilterPlugin, PostFilterResult
+from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
+from podsched.framework.preemption import PreemptionPlugin
+from podsched.framework.status import Status, error
+from podsched.framework.verdicts import MAX_REASONS, Reason, Rows
+from podsched.telemetry.logs import get_logger
+from podsched.v1 import objects_pb2 as v1
+
+_log = get_logger("extenders")
+
+#: How often the extenders are asked about one pod in one attempt, should the cluster change under
+#: them each time.
+MAX_TRIES = 3
+CHANGED_MEANWHILE = "the cluster changed each time that the extenders were asked"
+PREEMPTION_PREFIX = "preemption: "
+#: MaxTotalScore of kube-scheduler, and the most that can be recorded.
+MAX_TOTAL = 2**63 - 1
+
+
+class ExtendedDecider:
+    """Decides for pods that some extender is interested in."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        decider: Decider,
+        extenders: Extenders,
+        running: Callable[[int], None] = lambda change: None,
+    ) -> None:
+        """Ask ``extenders``; call ``running`` when a call for scores begins (1) and ends (-1)."""
+        self._cache = cache
+        self._decider = decider
+        self._extenders = extenders
+        self._running = running
+
+    def takes(self, cls: PodClass) -> bool:
+        """Return whether extenders have a say about pods of this class."""
+        return bool(self._extenders.deciding(cls.spec))
+
+    async def decide(
+        self, runtime: ProfileRuntime, queued: QueuedPodInfo, traceparent: str = ""
+    ) -> Decision | None:
+        """Return the decision for a pod, its node already assumed.
+
+        None when the pod has been deleted or bound meanwhile. ``traceparent`` is the attempt's.
+        """
+        clients = self._extenders.deciding(queued.info.cls.spec)
+        await self._decider.prepare(runtime, queued.info, traceparent)
+        try:
+            for _ in range(MAX_TRIES):
+                selector = self._decider.selector(runtime, queued.info)
+                decision = await _Attempt(selector, queued, clients, self._running).run()
+                evaluation = selector.evaluation
+                failed = evaluation.failure is not None
+                runtime.meter.evaluated(evaluation.cost, 1, failed=failed)
+                if self._is_gone(queued.info):
+                    return None
+                if decision is None:
+                    continue
+                if decision.node_name:
+                    self._cache.assume(queued.info, decision.node_name)
+                return decision
+        except ExtenderError as failure:
+            return Decision(queued, CycleState(), error=error(str(failure)))
+        return Decision(queued, CycleState(), error=error(CHANGED_MEANWHILE))
+
+    def _is_gone(self, pod: PodInfo) -> bool:
+        cache = self._cache
+        known = cache.cluster.pods.get(pod.key)
+        return known is None or known.uid != pod.uid or cache.pod(pod.uid) is not None
+
+    # ------------------------------------------------------------------ PostFilter
+
+    async def post_filter(
+        self, runtime: ProfileRuntime, decision: Decision
+    ) -> PostFilterResult | None:
+        """Do what ``Decider.post_filter`` does; extenders may drop candidates for preemption."""
+        spec = decision.queued.info.cls.spec
+        clients = [c for c in self._extenders.deciding(spec) if c.config.preempt_verb]
+        two_steps = any(isinstance(named.plugin, PreemptionPlugin) for named in runtime.post_filter)
+        assert decision.diagnosis is not None
+        if not clients or not two_steps or not decision.diagnosis.num_all_nodes:
+            return self._decider.post_filter(runtime, decision)
+        result = None
+        for named in runtime.post_filter:
+            try:
+                result = await self._run_post_filter(runtime, named, decision, clients)
+                result = attributed(result, named.name)
+            except PluginFailure as failure:
+                return PostFilterResult(failure.status)
+            except ExtenderError as failure:
+                return PostFilterResult(error(f"{PREEMPTION_PREFIX}{failure}"))
+            if result.status.ok:
+                break
+        return result
+
+    async def _run_post_filter(
+        self,
+        runtime: ProfileRuntime,
+        named: Named[PostFilterPlugin],
+        decision: Decision,
+        clients: Sequence[ExtenderClient],
+    ) -> PostFilterResult:
+        plugin, pod = named.plugin, decision.queued.info
+        cluster, runner = self._cache.cluster, self._decider.runner(runtime, decision)
+        name, wording = named.name, POST_FILTER_WORDING
+        if not isinstance(plugin, PreemptionPlugin):
+            call = plugin.post_filter
+            return guarded(name, wording, call, decision.state, pod, cluster, runner)
+        find = plugin.find_candidates
+        found = guarded(name, wording, find, decision.state, pod, cluster, runner)
+        if isinstance(found, PostFilterResult):
+            return found
+        left = await run_preempt(clients, pod, found, self._pods_on)
+        return guarded(name, wording, plugin.choose_candidate, left, cluster)
+
+    def _pods_on(self, node_name: str) -> Mapping[str, PodInfo] | None:
+        columns = self._cache.columns
+        row = columns.row_of(node_name)
+        return None if row is None else columns.pods(row)
+
+
+class _Attempt:
+    """One try at one pod. The evaluation is up to date whenever ``_refresh`` has just said so."""
+
+    def __init__(
+        self,
+        selector: Selector,
+        queued: QueuedPodInfo,
+        clients: Sequence[ExtenderClient],
+        running: Callable[[int], None],
+    ) -> None:
+        self._selector = selector
+        self._evaluation: ClassEvaluation = selector.evaluation
+        self._queued = queued
+        self._pod = queued.info
+        self._clients = clients
+        self._running = running
+        self._rejected: dict[str, Status] = {}
+        #: The row of the pod's nominated node, where the pod fits there.
+        self._nominated: int | None = None
+
+    async def run(self) -> Decision | None:
+        """Return a decision, nothing assumed yet; None to be asked again. Raises ExtenderError."""
+        if (ended := self._refresh()) is not None:
+            return ended
+        if self._nominated is not None:
+            decision = await self._nominee(self._names([self._nominated])[0])
+            if decision is not None:
+                return decision
+        before = set(self._names(self._evaluation.feasible_rows))
+        passed = await self._filter()
+        if (ended := self._refresh()) is not None:
+            return ended
+        if not len(self._fitting(passed)):
+            others = set(self._names(self._evaluation.feasible_rows)) - before
+            return None if others or passed else self._unschedulable()
+        return await self._best(passed)
+
+    def _refresh(self) -> Decision | None:
+        """Bring the evaluation up to date; a decision when it leaves nothing to ask about."""
+        evaluation = self._evaluation
+        evaluation.refresh(self._pod)
+        if evaluation.failure is not None:
+            return Decision(self._queued, evaluation.state, error=evaluation.failure.status)
+        if not evaluation.pre_filtered.status.ok:
+            return self._unschedulable()
+        self._nominated = self._selector.fitting_nominee(self._pod)
+        if self._nominated is None and not len(evaluation.feasible_rows):
+            return self._unschedulable()
+        return None
+
+    async def _nominee(self, name: str) -> Decision | None:
+        """Choose the nominated node before all others, if the extenders pass it as well."""
+        try:
+            passed = await self._ask([name])
+        except ExtenderError as failure:
+            error_text = str(failure)
+            _log.info("The nominated node could not be tried", pod=self._pod.key, error=error_text)
+            passed = []
+        if (ended := self._refresh()) is not None:
+            return ended
+        if passed and self._nominated is not None and self._nominated == self._row(name):
+            return Decision(self._queued, own_state(self._evaluation), name)
+        return None
+
+    async def _filter(self) -> list[str]:
+        names = self._names(self._selector.sample(self._evaluation.feasible_rows))
+        return await self._ask([name for name in names if name not in self._rejected])
+
+    async def _ask(self, names: Sequence[str]) -> list[str]:
+        filtered = await run_filters(self._clients, self._pod, self._nodes(names))
+        self._rejected.update(filtered.rejected)
+        return filtered.passed
+
+    async def _best(self, passed: Sequence[str]) -> Decision | None:
+        """Return the best of the nodes that passed."""
+        scores: Mapping[str, int] = {}
+        rows = self._fitting(passed)
+        if len(rows) > 1 and any(client.config.prioritize_verb for client in self._clients):
+            nodes = self._nodes(self._names(rows))
+            scores = await run_prioritize(self._clients, self._pod, nodes, self._running)
+            if (ended := self._refresh()) is not None:
+                return ended
+            rows = self._fitting(nodes)
+        if not len(rows):
+            return None
+        try:
+            totals = self._selector.totals(self._pod, rows).tolist()
+        except PluginFailure as failure:
+            return Decision(self._queued, self._evaluation.state, error=failure.status)
+        names = self._names(rows)
+        # Python's integers: what an extender gives is not bounded, and Go's would wrap around.
+        sums = [total + scores.get(name, 0) for total, name in zip(totals, names, strict=True)]
+        best = sums.index(max(sums))
+        return Decision(
+            self._queued,
+            own_state(self._evaluation),
+            names[best],
+            total=min(max(sums[best], -MAX_TOTAL - 1), MAX_TOTAL),
+            feasible=len(rows),
+            evaluated=len(self._evaluation.outcome().rows),
+        )
+
+    # ------------------------------------------------------------------ nodes and rows
+
+    def _row(self, name: str) -> int | None:
+        return self._evaluation.cluster.nodes.row_of(name)
+
+    def _names(self, rows: Iterable[int]) -> list[str]:
+        names = self._evaluation.cluster.nodes.names
+        return [names[row] for row in rows]
+
+    def _nodes(self, names: Iterable[str]) -> dict[str, v1.Node]:
+        nodes = self._evaluation.cluster.nodes
+        found = ((name, nodes.row_of(name)) for name in names)
+        return {name: nodes.node(row) for name, row in found if row is not None}
+
+    def _fitting(self, names: Iterable[str]) -> Rows:
+        """Return the rows of those nodes on which the pod fits, ascending."""
+        rows = {self._row(name) for name in names}
+        mask = np.isin(self._evaluation.feasible_rows, [row for row in rows if row is not None])
+        return self._evaluation.feasible_rows[mask]
+
+    def _unschedulable(self) -> Decision:
+        diagnosis = self._evaluation.diagnosis()
+        if diagnosis.outcome is not None and self._rejected:
+            # The nominated row may be rejected for the class while it fits this pod.
+            rows = diagnosis.outcome.rows
+            fits = (diagnosis.outcome.plugin == PASSED) | (rows == self._nominated)
+            rejections = self._rejections_by_row()
+            diagnosis = _with_rejections(diagnosis, diagnosis.outcome, fits, rejections)
+        return Decision(self._queued, own_state(self._evaluation), diagnosis=diagnosis)
+
+    def _rejections_by_row(self) -> dict[int, Status]:
+        found = ((self._row(name), status) for name, status in self._rejected.items())
+        return {row: status for row, status in found if row is not None}
+
+
+def _with_rejections(
+    diagnosis: Diagnosis, outcome: FilterOutcome, fits: Bools, rejected: Mapping[int, Status]
+) -> Diagnosis:
+    """Return the diagnosis with the extenders' rejections of rows on which the pod fits.
+
+    Extenders may give a reason of its own for every node. A plugin of an outcome has at most
+    MAX_REASONS, so they take as many places as they need, all under one name.
+    """
+    numbers: dict[Reason, int] = {}
+    plugin, bits = outcome.plugin.copy(), outcome.bits.copy()
+    for place in np.flatnonzero(fits).tolist():
+        status = rejected.get(int(outcome.rows[place]))
+        if status is None:
+            continue
+        reason = Reason(status.code, status.message)
+        number = numbers.setdefault(reason, len(numbers))
+        plugin[place] = len(outcome.plugins) + number // MAX_REASONS
+        bits[place] = np.uint64(1 << number % MAX_REASONS)
+    known = list(numbers)
+    parts = [tuple(known[at : at + MAX_REASONS]) for at in range(0, len(known), MAX_REASONS)]
+    merged = FilterOutcome(
+        outcome.rows,
+        plugin,
+        bits,
+        (*outcome.plugins, *[EXTENDER_NAME] * len(parts)),
+        (*outcome.reasons, *parts),
+        outcome.excluded,
+    )
+    return replace(diagnosis, outcome=merged)

@@ -1,0 +1,56 @@
+"""Which pods are decided on alike, by profile; kept as long as nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from podsched.cache.objects import ClusterState
+from podsched.decide.evaluation.projections import EvaluationKey, Live, Projections
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pods import PodClass, PodInfo
+
+#: The profile's name, and the key in it.
+PlacementKey = tuple[str, EvaluationKey]
+
+
+class Keys:
+    """The keys of the pods of all profiles."""
+
+    def __init__(self, profiles: Mapping[str, ProfileRuntime], cluster: ClusterState) -> None:
+        self._cluster = cluster
+        self._projections = {n: Projections(r, cluster) for n, r in profiles.items()}
+        self._known: dict[PodClass, PlacementKey] = {}
+        self._live = Live()
+
+    def projections(self, scheduler_name: str) -> Projections:
+        """Return those of a profile."""
+        return self._projections[scheduler_name]
+
+    def key(self, pod: PodInfo) -> PlacementKey:
+        """Return what is equal for pods that are decided on alike, while nothing changes."""
+        return self.key_now(pod, self.known())
+
+    def known(self) -> dict[PodClass, PlacementKey]:
+        """Return the keys that are known since the last change in the cluster; for ``key_now``."""
+        if self._live.catch_up(self._cluster):
+            self._known.clear()
+        return self._known
+
+    def key_now(self, pod: PodInfo, known: dict[PodClass, PlacementKey]) -> PlacementKey:
+        """Return a pod's key where nothing has changed since the keys in ``known``."""
+        found = known.get(pod.cls)
+        if found is None:
+            name = pod.cls.scheduler_name
+            # A shape belongs to one profile: the scheduler's name is a part of it.
+            found = known[pod.cls] = (name, self._projections[name].key(pod, self._live))
+        return found
+
+    def may_be_equal(self, one: PodInfo, other: PodInfo) -> bool:
+        """Return False where the classes of two pods of a profile show that their keys differ."""
+        return self._projections[one.cls.scheduler_name].may_be_alike(one, other)
+
+    def variant_key(self, pod: PodInfo, key: PlacementKey) -> Hashable:
+        """Return what is equal for pods that are variants of each other; None: it has none."""
+        name, own = key
+        found = self._projections[name].kin(pod, own)
+        return None if found is None else (name, found)

@@ -1,0 +1,102 @@
+"""PostFilter of a profile, for a pod that fits nowhere, and what actors can try ahead for it."""
+
+from __future__ import annotations
+
+from podsched.decide.evaluation.dry_run import RemoteDryRun, dry_run_plugin, dry_run_request, merged
+from podsched.decide.evaluation.filtering import ProfileFilters
+from podsched.decide.evaluation.selection import Enough
+from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import CycleState, PostFilterResult
+from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import DividedDryRun
+
+POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
+#: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
+#: not give enough candidates, on all the others.
+DRY_RUN_ROUNDS = 2
+
+
+async def try_ahead(
+    remote: RemoteDryRun,
+    runtime: ProfileRuntime,
+    state: CycleState,
+    pod: PodInfo,
+    cluster: ClusterView,
+    runner: ProfileFilters,
+    traceparent: str,
+) -> bool:
+    """Have actors try whom a pod may preempt; return whether time has passed.
+
+    ``traceparent`` is the attempt's.
+    """
+    plugin = dry_run_plugin(runtime)
+    if plugin is None:
+        return False
+    name = runtime.post_filter[0].name
+    for number in range(DRY_RUN_ROUNDS):
+        try:
+            plan = guarded(name, POST_FILTER_WORDING, plugin.plan_dry_run, pod, cluster, runner)
+        except PluginFailure:
+            # PostFilter fails in the same way, and that is reported.
+            return number > 0
+        if plan is None or not remote.worth(len(plan.rows)):
+            return number > 0
+        request = dry_run_request(runtime, state, pod, cluster)
+        answers = await remote.dry_run(request, plan.rows, traceparent)
+        if not answers:
+            break
+        plugin.learn_dry_run(pod, cluster, plan, merged(answers))
+    return True
+
+
+def try_some(
+    runtime: ProfileRuntime,
+    state: CycleState,
+    pod: PodInfo,
+    cluster: ClusterView,
+    runner: ProfileFilters,
+    draw: float,
+    enough: Enough,
+) -> bool:
+    """Try whom a pod may preempt, on some nodes; return whether to go on with others later."""
+    first = runtime.post_filter[0] if runtime.post_filter else None
+    if first is None or not isinstance(plugin := first.plugin, DividedDryRun):
+        return False
+    call = plugin.dry_run_some
+    try:
+        return guarded(
+            first.name, POST_FILTER_WORDING, call, state, pod, cluster, runner, draw, enough
+        )
+    except PluginFailure:
+        # PostFilter fails in the same way, and that is reported.
+        return False
+
+
+def run_post_filter(
+    runtime: ProfileRuntime,
+    state: CycleState,
+    pod: PodInfo,
+    cluster: ClusterView,
+    runner: ProfileFilters,
+) -> PostFilterResult:
+    """Return the result of the first PostFilter plugin that succeeds, else of the last."""
+    for named in runtime.post_filter:
+        call = named.plugin.post_filter
+        try:
+            result = named.runs.call(
+                named.name, POST_FILTER_WORDING, call, state, pod, cluster, runner
+            )
+        except PluginFailure as failure:
+            return PostFilterResult(failure.status)
+        result = attributed(result, named.name)
+        if result.status.ok:
+            break
+    return result
+
+
+def attributed(result: PostFilterResult, plugin: str) -> PostFilterResult:
+    """Return a PostFilter result with the name of the plugin that gave it."""
+    status = result.status.by(plugin)
+    return PostFilterResult(status, result.nominated_node_name, result.victims)

@@ -1,0 +1,409 @@
+"""A profile ready to run: its plugins, made once, listed per extension point in the order they run.
+
+What is configured comes from ``config.profiles.Profile``. Plugins that are known by name alone (of
+features podsched does not have) are passed over.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, Generic, TypeVar, cast
+
+from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
+from podsched.config.profiles import Profile
+from podsched.decide.runtime.plugin_metrics import EngineMeter, PluginRuns
+from podsched.decide.runtime.unsupported_fields import UnsupportedFields
+from podsched.framework.lookahead import LookaheadPlugin
+from podsched.framework.nodes import ClusterView, JournaledColumns
+from podsched.framework.plugin import (
+    BindPlugin,
+    CycleState,
+    EnqueueExtensions,
+    FilterPlugin,
+    GroupScorePlugin,
+    GroupScores,
+    Handle,
+    InputsPlugin,
+    PermitPlugin,
+    Plugin,
+    PluginError,
+    PluginFactory,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ProjectingPlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ReservesSomePods,
+    ScoreExtensions,
+    ScorePlugin,
+    Traits,
+    WholeFilterPlugin,
+    WholeScorePlugin,
+    traits_of,
+)
+from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape
+from podsched.framework.preemption import EvictionListener
+from podsched.framework.status import Status
+from podsched.framework.verdicts import Scores
+
+P = TypeVar("P")
+
+#: The methods that make a plugin one of an extension point.
+METHODS: Mapping[ExtensionPoint, str] = {
+    ExtensionPoint.PRE_ENQUEUE: "pre_enqueue",
+    ExtensionPoint.QUEUE_SORT: "sort_key",
+    ExtensionPoint.PRE_FILTER: "pre_filter",
+    ExtensionPoint.FILTER: "filter",
+    ExtensionPoint.POST_FILTER: "post_filter",
+    ExtensionPoint.PRE_SCORE: "pre_score",
+    ExtensionPoint.SCORE: "score",
+    ExtensionPoint.RESERVE: "reserve",
+    ExtensionPoint.PERMIT: "permit",
+    ExtensionPoint.PRE_BIND: "pre_bind",
+    ExtensionPoint.BIND: "bind",
+    ExtensionPoint.POST_BIND: "post_bind",
+}
+
+
+class UnknownPlugin(PluginError):
+    """A profile enables a plugin that no package provides; the configuration is at fault."""
+
+
+class NotAnExtension(PluginError):
+    """A profile enables a plugin at a point that it does not implement."""
+
+
+class PluginNotMade(PluginError):
+    """A plugin's factory failed: mostly arguments that it does not take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Generic[P]):
+    """A plugin at an extension point, with what the engine reads of it once and for all.
+
+    ``weight`` is 1 or more where it scores, else 0; ``normalize`` None where its scores are final.
+    """
+
+    name: str
+    plugin: P
+    weight: int = 0
+    runs: PluginRuns = field(default_factory=PluginRuns, compare=False)
+    traits: Traits = field(default_factory=Traits, compare=False)
+    normalize: Callable[[CycleState, Scores], Scores] | None = field(default=None, compare=False)
+    #: ``filter_all`` or ``score_all``, where the plugin has it.
+    whole: Callable[[CycleState, PodInfo, JournaledColumns], Any] | None = field(
+        default=None, compare=False
+    )
+    groups: Callable[[CycleState, PodInfo], GroupScores | None] | None = field(
+        default=None, compare=False
+    )
+
+
+#: Returns what pods share that are equal in the parts that a plugin reads.
+Source = Callable[[PodClass], PodClass | PodShape | PodAmounts]
+
+#: By whether requests, labels and volumes are read.
+_SOURCES: Final[Mapping[tuple[bool, bool, bool], Source]] = {
+    (False, False, False): lambda cls: cls.shape.plain,
+    (False, False, True): lambda cls: cls.shape.without_labels,
+    (False, True, False): lambda cls: cls.shape.without_volumes,
+    (False, True, True): lambda cls: cls.shape,
+    (True, False, False): lambda cls: cls.amounts,
+    (True, False, True): lambda cls: cls,
+    (True, True, False): lambda cls: cls,
+    (True, True, True): lambda cls: cls,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Projecting:
+    """A plugin's projection; ``of_class``: it depends on the pod's class alone.
+
+    The others say what it depends on of the class, beside the rest of the spec, and of the cluster
+    (``Traits``).
+    """
+
+    ask: Callable[[PodInfo, ClusterView], Hashable]
+    of_class: bool
+    reads_requests: bool
+    reads_labels: bool
+    reads_volumes: bool
+    of_placed_pods: bool
+
+    @property
+    def source(self) -> Source:
+        """Where what is known of pods that are equal to the plugin is kept."""
+        return _SOURCES[self.reads_requests, self.reads_labels, self.reads_volumes]
+
+
+class ProfileRuntime:
+    """The plugins of one profile by extension point. Immutable after construction."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        factories: Mapping[str, PluginFactory],
+        handle: Handle,
+        meter: EngineMeter | None = None,
+    ) -> None:
+        self.profile = profile
+        self.scheduler_name = profile.scheduler_name
+        self.meter = (meter or EngineMeter.unread()).of(profile.scheduler_name)
+        self.percentage_of_nodes_to_score = profile.percentage_of_nodes_to_score
+        self.handle = handle
+        self._factories = factories
+        self.plugins: dict[str, Plugin] = {
+            UnsupportedFields.name: UnsupportedFields(),
+            **_make(profile, factories, handle),
+        }
+        self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)
+        self.queue_sort: Sequence[Named[QueueSortPlugin]] = self._at(ExtensionPoint.QUEUE_SORT)
+        self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
+        self.pre_filter: Sequence[Named[PreFilterPlugin]] = self._pre_filter()
+        self.post_filter: Sequence[Named[PostFilterPlugin]] = self._at(ExtensionPoint.POST_FILTER)
+        #: Plugins that can tell their verdicts beforehand, by name.
+        self.lookahead: Mapping[str, LookaheadPlugin] = {
+            name: plugin
+            for name, plugin in self.plugins.items()
+            if isinstance(plugin, LookaheadPlugin)
+        }
+        self.score: Sequence[Named[ScorePlugin]] = self._at(ExtensionPoint.SCORE)
+        #: Plugins that name their inputs but have no PreFilter, by name.
+        self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = self._other_inputs()
+        self._pre_score: dict[str, Named[PreScorePlugin]] = {
+            named.name: Named(
+                named.name,
+                cast(PreScorePlugin, named.plugin),
+                runs=self.meter.runs(ExtensionPoint.PRE_SCORE, named.name),
+            )
+            for named in self.score
+            if hasattr(named.plugin, "pre_score")
+        }
+        self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
+        #: What of a pod the plugins read, by name; without one that has no projection.
+        self.projecting: Mapping[str, Projecting] = self._projecting()
+        #: The plugins that feasibility and scores depend on.
+        self.deciding: Set[str] = self._deciding().keys()
+        #: Whether a plugin reads what it does not declare.
+        self.reads_whole_pods = len(self.projecting) < len(self.deciding)
+        #: Plugins that are quickly asked about all rows, for a pod of another class.
+        self.varying: Set[str] = {name for name in self.projecting if self._is_varying(name)}
+        #: Whether a Reserve plugin has something to do for a pod, by name.
+        self.reserves: Mapping[str, Callable[[CycleState, PodInfo], bool]] = {
+            named.name: _reserves_of(named.plugin) for named in self.reserve
+        }
+        self.permit: Sequence[Named[PermitPlugin]] = self._at(ExtensionPoint.PERMIT)
+        self.pre_bind: Sequence[Named[PreBindPlugin]] = self._at(ExtensionPoint.PRE_BIND)
+        self.bind: Sequence[Named[BindPlugin]] = self._at(ExtensionPoint.BIND)
+        self.post_bind: Sequence[Named[PostBindPlugin]] = self._at(ExtensionPoint.POST_BIND)
+
+    @cached_property
+    def eviction_listeners(self) -> Mapping[str, EvictionListener]:
+        """The plugins that follow evictions, by name: to find out takes 10 us for each."""
+        plugins = self.plugins.items()
+        return {name: plugin for name, plugin in plugins if isinstance(plugin, EvictionListener)}
+
+    @cached_property
+    def filter_names(self) -> tuple[str, ...]:
+        """The filters in their order."""
+        return tuple(named.name for named in self.filter)
+
+    @cached_property
+    def reading_only_nodes(self) -> Set[str]:
+        """The filters for which pods that come and go change nothing."""
+        return {named.name for named in self.filter if named.traits.reads_only_nodes}
+
+    def gate(self, pod: PodInfo) -> tuple[str, Status] | None:
+        """Return the plugin that keeps a pod out of the queue, and what it says; None: none."""
+        for named in self.pre_enqueue:
+            status = named.plugin.pre_enqueue(pod)
+            if not status.ok:
+                return named.name, status
+        return None
+
+    def unmeasured(self) -> ProfileRuntime:
+        """Return the same plugins; calls of them are not counted."""
+        other = copy.copy(self)
+        runs = PluginRuns()
+        other.pre_filter = [replace(named, runs=runs) for named in self.pre_filter]
+        other.filter = [replace(named, runs=runs) for named in self.filter]
+        other.score = [replace(named, runs=runs) for named in self.score]
+        other._pre_score = {
+            name: replace(named, runs=runs) for name, named in self._pre_score.items()
+        }
+        return other
+
+    def remade(self, handle: Handle) -> ProfileRuntime:
+        """Return the profile with plugins of its own, for another cluster; nobody reads its meter.
+
+        Raises PluginError as the constructor does.
+        """
+        return ProfileRuntime(self.profile, self._factories, handle)
+
+    def _at(self, point: ExtensionPoint) -> tuple[Named[Any], ...]:
+        found = []
+        for enabled in self.profile.plugins.get(point, ()):
+            plugin = self.plugins.get(enabled.name)
+            if plugin is None:
+                continue
+            if not hasattr(plugin, METHODS[point]):
+                # What scores without a PreScore of its own is listed there by the configuration.
+                if point in (ExtensionPoint.PRE_SCORE, ExtensionPoint.PRE_FILTER):
+                    continue
+                raise NotAnExtension(f"plugin {enabled.name} does not implement {point.label}")
+            weight = (enabled.weight or 1) if point is ExtensionPoint.SCORE else 0
+            runs = self.meter.runs(point, enabled.name)
+            normalize = plugin.normalize if isinstance(plugin, ScoreExtensions) else None
+            whole = _whole(point, plugin)
+            groups = plugin.score_groups if isinstance(plugin, GroupScorePlugin) else None
+            traits = _traits(plugin)
+            found.append(
+                Named(enabled.name, plugin, weight, runs, traits, normalize, whole, groups)
+            )
+        return tuple(found)
+
+    def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
+        """Return those configured, and those of plugins configured as filters alone.
+
+        First is what holds pods that the others would misplace; no configuration disables it.
+        """
+        held = UnsupportedFields.name
+        holding = Named(
+            held,
+            cast(PreFilterPlugin, self.plugins[held]),
+            runs=self.meter.runs(ExtensionPoint.PRE_FILTER, held),
+        )
+        configured = self._at(ExtensionPoint.PRE_FILTER)
+        names = {named.name for named in configured}
+        implied = (
+            Named(
+                named.name,
+                cast(PreFilterPlugin, named.plugin),
+                runs=self.meter.runs(ExtensionPoint.PRE_FILTER, named.name),
+            )
+            for named in self.filter
+            if named.name not in names and hasattr(named.plugin, "pre_filter")
+        )
+        return (holding, *configured, *implied)
+
+    def reserves_for(self, state: CycleState, pod: PodInfo) -> bool:
+        """Whether a plugin keeps books of pods like this one, which the next one has to see."""
+        return any(
+            name not in state.skip_filter and asks(state, pod)
+            for name, asks in self.reserves.items()
+        )
+
+    def _deciding(self) -> dict[str, Plugin]:
+        """Return the plugins that feasibility and scores depend on, by name."""
+        names = [named.name for named in self.pre_filter]
+        names += [named.name for named in self.filter]
+        names += [named.name for named in self.score]
+        return {name: self.plugins[name] for name in names}
+
+    def _projecting(self) -> dict[str, Projecting]:
+        found = {}
+        for name, plugin in self._deciding().items():
+            if isinstance(plugin, ProjectingPlugin):
+                traits = traits_of(plugin)
+                found[name] = Projecting(
+                    plugin.projection,
+                    traits.projects_class,
+                    traits.reads_requests,
+                    traits.reads_labels,
+                    traits.reads_volumes,
+                    traits.projects_placed_pods,
+                )
+        return found
+
+    def _is_varying(self, name: str) -> bool:
+        """Whether a plugin reads whole columns, and of a pod its class: nothing depends on it."""
+        filters = [named for named in self.filter if named.name == name]
+        scores = [named for named in self.score if named.name == name]
+        return (
+            self.projecting[name].of_class
+            and bool(filters or scores)
+            and all(named.whole is not None for named in filters)
+            and all(named.whole is not None and named.normalize is None for named in scores)
+            and not any(named.traits.depends_on_feasible for named in scores)
+        )
+
+    def _other_inputs(self) -> dict[str, InputsPlugin]:
+        pre_filter = {named.name for named in self.pre_filter}
+        plugins: dict[str, object] = {named.name: named.plugin for named in self.filter}
+        plugins |= {named.name: named.plugin for named in self.score}
+        return {
+            name: plugin
+            for name, plugin in plugins.items()
+            if name not in pre_filter and isinstance(plugin, InputsPlugin)
+        }
+
+    def pre_score_of(self, named: Named[ScorePlugin]) -> Named[PreScorePlugin] | None:
+        """Return the plugin's PreScore; it runs for every plugin that scores and has one."""
+        return self._pre_score.get(named.name)
+
+    def enqueue_extensions(self) -> dict[str, EnqueueExtensions | None]:
+        """Return by plugin which events can lift its rejections; None: all events can."""
+        return {
+            name: plugin if isinstance(plugin, EnqueueExtensions) else None
+            for name, plugin in self.plugins.items()
+        }
+
+
+def _whole(
+    point: ExtensionPoint, plugin: Plugin
+) -> Callable[[CycleState, PodInfo, JournaledColumns], Any] | None:
+    """Return the plugin's method over whole columns at a point, if it has one."""
+    if point is ExtensionPoint.FILTER and isinstance(plugin, WholeFilterPlugin):
+        return plugin.filter_all
+    if point is ExtensionPoint.SCORE and isinstance(plugin, WholeScorePlugin):
+        return plugin.score_all
+    return None
+
+
+def _reserves_of(plugin: ReservePlugin) -> Callable[[CycleState, PodInfo], bool]:
+    if isinstance(plugin, ReservesSomePods):
+        return plugin.reserves
+    return lambda state, pod: True
+
+
+def _traits(plugin: Plugin) -> Traits:
+    """Return the plugin's traits; without a PreScore it does not depend on the feasible rows."""
+    traits = traits_of(plugin)
+    if hasattr(plugin, METHODS[ExtensionPoint.PRE_SCORE]):
+        return traits
+    return replace(traits, depends_on_feasible=False)
+
+
+def _make(
+    profile: Profile, factories: Mapping[str, PluginFactory], handle: Handle
+) -> dict[str, Plugin]:
+    made: dict[str, Plugin] = {}
+    for enabled in (e for at in profile.plugins.values() for e in at):
+        name = enabled.name
+        if name in made:
+            continue
+        factory = factories.get(profile.own_names.get(name, name))
+        if factory is not None:
+            made[name] = _call(name, factory, profile, handle)
+        elif name not in IN_TREE_PLUGINS:
+            raise UnknownPlugin(f"profile {profile.scheduler_name}: no plugin is called {name}")
+    return made
+
+
+def _call(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -> Plugin:
+    try:
+        return factory(profile.args.get(name), handle)
+    except Exception as error:
+        if name in IN_TREE_PLUGINS:
+            raise
+        raise PluginNotMade(
+            f"profile {profile.scheduler_name}: plugin {name} cannot be made: "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,180 @@
+"""What explanations take, and what they cost those who do not ask.
+
+A cluster without load is asked about pods that fit nowhere and pods that are bound, one call after
+another, with and without the smallest changes. Then pods are created in rounds, every second one
+while somebody asks without pause: what these bind more slowly is the price.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from podsched.api.objects import Pod
+from podsched.lab.bench.overload_result import percentile
+from podsched.lab.bench.pod_watch import BoundCounter, watching
+from podsched.lab.bench.run import BenchOptions, Progress, bench_cluster, create_all
+from podsched.lab.bench.shapes import copies, key_of, node, pod_template
+from podsched.serve.client.api_client import ApiClient
+from podsched.v1.scheduling_pb2 import ExplainRequest
+
+NODES: Final = 5000
+PODS: Final = 1000
+#: Pods of each kind that are explained, calls for each, and rounds with and without an asker.
+_EXPLAINED, _CALLS, _ROUNDS = 10, 40, 3
+#: Seconds for the pods of one round.
+_WITHIN: Final = 60.0
+#: No node has as much: what a pod asks for that is to wait.
+_TOO_MUCH: Final = "64"
+
+
+@dataclass(slots=True)
+class ExplainResult:
+    """``milliseconds``: p50, p90 and p99 of a call by what is asked.
+
+    ``quiet``, ``asked``: pods bound per second by round, without and with somebody who asks;
+    ``explained``: how many explanations that one got.
+    """
+
+    nodes: int
+    pods: int
+    milliseconds: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    quiet: list[float] = field(default_factory=list)
+    asked: list[float] = field(default_factory=list)
+    explained: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """Pods bound per second while somebody asks, by those while nobody does; 0: unknown."""
+        quiet, asked = sum(self.quiet), sum(self.asked)
+        return round(asked / quiet, 3) if quiet else 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures under stable names."""
+        return {"workload": "Explain", **asdict(self), "ratio": self.ratio}
+
+    def lines(self) -> list[str]:
+        """Return a short report as lines."""
+        calls = [
+            f"  {what}: p50 {p50:.1f} ms, p90 {p90:.1f} ms, p99 {p99:.1f} ms"
+            for what, (p50, p90, p99) in self.milliseconds.items()
+        ]
+        quiet, asked = (", ".join(f"{r:,.0f}" for r in rs) for rs in (self.quiet, self.asked))
+        return [
+            f"Explain: {self.nodes:,} nodes, rounds of {self.pods:,} pods",
+            *calls,
+            f"  pods/s while nobody asks: {quiet}",
+            f"  pods/s while somebody asks without pause: {asked}"
+            f" ({self.ratio:.0%}; {self.explained:,} explanations)",
+        ]
+
+
+async def run_explain(
+    nodes: int, pods: int, options: BenchOptions, progress: Progress
+) -> ExplainResult:
+    """Run it; 0 stands for the usual size. Raises ``ClientError``, ``ProcessFailed`` and others."""
+    result = ExplainResult(nodes or NODES, pods or PODS)
+    progress("starting", 0, 1)
+    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
+        progress("starting", 1, 1)
+        counter = BoundCounter()
+        async with watching(client, counter):
+            await create_all(client, [node(f"node-{n}") for n in range(result.nodes)])
+            waiting = list(copies(pod_template(cpu=_TOO_MUCH), "waiting", _EXPLAINED))
+            bound = list(copies(pod_template(), "bound", _EXPLAINED))
+            await create_all(client, [*waiting, *bound])
+            await _all_bound(counter, bound, result)
+            await _measure_calls(client, waiting, bound, result, progress)
+            for number in range(2 * _ROUNDS):
+                await _round(client, counter, waiting, number, result)
+                progress("rounds", number + 1, 2 * _ROUNDS)
+    return result
+
+
+async def _measure_calls(
+    client: ApiClient,
+    waiting: Sequence[Pod],
+    bound: Sequence[Pod],
+    result: ExplainResult,
+    progress: Progress,
+) -> None:
+    kinds = (("waiting pod", waiting, False), ("bound pod", bound, False))
+    for what, pods, changes in (*kinds, ("waiting pod, smallest changes", waiting, True)):
+        took = []
+        for number in range(_CALLS):
+            began = time.perf_counter()
+            await _explain(client, pods[number % len(pods)], changes)
+            took.append((time.perf_counter() - began) * 1000)
+            progress(what, number + 1, _CALLS)
+        result.milliseconds[what] = percentiles(took)
+
+
+async def _explain(client: ApiClient, pod: Pod, changes: bool) -> None:
+    meta = pod.metadata
+    request = ExplainRequest(namespace=meta.namespace, name=meta.name, changes=changes)
+    await client.explain(request, timeout=_WITHIN)
+
+
+async def _round(
+    client: ApiClient,
+    counter: BoundCounter,
+    waiting: Sequence[Pod],
+    number: int,
+    result: ExplainResult,
+) -> None:
+    """Bind pods, with an asker in every second round."""
+    pods = list(copies(pod_template(), f"round-{number}", result.pods))
+    if number % 2:
+        async with _asking(client, waiting, result):
+            seconds = await _bind(client, counter, pods, result)
+        result.asked.append(round(len(pods) / seconds, 1))
+    else:
+        seconds = await _bind(client, counter, pods, result)
+        result.quiet.append(round(len(pods) / seconds, 1))
+
+
+async def _bind(
+    client: ApiClient, counter: BoundCounter, pods: Sequence[Pod], result: ExplainResult
+) -> float:
+    began = time.monotonic()
+    await create_all(client, pods)
+    await _all_bound(counter, pods, result)
+    return max(counter.bound.get(key_of(pod), time.monotonic()) for pod in pods) - began
+
+
+async def _all_bound(counter: BoundCounter, pods: Sequence[Pod], result: ExplainResult) -> None:
+    await counter.wait_for(map(key_of, pods), _WITHIN, lambda _: None)
+    missing = sum(key_of(pod) not in counter.bound for pod in pods)
+    if missing:
+        result.problems.append(f"{missing:,} of {len(pods):,} pods were not bound")
+
+
+@asynccontextmanager
+async def _asking(
+    client: ApiClient, waiting: Sequence[Pod], result: ExplainResult
+) -> AsyncIterator[None]:
+    """Have somebody ask without pause while the block runs; an error of theirs is raised then."""
+
+    async def ask() -> None:
+        while True:
+            await _explain(client, waiting[result.explained % len(waiting)], changes=False)
+            result.explained += 1
+
+    task = asyncio.create_task(ask(), name="ask")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return p50, p90 and p99 of at least one value, to a tenth."""
+    p50, p90, p99 = (round(percentile(values, p), 1) for p in (50, 90, 99))
+    return p50, p90, p99

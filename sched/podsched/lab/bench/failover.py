@@ -1,0 +1,286 @@
+"""How long scheduling pauses after the leader is killed, stopped, paused or cut off.
+
+Three replicas run under load: so many nodes and bound pods, and pods that are created at a steady
+rate all the time. Each round breaks the leader, and measures from that moment
+
+    detected    a standby claims the lock, by its own log
+    elected     a replica leads, by its own log
+    bound       a pod is bound that was created after the fault, as a client sees it
+
+The replica is whole again before the next round, and the pods of the round are deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import re
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from podsched.api.objects import Lease
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.stored_state import read_stored_state
+from podsched.app.supervisor import ManagedProcess
+from podsched.lab.bench.failover_result import FailoverResult, Takeover
+from podsched.lab.bench.pod_watch import BoundCounter, watching
+from podsched.lab.bench.run import BenchOptions, Progress, bench_cluster, create_all
+from podsched.lab.bench.shapes import copies, key_of, node, pod_template
+from podsched.lib.relay import Relay, Weather
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Unavailable
+from podsched.serve.store.etcd import connect
+
+LOCK = ("Lease", "kube-scheduler", "kube-system")
+REPLICAS, NODES = 3, 10
+#: Seconds after which a round has failed, and between two looks.
+WITHIN, LOOK_EVERY = 60.0, 0.005
+#: Seconds between two rounds, for the standbys to warm up.
+SETTLE = 1.0
+#: Pods a second where none are asked for: enough to see a pause of some hundredths of a second.
+RATE = 100.0
+SIGNALS: Mapping[str, signal.Signals] = {
+    "SIGKILL": signal.SIGKILL,
+    "SIGTERM": signal.SIGTERM,
+    "SIGSTOP": signal.SIGSTOP,
+}
+#: The leader reaches neither etcd nor an API server, and nobody is told: what is sent waits.
+PARTITION = "partition"
+_LOAD = {"bench.podsched/load": "trickle"}
+_LOG_LINE = re.compile(r"^(\S+Z) \[info\s*\] (Claiming the lock|Started leading) ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverLoad:
+    """Under which load to measure, and how often with each fault."""
+
+    nodes: int = NODES
+    bound: int = 0
+    rate: float = RATE
+    times: int = 3
+    faults: Sequence[str] = ("SIGKILL", "SIGTERM")
+
+
+class _Links:
+    """The connections of replicas to etcd and to API servers, through relays that can be cut."""
+
+    _CUT = Weather(forth=False, back=False)
+
+    def __init__(self, tasks: TaskSet) -> None:
+        self._tasks = tasks
+        self._relays: dict[tuple[str, str], Relay] = {}
+
+    def route(self, process: str, address: str) -> str:
+        """Return where a process connects to instead of to an address."""
+        if not process.startswith("scheduler"):
+            return address
+        link = (process, address)
+        if link not in self._relays:
+            target = address.rpartition("/")[2]  # without a scheme
+            self._relays[link] = Relay(target, self._tasks, random.Random(address).random)
+        return self._relays[link].address
+
+    def cut(self, process: str) -> None:
+        """Let nothing pass from and to a process."""
+        for relay in self._of(process):
+            relay.strike(self._CUT)
+
+    def mend(self, process: str) -> None:
+        """Let what has waited pass, and everything else."""
+        for relay in self._of(process):
+            relay.mend(self._CUT)
+
+    def _of(self, process: str) -> list[Relay]:
+        return [relay for (name, _), relay in self._relays.items() if name == process]
+
+
+@dataclass(slots=True)
+class _Load:
+    """Pods that are created at a steady rate; each with the time of its creation (monotonic)."""
+
+    client: ApiClient
+    rate: float
+    numbers: itertools.count[int]
+    created: dict[str, float] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Create pods until cancelled, in calls of at most 100 a second."""
+        template = pod_template(labels=_LOAD, terminationGracePeriodSeconds=0)
+        at_once = max(1, round(self.rate / 100))
+        due = time.monotonic()
+        while True:
+            pods = list(copies(template, f"load{next(self.numbers)}", at_once))
+            began = time.monotonic()
+            try:
+                await self.client.create_pods(pods)
+                self.created.update((key_of(pod), began) for pod in pods)
+            except Unavailable:
+                await asyncio.sleep(LOOK_EVERY)
+            due = max(due + at_once / self.rate, time.monotonic() - 1.0)
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+
+async def run_failover(
+    load: FailoverLoad, options: BenchOptions, progress: Progress
+) -> FailoverResult:
+    """Run all rounds. Raises ``ClientError``, ``TimeoutError`` and others."""
+    tasks = TaskSet("links")
+    links = _Links(tasks)
+    options = replace(options, replicas=max(REPLICAS, options.replicas))
+    if PARTITION in load.faults:
+        options = replace(options, route=links.route)
+    try:
+        return await _run(load, options, links, progress)
+    finally:
+        await tasks.stop()
+
+
+async def _run(
+    load: FailoverLoad, options: BenchOptions, links: _Links, progress: Progress
+) -> FailoverResult:
+    rounds: list[Takeover] = []
+    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
+        counter = BoundCounter()
+        async with watching(client, counter):
+            await _prepare(client, load)
+            numbers: itertools.count[int] = itertools.count()
+            total = load.times * len(load.faults)
+            for done in range(total):
+                progress("failover", done, total)
+                fault = load.faults[done % len(load.faults)]
+                rounds.append(
+                    await _Round(client, cluster, counter, links, fault).run(load.rate, numbers)
+                )
+        problems = await _problems(cluster)
+    return FailoverResult(load.nodes, load.bound, load.rate, options.api_servers, rounds, problems)
+
+
+async def _prepare(client: ApiClient, load: FailoverLoad) -> None:
+    """Create the nodes, and pods that are bound from the start."""
+    per_node = -(-load.bound // load.nodes)
+    nodes = [
+        node(f"node-{n}", cpu="64", memory="256Gi", pods=per_node + 500) for n in range(load.nodes)
+    ]
+    await create_all(client, nodes)
+    bound = list(copies(pod_template(cpu="10m", memory="16Mi"), "bound", load.bound))
+    for number, pod in enumerate(bound):
+        pod.spec.node_name = f"node-{number % load.nodes}"
+    await create_all(client, bound)
+
+
+class _Round:
+    """One fault and what follows."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        cluster: LocalCluster,
+        counter: BoundCounter,
+        links: _Links,
+        fault: str,
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._bound = counter.bound
+        self._links = links
+        self._fault = fault
+
+    async def run(self, rate: float, numbers: itertools.count[int]) -> Takeover:
+        """Raise ``TimeoutError`` when nobody takes over."""
+        async with self._loaded(rate, numbers) as created:
+            leader = await self._leader()
+            restarts, wall, began = leader.restarts, time.time(), time.monotonic()
+            if self._fault == PARTITION:
+                self._links.cut(leader.spec.name)
+            else:
+                leader.kill(SIGNALS[self._fault])
+            bound = await self._first_bound(created, began)
+            detected, elected = self._steps(leader, wall)
+            await self._mended(leader, restarts)
+            waited = await self._waited(created)
+        return Takeover(self._fault, detected, elected, bound - began, waited)
+
+    @asynccontextmanager
+    async def _loaded(
+        self, rate: float, numbers: itertools.count[int]
+    ) -> AsyncIterator[dict[str, float]]:
+        """Yield what is being created meanwhile, by time, once all replicas are ready."""
+        await asyncio.gather(*(process.wait_ready() for process in self._cluster.schedulers))
+        load = _Load(self._client, rate, numbers)
+        loading = asyncio.create_task(load.run(), name="load")
+        try:
+            await asyncio.sleep(SETTLE)
+            yield load.created
+        finally:
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+            selector = ",".join(f"{name}={value}" for name, value in _LOAD.items())
+            await self._client.delete_collection("Pod", "default", label_selector=selector)
+
+    async def _leader(self) -> ManagedProcess:
+        kind, name, namespace = LOCK
+        lease = await self._client.get(kind, name, namespace)
+        assert isinstance(lease, Lease)
+        return self._cluster.replica_of(lease.spec.holder_identity)
+
+    async def _first_bound(self, created: Mapping[str, float], began: float) -> float:
+        def times() -> list[float]:
+            after = [key for key, at in created.items() if at > began]
+            return [self._bound[key] for key in after if key in self._bound]
+
+        await _until(lambda: bool(times()))
+        return min(times())
+
+    def _steps(self, leader: ManagedProcess, since: float) -> tuple[float, float]:
+        """Return the seconds to the first claim and the first leadership of another replica."""
+        steps: dict[str, list[float]] = {"Claiming the lock": [], "Started leading": []}
+        for process in self._cluster.schedulers:
+            if process is leader:
+                continue
+            for stamp, what in _LOG_LINE.findall(process.log_tail(200)):
+                at = datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+                if at >= since:
+                    steps[what].append(at - since)
+        claims, elected = steps.values()
+        return min(claims, default=0.0), min(elected, default=0.0)
+
+    async def _mended(self, leader: ManagedProcess, restarts: int) -> None:
+        """Make the replica whole again: connected, resumed, or started again."""
+        if self._fault == PARTITION:
+            self._links.mend(leader.spec.name)
+        elif self._fault == "SIGSTOP":
+            leader.kill(signal.SIGCONT)
+        else:
+            await _until(lambda: leader.restarts > restarts)
+
+    async def _waited(self, created: Mapping[str, float]) -> list[tuple[str, float]]:
+        """Return the pods that waited longest until they were bound, the longest first."""
+        keys = list(created)
+        await _until(lambda: all(key in self._bound for key in keys))
+        waited = [(key, self._bound[key] - created[key]) for key in keys]
+        return sorted(waited, key=lambda item: -item[1])[:5]
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    """Wait until it is so. Raises TimeoutError."""
+    deadline = time.monotonic() + WITHIN
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the round did not end")
+        await asyncio.sleep(LOOK_EVERY)
+
+
+async def _problems(cluster: LocalCluster) -> list[str]:
+    """Return what is wrong with what etcd holds after all rounds."""
+    store = await connect(cluster.tls.etcd_options(cluster.etcd_endpoints))
+    try:
+        nodes = (await read_stored_state(store)).overcommitted_nodes()
+    finally:
+        await store.close()
+    return [f"nodes beyond their capacity: {', '.join(sorted(nodes))}"] if nodes else []

@@ -1,0 +1,194 @@
+"""What workloads are made of: the operations of kube-scheduler's scheduler_perf, ready to run.
+
+Pure: ``run`` carries them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from podsched.api.kinds import kind_of
+from podsched.api.objects import AnyObject, Node, Pod
+from podsched.lab.bench.templates import Template
+
+#: (kind, namespace, name)
+Reference = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateNodes:
+    """Create nodes, made from one or several templates in turn."""
+
+    count: int
+    templates: tuple[Template, ...]
+    first: int = 0
+    """Number of the first node, in names of nodes without a name."""
+
+    def nodes(self, start: int, stop: int) -> list[Node]:
+        """Return the nodes with these indexes."""
+        nodes = []
+        for index in range(start, min(stop, self.count)):
+            node = _made(self.templates, index)
+            assert isinstance(node, Node)
+            if not node.metadata.name:
+                node.metadata.name = f"node-{self.first + index:05d}"
+            node.metadata.labels.setdefault("kubernetes.io/hostname", node.metadata.name)
+            nodes.append(node)
+        return nodes
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePods:
+    """Create pods, made from one or several templates in turn, and wait until they are bound."""
+
+    count: int
+    templates: tuple[Template, ...]
+    prefix: str
+    namespace: str = "default"
+    measured: bool = False
+    wait: bool = True
+    rate: float = 0.0
+    """Pods per second, each with a call of its own; 0: as fast as possible."""
+
+    def pods(self, start: int, stop: int) -> list[Pod]:
+        """Return the pods with these indexes."""
+        pods = []
+        for index in range(start, min(stop, self.count)):
+            pod = _made(self.templates, index)
+            assert isinstance(pod, Pod)
+            _identify(pod, self.namespace, f"{self.prefix}-{index}")
+            pods.append(pod)
+        return pods
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAny:
+    """Create ``count`` objects from each template."""
+
+    count: int
+    templates: tuple[Template, ...]
+    namespace: str = "default"
+
+    def objects(self) -> Iterator[AnyObject]:
+        """Yield the objects."""
+        for index in range(self.count):
+            for template in self.templates:
+                item = template.at(index)
+                _identify(item, self.namespace, f"object-{index}")
+                yield item
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The changes of one tick."""
+
+    create: tuple[AnyObject, ...] = ()
+    delete: tuple[Reference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    """Create objects, and delete them again, every ``period`` seconds until the workload ends.
+
+    ``recreate``: at each tick, one object of each template is created or, if ``number`` of them
+    have been, the oldest deleted or created again in turn.
+    """
+
+    period: float
+    templates: tuple[Template, ...]
+    recreate: bool = False
+    number: int = 1
+    prefix: str = "churn"
+
+    def step(self, tick: int) -> Step:
+        """Return the changes of a tick."""
+        if not self.recreate:
+            return Step(create=tuple(self._objects(tick)))
+        turn, slot = divmod(tick, self.number)
+        objects = self._objects(slot + turn // 2 * self.number)
+        if turn % 2 == 0:
+            return Step(create=tuple(objects))
+        return Step(delete=tuple(reference(item) for item in objects))
+
+    def _objects(self, index: int) -> Iterator[AnyObject]:
+        for template in self.templates:
+            item = template.at(index)
+            _identify(item, "default", f"{self.prefix}-{index}")
+            yield item
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePods:
+    """Delete the pods of a namespace that match a selector; ``rate`` per second, 0: at once."""
+
+    namespace: str
+    label_selector: str = ""
+    rate: float = 0.0
+    wait: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Wait until all pods without scheduling gates are bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Wait ``seconds``."""
+
+    seconds: float
+
+
+Op = CreateNodes | CreatePods | CreateAny | Churn | DeletePods | Barrier | Sleep
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Operations, one after another. ``params``: the numbers that they were made with.
+
+    ``kube_scheduler``: pods/s of kube-scheduler v1.36 with API server and etcd on 2 cores; 0 if it
+    was not measured.
+    """
+
+    name: str
+    ops: tuple[Op, ...]
+    params: Mapping[str, int] = field(default_factory=dict)
+    kube_scheduler: float = 0.0
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes created."""
+        return sum(op.count for op in self.ops if isinstance(op, CreateNodes))
+
+    @property
+    def first(self) -> int:
+        """Number of pods that are bound before the clock starts, if it is started."""
+        return sum(op.count for op in self._pods() if not op.measured and op.wait)
+
+    @property
+    def pods(self) -> int:
+        """Number of measured pods."""
+        return sum(op.count for op in self._pods() if op.measured)
+
+    def _pods(self) -> Iterator[CreatePods]:
+        return (op for op in self.ops if isinstance(op, CreatePods))
+
+
+def reference(item: AnyObject) -> Reference:
+    """Return what names an object."""
+    return kind_of(item).name, item.metadata.namespace, item.metadata.name
+
+
+def _made(templates: Sequence[Template], index: int) -> AnyObject:
+    return templates[index % len(templates)].at(index)
+
+
+def _identify(item: AnyObject, namespace: str, name: str) -> None:
+    """Give an object the name and the namespace that its template leaves open."""
+    metadata = item.metadata
+    if not metadata.name:
+        metadata.name = metadata.generate_name + name if metadata.generate_name else name
+        metadata.generate_name = ""
+    if kind_of(item).namespaced and not metadata.namespace:
+        metadata.namespace = namespace

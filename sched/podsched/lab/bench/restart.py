@@ -1,0 +1,117 @@
+"""How long a whole system takes to schedule again after it was stopped: etcd, API server, replica.
+
+A cluster gets its nodes and bound pods, and is stopped. It is started again on its data directory
+while a pod is waiting; measured is the time until each part is ready, and until that pod is bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.lab.bench.run import BenchOptions, Progress, create_all
+from podsched.lab.bench.shapes import copies, node, pod_template
+from podsched.lib.network import free_port
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError
+
+NODES, BOUND = 5000, 50_000
+#: Seconds after which the waiting pod should be bound, and between two looks.
+WITHIN, LOOK_EVERY = 120.0, 0.02
+
+
+@dataclass(slots=True)
+class RestartResult:
+    """Seconds since the start of the first process."""
+
+    nodes: int
+    bound: int
+    ready: float
+    first_bound: float
+    problems: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures under stable names."""
+        return {"workload": "Restart", **asdict(self)}
+
+    def lines(self) -> list[str]:
+        """Return a short report as lines."""
+        return [
+            f"Restart: {self.nodes:,} nodes, {self.bound:,} pods bound before",
+            f"  etcd, the API server and the replica are ready after {self.ready:.2f} s",
+            f"  the pod that was waiting is bound after {self.first_bound:.2f} s",
+        ]
+
+
+async def run_restart(
+    nodes: int, bound: int, options: BenchOptions, progress: Progress
+) -> RestartResult:
+    """Run it. Raises ``ClientError``, ``ProcessFailed``, ``TimeoutError`` and others."""
+    with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
+        path = Path(directory)
+        await _fill(path, nodes, bound, options, progress)
+        began = time.monotonic()
+        cluster = LocalCluster(_cluster(path, options.replicas, options))
+        waiting = asyncio.create_task(
+            _bound_at(cluster.options.api_address), name="await the binding"
+        )
+        try:
+            await cluster.start()
+            ready = time.monotonic() - began
+            async with asyncio.timeout(WITHIN):
+                first = await waiting - began
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await cluster.stop()
+    return RestartResult(nodes, bound, round(ready, 3), round(first, 3))
+
+
+def _cluster(path: Path, replicas: int, options: BenchOptions) -> LocalClusterOptions:
+    return LocalClusterOptions(
+        data_dir=path,
+        api_address=f"127.0.0.1:{free_port()}",
+        replicas=replicas,
+        evaluator=options.evaluator,
+        fsync=options.fsync,
+    )
+
+
+async def _fill(
+    path: Path, nodes: int, bound: int, options: BenchOptions, progress: Progress
+) -> None:
+    """Leave etcd's data behind: nodes, bound pods, and one that waits."""
+    cluster = LocalCluster(_cluster(path, 0, options))
+    await cluster.start()
+    try:
+        async with ApiClient(cluster.server) as client:
+            per_node = -(-bound // nodes) + 10
+            await create_all(client, [node(f"node-{n}", pods=per_node) for n in range(nodes)])
+            template = pod_template(cpu="10m", memory="16Mi")
+            for start in range(0, bound, 1000):
+                progress("pods", start, bound)
+                pods = list(copies(template, f"p{start}", min(1000, bound - start)))
+                for number, pod in enumerate(pods, start):
+                    pod.spec.node_name = f"node-{number % nodes}"
+                await create_all(client, pods)
+            await create_all(client, list(copies(template, "waiting", 1)))
+    finally:
+        await cluster.stop()
+
+
+async def _bound_at(address: str) -> float:
+    """Return when the waiting pod was seen bound (monotonic), from before there is a server."""
+    async with ApiClient(address) as client:
+        while True:
+            try:
+                pod = await client.get("Pod", "waiting-0")
+            except ClientError:
+                await asyncio.sleep(LOOK_EVERY)
+                continue
+            if pod.spec.node_name:  # type: ignore[union-attr]
+                return time.monotonic()
+            await asyncio.sleep(LOOK_EVERY)

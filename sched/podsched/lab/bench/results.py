@@ -1,0 +1,129 @@
+"""Results of benchmarks, as text and as data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from podsched.lab.bench.plot import Points, line_chart
+
+#: Throughput over time is shown in this many parts, of at least so many seconds.
+_PARTS, _SHORTEST_PART = 60, 0.1
+
+
+@dataclass(slots=True)
+class BenchResult:
+    """Result of a workload; latencies are from a pod's creation to its binding.
+
+    ``problems``: why the figures do not count. ``timeline``: seconds since the first creation, and
+    pods bound per second then. ``memory_mb``: what each process has allocated in the end.
+    ``longest_lag_ms``: what no wait for an event loop was longer than, by process;
+    ``longest_own_lag_ms``: the same as far as the process itself used a processor.
+
+    ``seconds``: from the first creation to the last binding. ``cpu_us_per_pod``: microseconds of
+    CPU per measured pod, by process. ``kube_scheduler``: kube-scheduler's throughput; 0 if it was
+    not measured, or not with this size. ``backend``: which API the pods and the scheduler came by.
+    """
+
+    workload: str
+    nodes: int
+    pods: int
+    bound: int
+    create_mode: str
+    seconds: float
+    pods_per_second: float
+    create_seconds: float
+    p50_seconds: float
+    p99_seconds: float
+    cpu_us_per_pod: dict[str, float] = field(default_factory=dict)
+    kube_scheduler: float = 0.0
+    memory_mb: dict[str, float] = field(default_factory=dict)
+    longest_lag_ms: dict[str, float] = field(default_factory=dict)
+    longest_own_lag_ms: dict[str, float] = field(default_factory=dict)
+    timeline: list[tuple[float, float]] = field(default_factory=list, repr=False)
+    backend: str = "podsched"
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """Throughput relative to kube-scheduler's; 0 if that is unknown."""
+        if not self.kube_scheduler:
+            return 0.0
+        return round(self.pods_per_second / self.kube_scheduler, 1)
+
+    def as_dict(self) -> dict[str, object]:
+        figures = {**asdict(self), "ratio": self.ratio}
+        del figures["timeline"]
+        return figures
+
+    def lines(self) -> list[str]:
+        """Return a short report as lines."""
+        modes = {"batch": "in batches", "single": "one by one"}
+        created = modes.get(self.create_mode, self.create_mode)
+        bound = f"{self.bound:,} bound in {self.seconds:.2f} s"
+        cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())
+        memory = ", ".join(f"{name} {each:,.0f}" for name, each in self.memory_mb.items())
+        lags = ", ".join(
+            f"{name} {each:g} ({self.longest_own_lag_ms.get(name, each):g} by itself)"
+            for name, each in self.longest_lag_ms.items()
+        )
+        by = " through Kubernetes' REST API" if self.backend == "kubernetes" else ""
+        compared = f", {self.ratio:.1f} times kube-scheduler's {self.kube_scheduler:,.1f}"
+        return [
+            f"{self.workload}: {self.nodes:,} nodes, {self.pods:,} pods created {created}{by}",
+            f"  {self.pods_per_second:,.0f} pods/s ({bound}){compared if self.ratio else ''}",
+            f"  all created after {self.create_seconds:.2f} s",
+            f"  creation to binding: p50 {self.p50_seconds:.4f} s, p99 {self.p99_seconds:.4f} s",
+            f"  CPU per pod in microseconds: {cpu}",
+            f"  memory in MB: {memory}",
+            *([f"  event loop held up, in ms at most: {lags}"] if lags else []),
+        ]
+
+    def chart(self) -> str:
+        """Return the throughput over time as SVG."""
+        return throughput_chart(self.workload, {self.workload: self.timeline})
+
+
+def throughput_chart(title: str, series: Mapping[str, Points]) -> str:
+    """Return throughput over time as SVG, one line per run."""
+    return line_chart(
+        f"{title}: throughput", series, x_label="seconds since the first creation", y_label="pods/s"
+    )
+
+
+def timeline(bound_after: Sequence[float]) -> list[tuple[float, float]]:
+    """Return (seconds, pods bound per second) over time, for pods bound after so many seconds."""
+    width = max(max(bound_after, default=0.0) / _PARTS, _SHORTEST_PART)
+    counts = Counter(int(seconds / width) for seconds in bound_after)
+    return [
+        (round((part + 0.5) * width, 3), round(counts[part] / width, 1))
+        for part in range(max(counts, default=-1) + 1)
+    ]
+
+
+@dataclass(slots=True)
+class QueueResult:
+    """Microseconds per operation of the scheduling queue with ``pods`` waiting."""
+
+    pods: int
+    helped: int
+    microseconds: dict[str, float]
+
+    @property
+    def problems(self) -> list[str]:
+        """Nothing can be wrong with it."""
+        return []
+
+    def as_dict(self) -> dict[str, object]:
+        return {"workload": "Queue", **asdict(self)}
+
+    def lines(self) -> list[str]:
+        """Return a short report as lines."""
+        each = [f"  {name}: {value:.1f} us" for name, value in self.microseconds.items()]
+        return [f"Queue: {self.pods:,} waiting pods; CPU time per operation", *each]
+
+
+def median(values: list[float]) -> float:
+    """Return the median, the upper one of an even number of values; 0 for no values."""
+    return sorted(values)[len(values) // 2] if values else 0.0

@@ -1,0 +1,129 @@
+"""The cluster of real processes that a benchmark runs on: everything is on this machine."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject, Pod
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import of_result
+from podsched.serve.kube.access import from_kubeconfig
+from podsched.serve.kube.http import KubeHttp
+from podsched.serve.kube.paths import collection
+
+Progress = Callable[[str, int, int], None]
+CreatePod = Callable[[Pod], Coroutine[Any, Any, object]]
+
+#: As many requests as there is work for: the limit is not to be measured.
+_UNLIMITED = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "clientConnection": {"qps": -1},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """How to run workloads."""
+
+    create_mode: str = "batch"
+    """batch: ``batch_size`` pods per call. single: one call per pod, ``in_flight`` at a time.
+    stream: one message per pod on one stream."""
+    batch_size: int = 500
+    in_flight: int = 32
+    replicas: int = 1
+    api_servers: int = 1
+    evaluator: str = "local"
+    rate: float = 0.0
+    """Pods created per second, each with a call of its own; 0: as the workload says."""
+    through_kube: bool = False
+    """Whether replicas schedule, and measured pods are created, through Kubernetes' REST API, one
+    pod per request."""
+    fsync: bool = True
+    timeout: float = 600.0
+    agent_nodes: int = 0
+    """Number of nodes that an agent plays; without, nothing starts the pods that are bound."""
+    agent_node_pods: int = 110
+    api_arguments: tuple[str, ...] = ()
+    scheduler_arguments: tuple[str, ...] = ()
+    route: Callable[[str, str], str] = lambda _, address: address
+    """From the name of a process and an address to that by which the process is to reach it."""
+
+
+@asynccontextmanager
+async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
+    """Run a cluster for the block. Raises ``ProcessFailed``, ``EmbeddedEtcdError``."""
+    with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
+        config = None
+        if options.through_kube:
+            config = Path(directory) / "scheduler.yaml"
+            config.write_text(yaml.safe_dump(_UNLIMITED))
+        cluster = LocalCluster(
+            LocalClusterOptions(
+                data_dir=Path(directory),
+                replicas=options.replicas,
+                api_servers=options.api_servers,
+                nodes=options.agent_nodes,
+                node_pods=options.agent_node_pods,
+                evaluator=options.evaluator,
+                fsync=options.fsync,
+                kube_address="127.0.0.1:0" if options.through_kube else "",
+                through_kube=options.through_kube,
+                scheduler_config=config,
+                api_arguments=options.api_arguments,
+                scheduler_arguments=options.scheduler_arguments,
+                route=options.route,
+            )
+        )
+        await cluster.start()
+        try:
+            yield cluster
+        finally:
+            await cluster.stop()
+
+
+@asynccontextmanager
+async def creating(cluster: LocalCluster, client: ApiClient) -> AsyncIterator[CreatePod]:
+    """Give what creates one pod by one call: through Kubernetes' REST API if that is served."""
+    if cluster.kubeconfig is None:
+        yield client.create
+        return
+    http = KubeHttp(from_kubeconfig(cluster.kubeconfig))
+
+    async def create(pod: Pod) -> None:
+        path = collection(KINDS["Pod"], pod.metadata.namespace)
+        await http.request("POST", path, body=to_manifest(pod))
+
+    try:
+        yield create
+    finally:
+        await http.close()
+
+
+def pids_of(cluster: LocalCluster) -> dict[str, int | None]:
+    """Return the process IDs whose CPU time is measured, including this process."""
+    named = {process.spec.name: process.pid for process in cluster.processes}
+    return {**named, "etcd": cluster.etcd_pid, "bench": os.getpid()}
+
+
+async def create_all(client: ApiClient, objects: Sequence[AnyObject], size: int = 500) -> None:
+    """Create objects in batches.
+
+    Raises:
+        ClientError: the first failure.
+    """
+    for start in range(0, len(objects), size):
+        for result in await client.create_many(objects[start : start + size]):
+            if (error := of_result(result)) is not None:
+                raise error

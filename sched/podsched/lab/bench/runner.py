@@ -1,0 +1,355 @@
+"""Carries out the operations of a workload and measures its pods.
+
+The clock starts with the first measured pod's creation and stops when the last one is bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from podsched.api.objects import Node, Pod
+from podsched.app.local_cluster import LocalCluster
+from podsched.lab.bench import ops
+from podsched.lab.bench.lag import Lags, longest_ms, read_lags
+from podsched.lab.bench.memory import memory_of, memory_of_session
+from podsched.lab.bench.pod_watch import BoundCounter, watching
+from podsched.lab.bench.processes import cpu_seconds, cpu_seconds_of_session, spent
+from podsched.lab.bench.results import BenchResult, timeline
+from podsched.lab.bench.run import (
+    BenchOptions,
+    CreatePod,
+    Progress,
+    bench_cluster,
+    create_all,
+    creating,
+    pids_of,
+)
+from podsched.lab.bench.shapes import key_of
+from podsched.lab.bench.verify import violations
+from podsched.lib.tasks import task_group
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound, of_result
+
+#: Nodes and pods made and sent at once where nothing is measured.
+_PART = 5000
+#: What an evaluator actor's process is called, and seconds for it to start and to load its code.
+_ACTOR = "ray::EvaluatorActor"
+_ACTORS_WITHIN, _ACTORS_SETTLE = 60.0, 3.0
+
+
+async def run_workload(
+    workload: ops.Workload, options: BenchOptions, progress: Progress
+) -> BenchResult:
+    """Run a workload on a cluster of its own and check what it has led to.
+
+    Raises:
+        ClientError, ProcessFailed, EmbeddedEtcdError.
+    """
+    progress("starting", 0, 1)
+    async with running(options, progress) as runner:
+        progress("starting", 1, 1)
+        await runner.carry_out(workload.ops)
+        result = runner.result(workload)
+        result.problems += await runner.verify()
+        return result
+
+
+@asynccontextmanager
+async def running(options: BenchOptions, progress: Progress) -> AsyncIterator[Runner]:
+    """Run a cluster, and what carries out operations on it, for the block.
+
+    Raises:
+        ClientError, ProcessFailed, EmbeddedEtcdError.
+    """
+    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
+        counter = BoundCounter()
+        async with watching(client, counter), creating(cluster, client) as create_pod:
+            yield Runner(cluster, client, create_pod, counter, options, progress)
+
+
+@dataclass(slots=True)
+class Clock:
+    """What was measured; times are monotonic."""
+
+    began: float = 0.0
+    created_by: float = 0.0
+    mode: str = ""
+    created: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    cpu_after: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
+    lags: dict[str, Lags] = field(default_factory=dict)
+    lags_after: dict[str, Lags] = field(default_factory=dict)
+
+
+class Runner:
+    """Carries out operations on a running cluster; ``clock`` has what was measured since."""
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        client: ApiClient,
+        create_pod: CreatePod,
+        counter: BoundCounter,
+        options: BenchOptions,
+        progress: Progress,
+    ) -> None:
+        """Have nothing done yet; ``create_pod`` creates pods that have a call of their own."""
+        self._cluster = cluster
+        self._client = client
+        self._create_pod = create_pod
+        self._counter = counter
+        self._options = options
+        self._progress = progress
+        self._expected: list[str] = []
+        self._background: list[asyncio.Task[None]] = []
+        self.clock = Clock()
+
+    async def carry_out(self, operations: Iterable[ops.Op]) -> None:
+        """Carry out operations in turn; those in the background end with the last one.
+
+        Raises:
+            ClientError.
+        """
+        try:
+            for op in operations:
+                await self._carry_out(op)
+        finally:
+            await self._end_background()
+
+    async def _carry_out(self, op: ops.Op) -> None:
+        match op:
+            case ops.CreateNodes():
+                await self._create_nodes(op)
+            case ops.CreatePods():
+                await (self._measure(op) if op.measured else self._create_pods(op))
+            case ops.CreateAny():
+                await create_all(self._client, list(op.objects()))
+            case ops.Churn():
+                self._start(self._churn(op), "churn")
+            case ops.DeletePods() if op.wait:
+                await self._delete_pods(op)
+            case ops.DeletePods():
+                self._start(self._delete_pods(op), "delete pods")
+            case ops.Barrier():
+                await self._bound(self._expected, "barrier")
+            case ops.Sleep():
+                await asyncio.sleep(op.seconds)
+
+    def _start(self, coroutine: object, name: str) -> None:
+        self._background.append(asyncio.create_task(coroutine, name=name))  # type: ignore[arg-type]
+
+    async def _end_background(self) -> None:
+        """Cancel tasks; if one has failed, raise its error, because the result would be wrong."""
+        for task in self._background:
+            if not task.done():
+                task.cancel()
+        ended = await asyncio.gather(*self._background, return_exceptions=True)
+        self._background.clear()
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error
+
+    # ------------------------------------------------------------------ operations
+
+    async def _create_nodes(self, op: ops.CreateNodes) -> None:
+        for start in range(0, op.count, _PART):
+            await create_all(self._client, op.nodes(start, start + _PART))
+            self._progress("nodes", min(start + _PART, op.count), op.count)
+
+    async def _create_pods(self, op: ops.CreatePods) -> None:
+        keys: list[str] = []
+        for start in range(0, op.count, _PART):
+            pods = op.pods(start, start + _PART)
+            await self._create(pods, op.rate, {})
+            keys += [key_of(pod) for pod in pods if not pod.spec.scheduling_gates]
+            self._progress("created pods", min(start + _PART, op.count), op.count)
+        self._expected += keys
+        if op.wait:
+            await self._bound(keys, "initial pods")
+
+    async def _measure(self, op: ops.CreatePods) -> None:
+        pods = op.pods(0, op.count)
+        clock, rate = self.clock, self._options.rate or op.rate
+        if not clock.created:
+            await self._actors()
+            clock.mode = f"{rate:g} per second" if rate else self._options.create_mode
+            clock.lags = await read_lags(self._cluster)
+            clock.cpu = self._cpu()
+            clock.began = time.monotonic()
+        keys = [key_of(pod) for pod in pods]
+        self._expected += keys
+        creating = asyncio.create_task(self._create(pods, rate, clock.created), name="create")
+        if op.wait:
+            waiting = self._bound(keys, "measured pods")
+            await asyncio.gather(creating, waiting)
+        else:
+            await creating
+        await self._stop_clock()
+
+    async def _actors(self) -> None:
+        """Wait until the evaluator actors have started, whose start is not to be measured."""
+        ray = self._cluster.ray
+        if ray is None or self._options.evaluator != "ray":
+            return
+        # Without actors, nodes are evaluated locally.
+        deadline = time.monotonic() + _ACTORS_WITHIN
+        while time.monotonic() < deadline:
+            await asyncio.sleep(_ACTORS_SETTLE)
+            if _ACTOR in cpu_seconds_of_session(ray.pid):
+                return
+
+    async def _bound(self, keys: Sequence[str], stage: str) -> None:
+        def progress(bound: int) -> None:
+            self._progress(stage, bound, len(keys))
+
+        await self._counter.wait_for(keys, self._options.timeout, progress)
+        if self.clock.created:
+            await self._stop_clock()
+
+    async def _stop_clock(self) -> None:
+        ray = self._cluster.ray
+        self.clock.cpu_after = self._cpu()
+        self.clock.memory = {
+            **memory_of(pids_of(self._cluster)),
+            **memory_of_session(ray.pid if ray else None),
+        }
+        self.clock.lags_after = await read_lags(self._cluster)
+
+    def _cpu(self) -> dict[str, float]:
+        ray = self._cluster.ray
+        return {
+            **cpu_seconds(pids_of(self._cluster)),
+            **cpu_seconds_of_session(ray.pid if ray else None),
+        }
+
+    async def _create(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
+        options = self._options
+        if rate:
+            await self._create_at(pods, rate, created)
+        elif options.create_mode == "batch":
+            for start in range(0, len(pods), options.batch_size):
+                part = pods[start : start + options.batch_size]
+                now = time.monotonic()
+                created.update((key_of(pod), now) for pod in part)
+                for result in await self._client.create_pods(part):
+                    if (error := of_result(result)) is not None:
+                        raise error
+        elif options.create_mode == "stream":
+            await self._stream(pods, created)
+        else:
+            await self._create_single(pods, created)
+        self.clock.created_by = time.monotonic()
+
+    async def _create_single(self, pods: Sequence[Pod], created: dict[str, float]) -> None:
+        source = iter(pods)
+
+        async def one_after_another() -> None:
+            for pod in source:
+                created[key_of(pod)] = time.monotonic()
+                await self._create_pod(pod)
+
+        await asyncio.gather(*(one_after_another() for _ in range(self._options.in_flight)))
+
+    async def _stream(self, pods: Sequence[Pod], created: dict[str, float]) -> None:
+        async with self._client.submit_pods() as stream:
+            answers = []
+            for pod in pods:
+                created[key_of(pod)] = time.monotonic()
+                answers.append(await stream.submit(pod))
+            for answer in answers:
+                if (error := of_result(await answer)) is not None:
+                    raise error
+
+    async def _create_at(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
+        """Create ``rate`` pods per second, also while calls of earlier ones are not answered."""
+        began = time.monotonic()
+        async with task_group() as calls:
+            for index, pod in enumerate(pods):
+                await asyncio.sleep(max(0.0, began + index / rate - time.monotonic()))
+                created[key_of(pod)] = time.monotonic()
+                calls.create_task(self._create_pod(pod), name=f"create {pod.metadata.name}")
+
+    async def _churn(self, op: ops.Churn) -> None:
+        began, tick = time.monotonic(), 0
+        while True:
+            step = op.step(tick)
+            await create_all(self._client, step.create)
+            await asyncio.gather(*map(self._delete, step.delete))
+            tick += 1
+            await asyncio.sleep(max(0.0, began + tick * op.period - time.monotonic()))
+
+    async def _delete_pods(self, op: ops.DeletePods) -> None:
+        if not op.rate:
+            await self._client.delete_collection(
+                "Pod", op.namespace, label_selector=op.label_selector, timeout=self._options.timeout
+            )
+            return
+        found = await self._client.list("Pod", op.namespace, label_selector=op.label_selector)
+        began = time.monotonic()
+        async with task_group() as calls:
+            for index, item in enumerate(found.items):
+                await asyncio.sleep(max(0.0, began + index / op.rate - time.monotonic()))
+                calls.create_task(self._delete(ops.reference(item)))
+
+    async def _delete(self, reference: ops.Reference) -> None:
+        kind, namespace, name = reference
+        with suppress(NotFound):  # preempted, for example
+            await self._client.delete(kind, name, namespace)
+
+    # ------------------------------------------------------------------ results
+
+    def result(self, workload: ops.Workload) -> BenchResult:
+        """Return the figures of the pods that were measured."""
+        clock, bound_at = self.clock, self._counter.bound
+        bound = {key: bound_at[key] for key in clock.created if key in bound_at}
+        seconds = max(bound.values(), default=time.monotonic()) - clock.began
+        latencies = sorted(at - clock.created[key] for key, at in bound.items()) or [0.0]
+        return BenchResult(
+            workload=workload.name,
+            nodes=workload.nodes,
+            pods=len(clock.created),
+            bound=len(bound),
+            create_mode=clock.mode or self._options.create_mode,
+            seconds=round(seconds, 3),
+            pods_per_second=round(len(bound) / seconds, 1) if bound else 0.0,
+            create_seconds=round(clock.created_by - clock.began, 3) if bound else 0.0,
+            p50_seconds=round(latencies[len(latencies) // 2], 4),
+            p99_seconds=round(latencies[len(latencies) * 99 // 100], 4),
+            cpu_us_per_pod=spent(clock.cpu, clock.cpu_after, len(clock.created)),
+            kube_scheduler=workload.kube_scheduler,
+            memory_mb={name: round(size / 1e6, 1) for name, size in clock.memory.items()},
+            longest_lag_ms={
+                name: longest_ms(clock.lags.get(name, Lags()).all, after.all)
+                for name, after in clock.lags_after.items()
+            },
+            longest_own_lag_ms={
+                name: longest_ms(clock.lags.get(name, Lags()).own, after.own)
+                for name, after in clock.lags_after.items()
+            },
+            backend="kubernetes" if self._options.through_kube else "podsched",
+            timeline=timeline([at - clock.began for at in bound.values()]),
+        )
+
+    async def verify(self) -> list[str]:
+        """Return what is wrong with the state that all operations have led to.
+
+        Raises:
+            ClientError.
+        """
+        bound = self._counter.bound
+        missing = sum(key not in bound for key in self._expected)
+        problems = (
+            [f"{missing:,} of {len(self._expected):,} pods were not bound"] if missing else []
+        )
+        nodes = await self._client.list("Node")
+        pods = await self._client.list("Pod")
+        return problems + violations(
+            [node for node in nodes.items if isinstance(node, Node)],
+            [pod for pod in pods.items if isinstance(pod, Pod)],
+            deleted=self._counter.deleted > 0,
+        )

@@ -1,0 +1,214 @@
+"""What a pod costs as the cluster grows, for pods of one template and for pods that all differ.
+
+First nodes are added, up to 100,000, without other pods. Then, in another cluster of 5,000 nodes,
+pods are added that are bound already (created with their ``nodeName``, so that loading them costs
+no scheduling), up to 300,000. At every size a burst of each sort of pod is measured and deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+
+from podsched.lab.bench.ops import CreateNodes, CreatePods, DeletePods, Workload
+from podsched.lab.bench.plot import line_chart
+from podsched.lab.bench.run import BenchOptions, Progress
+from podsched.lab.bench.runner import Clock, Runner, running
+from podsched.lab.bench.templates import Template
+
+NODES = (100, 1_000, 5_000, 20_000, 100_000)
+BOUND = (30_000, 60_000, 100_000, 300_000)
+#: Nodes of the cluster in which bound pods are added.
+NODES_FOR_BOUND = 5_000
+#: Measured pods of each sort.
+BURST = {"one template": 3_000, "all different": 1_000}
+
+#: Seconds for a burst, after which it has failed.
+BURST_WITHIN = 180.0
+
+_ROOM = {"cpu": "32", "memory": "128Gi", "pods": "400"}
+
+
+def _node(first: int) -> Template:
+    """Return the template of nodes that are numbered from ``first`` on."""
+    zone = {"topology.kubernetes.io/zone": "zone-{{index % 3 + 1}}"}
+    return Template(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"node-{{{{index + {first}}}}}", "labels": zone},
+            "status": {
+                "allocatable": _ROOM,
+                "capacity": _ROOM,
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+    )
+
+
+def _pod(cpu: str, memory: str, labels: dict[str, str], **spec: object) -> Template:
+    requests = {"cpu": cpu, "memory": memory}
+    container = {"name": "app", "image": "app:1", "resources": {"requests": requests}}
+    return Template(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"labels": labels},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
+        }
+    )
+
+
+def _template(sort: str, point: int) -> Template:
+    """Return the template of a sort of pods; no two pods of different points are alike."""
+    if sort == "one template":
+        return _pod("10m", "20Mi", {"app": "one"})
+    number = f"index + {point} * 100000"
+    memory = f"{{{{10240 + ({number}) * 7919 % 104729}}}}Ki"
+    return _pod("{{5 + index % 17}}m", memory, {"app": "own", "pod-name": f"{{{{{number}}}}}"})
+
+
+@dataclass(slots=True)
+class ScalePoint:
+    """One burst: ``sort`` of pods, and the size of the cluster that it met."""
+
+    sort: str
+    nodes: int
+    bound: int
+    pods_per_second: float
+    cpu_us_per_pod: dict[str, float] = field(default_factory=dict)
+    memory_mb: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def scheduler(self) -> float:
+        """Microseconds of the scheduler's CPU per pod."""
+        return self.cpu_us_per_pod.get("scheduler-0", 0.0)
+
+
+@dataclass(slots=True)
+class ScaleResult:
+    """The bursts in order; ``problems``: why the figures do not count."""
+
+    points: list[ScalePoint] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        return {"workload": "Scale", **asdict(self)}
+
+    def lines(self) -> list[str]:
+        """Return a short report as lines."""
+        head = f"  {'nodes':>8} {'bound':>8}  {'pods':<14} {'pods/s':>7} {'us/pod':>7} "
+        rows = [
+            f"  {p.nodes:>8,} {p.bound:>8,}  {p.sort:<14} {p.pods_per_second:>7,.0f} "
+            f"{p.scheduler:>7,.0f} {p.memory_mb.get('scheduler-0', 0.0):>7,.0f} "
+            f"{p.memory_mb.get('apiserver-0', 0.0):>7,.0f}"
+            for p in self.points
+        ]
+        title = "Scale: the scheduler's CPU per pod; memory in MB of scheduler and API server"
+        return [title, f"{head}{'sched.':>7} {'api':>7}", *rows]
+
+    def chart(self) -> str:
+        """Return the scheduler's CPU per pod against the size of the cluster as SVG."""
+        series: dict[str, list[tuple[float, float]]] = {}
+        for point in self.points:
+            kind = f"{point.sort}, {'bound pods' if point.bound else 'nodes'}"
+            size = point.bound or point.nodes
+            series.setdefault(kind, []).append((size, point.scheduler))
+        return line_chart(
+            "Scheduler CPU per pod",
+            series,
+            x_label="nodes, or bound pods on 5,000 nodes",
+            y_label="microseconds",
+            log_x=True,
+            log_y=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleLimits:
+    """How far to go. ``seconds``: no further size is begun after that; 0: no limit."""
+
+    max_nodes: int = NODES[-1]
+    max_bound: int = BOUND[-1]
+    seconds: float = 0.0
+
+
+async def run_scale(limits: ScaleLimits, options: BenchOptions, progress: Progress) -> ScaleResult:
+    """Measure all sizes within the limits.
+
+    Raises:
+        ClientError, ProcessFailed, EmbeddedEtcdError.
+    """
+    result = ScaleResult()
+    deadline = time.monotonic() + (limits.seconds or 1e9)
+    options = replace(options, timeout=min(options.timeout, BURST_WITHIN))
+    sizes = [nodes for nodes in NODES if nodes <= limits.max_nodes]
+    async with _sweep(options, progress, result) as sweep:
+        for nodes in sizes:
+            if time.monotonic() < deadline:
+                await sweep.measure(nodes, 0)
+    bounds = [bound for bound in BOUND if bound <= limits.max_bound]
+    if bounds and time.monotonic() < deadline:
+        nodes = min(NODES_FOR_BOUND, limits.max_nodes)
+        async with _sweep(options, progress, result) as sweep:
+            for bound in bounds:
+                if time.monotonic() < deadline:
+                    await sweep.measure(nodes, bound)
+    return result
+
+
+@asynccontextmanager
+async def _sweep(
+    options: BenchOptions, progress: Progress, result: ScaleResult
+) -> AsyncIterator[_Sweep]:
+    """Run a cluster for the block, and check what is in it at its end."""
+    async with running(options, progress) as runner:
+        yield _Sweep(runner, result)
+        result.problems += await runner.verify()
+
+
+class _Sweep:
+    """A cluster that grows."""
+
+    def __init__(self, runner: Runner, result: ScaleResult) -> None:
+        self._runner = runner
+        self._result = result
+        self._nodes = 0
+        self._bound = 0
+
+    async def measure(self, nodes: int, bound: int) -> None:
+        """Let the cluster grow to a size and measure a burst of each sort of pods."""
+        point = len(self._result.points)
+        await self._runner.carry_out(self._growth(nodes, bound))
+        self._nodes, self._bound = nodes, bound
+        for at, (sort, count) in enumerate(BURST.items()):
+            # The first pod makes sure that the scheduler has taken in what is new.
+            warm_up = CreatePods(1, (_template(sort, 2 * point + 1),), f"warm-{point}-{at}", "warm")
+            burst = CreatePods(
+                count, (_template(sort, 2 * point),), f"burst-{point}-{at}", "burst", measured=True
+            )
+            self._runner.clock = Clock()
+            await self._runner.carry_out((warm_up, burst))
+            figures = self._runner.result(Workload("Scale", (burst,)))
+            self._result.points.append(
+                ScalePoint(
+                    sort,
+                    nodes,
+                    bound,
+                    figures.pods_per_second,
+                    figures.cpu_us_per_pod,
+                    figures.memory_mb,
+                )
+            )
+            await self._runner.carry_out((DeletePods("burst"), DeletePods("warm")))
+
+    def _growth(self, nodes: int, bound: int) -> tuple[CreateNodes, CreatePods]:
+        before, first = self._nodes, self._bound
+        name = f"node-{{{{(index + {first}) % {nodes}}}}}"
+        placed = _pod("10m", "20Mi", {"app": "app-{{index % 100}}"}, nodeName=name)
+        return (
+            CreateNodes(nodes - before, (_node(before),)),
+            CreatePods(bound - first, (placed,), f"bound-{first}", "bound"),
+        )

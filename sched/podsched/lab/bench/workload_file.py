@@ -1,0 +1,362 @@
+"""Workloads in YAML, in the manner of scheduler_perf's performance-config.yaml.
+
+A document has a ``name``, a ``workloadTemplate`` with a list of operations, and ``workloads``, each
+with the ``params`` that ``countParam: $param`` refers to. Templates of nodes, pods and other
+objects stand in the file or in one of their own (``podTemplatePath``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from podsched.api.manifest import ManifestError, load_documents
+from podsched.config.errors import (
+    ConfigError,
+    FieldError,
+    invalid,
+    not_supported,
+    required,
+)
+from podsched.config.model import ListOf, Model, decode, join
+from podsched.lab.bench import ops
+from podsched.lab.bench.templates import Template, TemplateError
+
+#: No benchmark on one machine needs more, and a typing error should not fill its memory.
+MOST = 2_000_000
+_MAX_BYTES = 4 << 20
+
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Rate = Annotated[float, Field(ge=0, le=1e6, strict=False)]
+Objects = dict[str, Any]
+
+
+class _Op(Model):
+    opcode: str = ""
+
+
+class _Counted(_Op):
+    count: Count | None = None
+    count_param: str = ""
+
+
+class _CreateNodes(_Counted):
+    node_template: Objects | None = None
+    node_template_path: str = ""
+
+
+class _CreatePods(_Counted):
+    collect_metrics: bool = False
+    skip_wait_to_completion: bool = False
+    namespace: str = "default"
+    pod_template: Objects | None = None
+    pod_templates: ListOf[Objects] = ()
+    pod_template_path: str = ""
+    pods_per_second: Rate = 0.0
+
+
+class _CreateAny(_Counted):
+    namespace: str = "default"
+    template: Objects | None = None
+    templates: ListOf[Objects] = ()
+    template_path: str = ""
+
+
+class _Churn(_Op):
+    mode: str = "create"
+    number: Annotated[int, Field(ge=1, le=MOST)] = 1
+    interval_milliseconds: Annotated[int, Field(ge=1, le=3_600_000)] = 500
+    template: Objects | None = None
+    templates: ListOf[Objects] = ()
+    template_paths: ListOf[str] = ()
+
+
+class _DeletePods(_Op):
+    namespace: str = "default"
+    label_selector: str = ""
+    delete_pods_per_second: Rate = 0.0
+    skip_wait_to_completion: bool = False
+
+
+class _Barrier(_Op):
+    pass
+
+
+class _Sleep(_Op):
+    duration: Annotated[float, Field(ge=0, le=3600, strict=False)] = 0.0
+    """Seconds."""
+
+
+class _Sized(Model):
+    name: str = ""
+    params: dict[str, Count] = Field(default_factory=dict)
+    kube_scheduler: Rate = 0.0
+
+
+class _TestCase(Model):
+    name: str = ""
+    workload_template: ListOf[Objects] = ()
+    workloads: ListOf[_Sized] = ()
+    default_pod_template: Objects | None = None
+
+
+_MODELS: Mapping[str, type[_Op]] = {
+    "createNodes": _CreateNodes,
+    "createPods": _CreatePods,
+    "createAny": _CreateAny,
+    "churn": _Churn,
+    "deletePods": _DeletePods,
+    "barrier": _Barrier,
+    "sleep": _Sleep,
+}
+_RESOURCES = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+_NODE: Objects = {
+    "status": {
+        "allocatable": _RESOURCES,
+        "capacity": _RESOURCES,
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+}
+_REQUESTS = {"cpu": "100m", "memory": "500Mi"}
+_POD: Objects = {
+    "spec": {
+        "containers": [
+            {
+                "name": "pause",
+                "image": "registry.example/pause:3.10",
+                "resources": {"requests": _REQUESTS, "limits": _REQUESTS},
+            }
+        ]
+    }
+}
+
+
+def load_workloads(path: Path, params: Mapping[str, int] | None = None) -> list[ops.Workload]:
+    """Return the workloads of a file; ``params`` replace those of the same name.
+
+    Raises:
+        ConfigError: with all mistakes, and the path of each.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as stream:
+        content = stream.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        problem = invalid("", None, f"the file has more than {_MAX_BYTES >> 20} MiB")
+        raise ConfigError([problem], str(path))
+    return parse_workloads(content, path.parent, params, source=str(path))
+
+
+def parse_workloads(
+    text: str | bytes,
+    directory: Path | None = None,
+    params: Mapping[str, int] | None = None,
+    source: str = "",
+) -> list[ops.Workload]:
+    """Return the workloads of a text; paths in it are relative to ``directory``.
+
+    Raises:
+        ConfigError: with all mistakes, and the path of each.
+    """
+    try:
+        documents = load_documents(text)
+    except ManifestError as error:
+        problems = [FieldError(p.path, p.value, p.reason) for p in error.problems]
+        raise ConfigError(problems, source) from error
+    found: list[FieldError] = []
+    workloads: list[ops.Workload] = []
+    if not documents:
+        found.append(invalid("", None, "the file has no workload"))
+    for number, document in enumerate(documents):
+        reader = _Reader("" if len(documents) == 1 else f"[{number}]", directory, found)
+        workloads += reader.workloads(document, params or {})
+    if found:
+        raise ConfigError(found, source)
+    return workloads
+
+
+class _Reader:
+    """Makes workloads of one document; mistakes are appended to ``found``."""
+
+    def __init__(self, path: str, directory: Path | None, found: list[FieldError]) -> None:
+        self._path = path
+        self._directory = directory
+        self._found = found
+        self._pod: Objects = _POD
+
+    def workloads(
+        self, document: Mapping[str, Any], params: Mapping[str, int]
+    ) -> Iterator[ops.Workload]:
+        case, _ = decode(_TestCase, document, self._path, self._found)
+        if not case.name:
+            self._found.append(required(join(self._path, "name")))
+        if not case.workload_template:
+            path = join(self._path, "workloadTemplate")
+            self._found.append(required(path, "at least one operation"))
+        self._pod = case.default_pod_template or _POD
+        models = self._models(case)
+        sizes = case.workloads or (_Sized(),)
+        for at, size in enumerate(sizes):
+            used = {**size.params, **{k: v for k, v in params.items() if k in size.params}}
+            name = case.name if len(sizes) == 1 else f"{case.name}/{size.name or at}"
+            compared = size.kube_scheduler if used == size.params else 0.0
+            yield ops.Workload(name, tuple(self._ops(models, used)), used, compared)
+
+    def _models(self, case: _TestCase) -> dict[int, _Op]:
+        models = {}
+        for at, content in enumerate(case.workload_template):
+            here = join(self._path, "workloadTemplate", at)
+            opcode = content.get("opcode")
+            if not isinstance(opcode, str) or opcode not in _MODELS:
+                path = join(here, "opcode")
+                self._found.append(
+                    not_supported(path, opcode, _MODELS) if opcode else required(path)
+                )
+                continue
+            models[at], _ = decode(_MODELS[opcode], content, here, self._found)
+        return models
+
+    def _ops(self, models: Mapping[int, _Op], params: Mapping[str, int]) -> Iterator[ops.Op]:
+        nodes = 0
+        for at, model in models.items():
+            op = self._op(at, model, params, nodes)
+            if isinstance(op, ops.CreateNodes):
+                nodes += op.count
+            yield op
+
+    def _op(self, at: int, model: _Op, params: Mapping[str, int], nodes: int) -> ops.Op:
+        here = join(self._path, "workloadTemplate", at)
+        match model:
+            case _CreateNodes():
+                inline = {"nodeTemplate": model.node_template}
+                files = {"nodeTemplatePath": model.node_template_path}
+                given = self._templates(here, "Node", inline, files, _NODE)
+                return ops.CreateNodes(self._count(here, model, params), given, nodes)
+            case _CreatePods():
+                given = self._templates(
+                    here,
+                    "Pod",
+                    {"podTemplate": model.pod_template, "podTemplates": model.pod_templates},
+                    {"podTemplatePath": model.pod_template_path},
+                    self._pod,
+                )
+                return ops.CreatePods(
+                    self._count(here, model, params),
+                    given,
+                    "measured" if model.collect_metrics else f"pod-{at}",
+                    model.namespace,
+                    model.collect_metrics,
+                    not model.skip_wait_to_completion,
+                    model.pods_per_second,
+                )
+            case _CreateAny():
+                given = self._templates(
+                    here,
+                    "",
+                    {"template": model.template, "templates": model.templates},
+                    {"templatePath": model.template_path},
+                )
+                return ops.CreateAny(self._count(here, model, params), given, model.namespace)
+            case _Churn():
+                return self._churn(here, at, model)
+            case _DeletePods():
+                wait = not model.skip_wait_to_completion
+                rate = model.delete_pods_per_second
+                return ops.DeletePods(model.namespace, model.label_selector, rate, wait)
+            case _Sleep():
+                return ops.Sleep(model.duration)
+        return ops.Barrier()
+
+    def _churn(self, here: str, at: int, model: _Churn) -> ops.Churn:
+        if model.mode not in ("create", "recreate"):
+            path = join(here, "mode")
+            self._found.append(not_supported(path, model.mode, ("create", "recreate")))
+        given = self._templates(
+            here,
+            "",
+            {"template": model.template, "templates": model.templates},
+            {"templatePaths": model.template_paths},
+        )
+        period = model.interval_milliseconds / 1000
+        return ops.Churn(period, given, model.mode == "recreate", model.number, f"churn-{at}")
+
+    def _count(self, here: str, model: _Counted, params: Mapping[str, int]) -> int:
+        if model.count is not None:
+            return model.count
+        name = model.count_param.removeprefix("$")
+        if not name:
+            path = join(here, "count")
+            if all(error.path != path for error in self._found):  # not told to be wrong already
+                self._found.append(required(path, "or countParam"))
+        elif name not in params:
+            path = join(here, "countParam")
+            self._found.append(
+                invalid(path, model.count_param, "no workload has a parameter of this name")
+            )
+        return params.get(name, 0)
+
+    def _templates(
+        self,
+        here: str,
+        kind: str,
+        inline: Mapping[str, Objects | Sequence[Objects] | None],
+        files: Mapping[str, str | Sequence[str]],
+        default: Objects | None = None,
+    ) -> tuple[Template, ...]:
+        """Return the templates of an operation, by the names of their fields, or the default."""
+        places: list[tuple[str, Objects]] = []
+        for field, value in inline.items():
+            if isinstance(value, dict):
+                places.append((join(here, field), value))
+            else:
+                places += [(join(here, field, at), item) for at, item in enumerate(value or ())]
+        for field, names in files.items():
+            if isinstance(names, str):
+                places += self._file(join(here, field), names) if names else ()
+            else:
+                for at, name in enumerate(names):
+                    places += self._file(join(here, field, at), name)
+        if places:
+            made = (self._template(path, kind, document) for path, document in places)
+            return tuple(template for template in made if template is not None)
+        if default is not None:
+            return (Template({"apiVersion": "v1", "kind": kind, **default}),)
+        self._found.append(required(join(here, "template")))
+        return ()
+
+    def _file(self, path: str, name: str) -> Iterator[tuple[str, Objects]]:
+        if self._directory is None:
+            self._found.append(invalid(path, name, "there are no files here"))
+            return
+        try:
+            documents = load_documents((self._directory / name).read_bytes()[:_MAX_BYTES])
+        except OSError as error:
+            self._found.append(invalid(path, name, error.strerror or str(error)))
+        except ManifestError as error:
+            self._found.append(invalid(path, name, str(error)))
+        else:
+            if not documents:
+                self._found.append(invalid(path, name, "the file has no object"))
+            yield from ((path, document) for document in documents)
+
+    def _template(self, path: str, kind: str, document: Objects) -> Template | None:
+        """Return a template that gives an object of the kind, the default version implied."""
+        if kind:
+            document = {"apiVersion": "v1", "kind": kind, **document}
+        if kind and document["kind"] != kind:
+            self._found.append(invalid(join(path, "kind"), document["kind"], f"must be {kind}"))
+            return None
+        try:
+            template = Template(document, path)
+            template.at(0)
+        except TemplateError as error:
+            self._found.append(invalid(error.path, error.value, error.reason))
+        except ManifestError as error:
+            for problem in error.problems:
+                place = join(path, problem.path) if problem.path else path
+                self._found.append(FieldError(place, problem.value, problem.reason))
+        else:
+            return template
+        return None

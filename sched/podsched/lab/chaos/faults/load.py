@@ -1,0 +1,70 @@
+"""Clients that overload the system: floods of objects, watches that nobody reads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import asynccontextmanager
+
+from podsched.api.objects import ConfigMap
+from podsched.lab.chaos.faults.fault import Doing
+from podsched.lab.chaos.system import System
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError
+from podsched.v1.api_pb2 import WatchRequest
+
+#: Objects of a call of a flood, and bytes of each.
+_BATCH, _BYTES = 50, 4_000
+#: Seconds for which nobody reads a watch, longer than any fault.
+_FOREVER = 3_600.0
+
+
+@asynccontextmanager
+async def flood(system: System, pick: float) -> Doing:
+    """Create objects as fast as the API servers take them, and delete them afterwards."""
+    async with system.direct_client() as client:
+        task = asyncio.create_task(_create(client, int(pick * 1e9)), name="flood")
+        try:
+            yield "a flood of ConfigMaps"
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            with contextlib.suppress(ClientError):
+                await client.delete_collection("ConfigMap", "default", label_selector="chaos=flood")
+
+
+async def _create(client: ApiClient, prefix: int) -> None:
+    number = 0
+    while True:
+        batch = [_config_map(f"flood-{prefix}-{number + index}") for index in range(_BATCH)]
+        number += _BATCH
+        try:
+            await client.create_many(batch)
+        except ClientError:
+            await asyncio.sleep(0.1)
+
+
+def _config_map(name: str) -> ConfigMap:
+    config_map = ConfigMap(data={"text": "x" * _BYTES})
+    config_map.metadata.name, config_map.metadata.namespace = name, "default"
+    config_map.metadata.labels["chaos"] = "flood"
+    return config_map
+
+
+@asynccontextmanager
+async def slow_watcher(system: System, pick: float) -> Doing:
+    """Watch all pods and read nothing of it."""
+    del pick
+    async with system.direct_client() as client:
+        tasks = [asyncio.create_task(_watch(client), name="slow watcher") for _ in range(5)]
+        try:
+            yield "five watchers read nothing"
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _watch(client: ApiClient) -> None:
+    async for _ in client.watch_stream(WatchRequest(kinds=["Pod", "Node", "Event"])):
+        await asyncio.sleep(_FOREVER)

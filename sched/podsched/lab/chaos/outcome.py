@@ -1,0 +1,106 @@
+"""What came out of a run: figures of its history, and the violations in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+from podsched.lab.chaos.checker import check
+from podsched.lab.chaos.history import History
+from podsched.lab.chaos.promises.terms import Term, terms_of
+from podsched.lab.chaos.promises.violation import Violation
+from podsched.lab.chaos.records import Outcome
+from podsched.lab.chaos.replay import replay
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosOutcome:
+    """A judged history. ``bound_at``: when each binding was seen, in seconds."""
+
+    history: History
+    terms: list[Term]
+    bound_at: list[float]
+    violations: list[Violation]
+
+    @property
+    def faults(self) -> Counter[str]:
+        """How often each fault was done."""
+        return Counter(f.name for f in self.history.faults if not f.ends and not f.failed)
+
+    @property
+    def _not_done(self) -> int:
+        return sum(bool(fault.failed) and not fault.ends for fault in self.history.faults)
+
+    @property
+    def longest_pause(self) -> float:
+        """The longest time without a binding, in seconds."""
+        return max((after - before for before, after in pairwise(self.bound_at)), default=0.0)
+
+    @property
+    def calls(self) -> Counter[Outcome]:
+        """How many calls of clients ended how."""
+        return Counter(call.outcome for call in self.history.calls)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures and violations for ``--json``."""
+        history = self.history
+        return {
+            "seed": history.begin.seed,
+            "seconds": round(history.seconds, 1),
+            "faults": dict(sorted(self.faults.items())),
+            "faults_failed": self._not_done,
+            "terms": len(self.terms),
+            "bound": len(self.bound_at),
+            "longest_pause_seconds": round(self.longest_pause, 2),
+            "calls": {outcome.value: count for outcome, count in sorted(self.calls.items())},
+            "revisions": len(history.revisions),
+            "complete": history.end is not None,
+            "violations": [
+                {
+                    "promise": violation.promise,
+                    "text": violation.text,
+                    "at": round(violation.at, 3),
+                    "revision": violation.revision,
+                }
+                for violation in self.violations
+            ],
+        }
+
+    def lines(self) -> list[str]:
+        """Return a short report as lines."""
+        calls, faults = self.calls, self.faults
+        failed = self._not_done
+        lines = [
+            f"seed {self.history.begin.seed}: {_many(faults.total(), 'fault')} of "
+            f"{_many(len(faults), 'kind')} in "
+            f"{self.history.seconds:.0f} s" + (f", {failed} could not be done" if failed else ""),
+            f"  calls     {calls[Outcome.OK]:,} ok, {calls[Outcome.FAILED]:,} failed, "
+            f"{calls[Outcome.UNKNOWN]:,} without an answer",
+            f"  pods      {len(self.bound_at):,} bound; longest pause {self.longest_pause:.1f} s",
+            f"  terms     {len(self.terms)}",
+            f"  etcd      {len(self.history.revisions):,} revisions",
+        ]
+        if self.history.end is None:
+            lines.append("  the history is not complete: the run was broken off")
+        if (settled := self.history.settled) is not None:
+            losses = sum(settled.fence_losses.values())
+            lines.append(f"  fence     {_many(losses, 'write')} of deposed leaders refused")
+        return [*lines, f"  {self.count_of_violations}"]
+
+    @property
+    def count_of_violations(self) -> str:
+        """How many violations there are, in words."""
+        return _many(len(self.violations), "violation")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def judge(history: History) -> ChaosOutcome:
+    """Check a history and add up its figures."""
+    bound_at = [
+        moment.revision.at for moment in replay(history) for change in moment.pods if change.bound
+    ]
+    return ChaosOutcome(history, terms_of(history), bound_at, check(history))

@@ -1,0 +1,117 @@
+"""After the last fault the system recovers by itself, and it ends without a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from podsched.lab.chaos.history import History
+from podsched.lab.chaos.promises.nodes import over_capacity, port_conflict
+from podsched.lab.chaos.promises.violation import Violation
+from podsched.lab.chaos.records import PodFact
+from podsched.lab.chaos.replay import PODS, World, replay
+
+SCHEDULED = "a pod that fits is bound in time"
+ASSUMED = "nothing left assumed"
+LEFT = "no task or process left"
+MENDED = "what was broken comes back"
+
+#: Seconds of a history between two looks at the pods that wait.
+LOOK_EVERY = 0.5
+
+
+def recovered(history: History) -> Iterator[Violation]:
+    """Find pods that fitted for long without a break after the last fault, and were not bound.
+
+    Judged are plain pods, for which capacity, host ports and node selector decide. Room that is
+    promised to a nominated pod of the same or a higher priority is taken.
+    """
+    waiting = _Waiting(history.begin.within)
+    looked = history.last_fault - LOOK_EVERY
+    last: World | None = None
+    for moment in replay(history):
+        last, at = moment.world, moment.revision.at
+        if at >= looked + LOOK_EVERY:
+            looked = at
+            yield from waiting.late(last, at)
+    if last is not None and history.settled is not None:
+        yield from waiting.late(last, history.settled.at)
+
+
+class _Waiting:
+    """Since when each pod that waits has fitted, by uid."""
+
+    def __init__(self, within: float) -> None:
+        self._within = within
+        self._since: dict[str, float] = {}
+        self._told: set[str] = set()
+
+    def late(self, world: World, at: float) -> Iterator[Violation]:
+        """Look at a world; yield the pods that have waited too long."""
+        waiting = {
+            world.uids[key]: key
+            for key, pod in world.pods.items()
+            if not pod.node and pod.plain and not pod.deleting and fits_somewhere(world, key)
+        }
+        for gone in self._since.keys() - waiting.keys():
+            del self._since[gone]
+        for uid, key in waiting.items():
+            seconds = at - self._since.setdefault(uid, at)
+            if seconds > self._within and uid not in self._told:
+                self._told.add(uid)
+                text = f"pod {key} fits for {seconds:.1f} s and is not bound"
+                yield Violation(SCHEDULED, text, at, 0, (PODS + key,))
+
+
+def fits_somewhere(world: World, key: str) -> bool:
+    """Return whether a plain pod fits an open node now."""
+    pod = world.pods[key]
+    return any(
+        node.open
+        and pod.selector.items() <= node.labels.items()
+        and not over_capacity(node, held := {**_held(world, name, pod), key: pod})
+        and not port_conflict(held)
+        for name, node in world.nodes.items()
+    )
+
+
+def _held(world: World, node: str, pod: PodFact) -> dict[str, PodFact]:
+    """Return the pods on a node, and those nominated to it that come before ``pod``."""
+    nominated = {
+        key: other
+        for key, other in world.pods.items()
+        if other.nominated == node and not other.node and other.priority >= pod.priority
+    }
+    return {**world.on_node[node], **nominated}
+
+
+def nothing_assumed(history: History) -> Iterator[Violation]:
+    """Find replicas that, once all is quiet, take a pod for bound that they have not seen bound."""
+    if history.settled is None:
+        return
+    for replica, pods in history.settled.assumed.items():
+        if pods:
+            text = f"{replica} still assumes {pods} pods to be bound"
+            yield Violation(ASSUMED, text, history.settled.at)
+
+
+def comes_back(history: History) -> Iterator[Violation]:
+    """Find faults after which a process could not be brought back."""
+    for fault in history.faults:
+        if fault.ends and fault.failed:
+            yield Violation(MENDED, f"{fault.what}: {fault.failed}", fault.at)
+
+
+def nothing_left(history: History) -> Iterator[Violation]:
+    """Find processes that did not end well when they were asked to, and what they left."""
+    if history.end is None:
+        return
+    at = history.end.at
+    for name, code in history.end.exit_codes.items():
+        if code:
+            yield Violation(LEFT, f"{name} ended with exit code {code}", at)
+    for process in history.end.processes:
+        yield Violation(LEFT, f"process {process} still runs", at)
+    for task in history.end.tasks:
+        yield Violation(LEFT, f'task "{task}" still runs', at)
+    for line in history.end.complaints:
+        yield Violation(LEFT, f"a log complains: {line}", at)

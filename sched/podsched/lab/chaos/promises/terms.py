@@ -1,0 +1,113 @@
+"""One leader at a time: terms increase, and no term writes once another has begun."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from podsched.lab.chaos.history import History
+from podsched.lab.chaos.promises.violation import Violation
+from podsched.lab.chaos.records import FencedWrite
+from podsched.lab.chaos.replay import PODS, replay
+
+INCREASE = "terms strictly increase"
+FENCED = "no write of a term after a later term"
+#: Seconds between a call that its caller gave up and what it may have written all the same.
+LATE = 30.0
+
+
+@dataclass(slots=True)
+class Term:
+    """A term. ``ended``: the revision of its release or of the next term; 0: it goes on."""
+
+    number: int
+    holder: str
+    began_at: float
+    ended: int = 0
+    ended_at: float = 0.0
+
+
+def terms_of(history: History) -> list[Term]:
+    """Return the terms of the history's lock, in the order of revisions."""
+    key = f"terms/{history.begin.lock}"
+    terms: list[Term] = []
+    for revision in history.revisions:
+        for change in revision.changes:
+            if change.key != key:
+                continue
+            if terms and not terms[-1].ended:
+                terms[-1].ended, terms[-1].ended_at = revision.number, revision.at
+            if not change.deleted:
+                terms.append(Term(revision.number, change.holder, revision.at))
+    return terms
+
+
+def terms_increase(history: History) -> Iterator[Violation]:
+    """Find revisions, which number the terms, that do not increase; and writes of no known term."""
+    last = 0
+    for revision in history.revisions:
+        if revision.number <= last:
+            text = f"revision {revision.number} came after revision {last}"
+            yield Violation(INCREASE, text, revision.at, revision.number)
+        last = revision.number
+    known = {term.number for term in terms_of(history)}
+    for write in history.writes:
+        if write.lock == history.begin.lock and write.revisions and write.term not in known:
+            text = f"{write.server} has done {write.method} of term {write.term}, which never began"
+            yield Violation(INCREASE, text, write.at, max(write.revisions, default=0))
+
+
+def fenced(history: History) -> Iterator[Violation]:
+    """Find pods bound, or evicted for a reason, by a term that did not hold the lock any more.
+
+    Who wrote what is known from the calls that the API servers have noted. One of a deposed term
+    may be answered with success although it wrote nothing, when another one had done the same
+    before; so what the term in office may have written counts as its own.
+    """
+    terms = terms_of(history)
+    calls = _Calls(history)
+    for moment in replay(history):
+        number, at = moment.revision.number, moment.revision.at
+        office = _in_office(terms, number)
+        for change in moment.pods:
+            evicted = change.marked and change.after is not None and bool(change.after.disrupted)
+            if not (change.bound or evicted):
+                continue
+            writers = calls.writers(change.key, number, at)
+            if not writers or (office is not None and office.number in writers):
+                continue
+            since = f"term {office.number} began" if office else "it had ended"
+            text = f"term {max(writers)} wrote pod {change.key} at revision {number}, after {since}"
+            yield Violation(FENCED, text, at, number, (PODS + change.key,))
+
+
+def _in_office(terms: Sequence[Term], revision: int) -> Term | None:
+    """Return the term that held the lock when a revision was written."""
+    place = bisect_left([term.number for term in terms], revision) - 1
+    if place < 0 or (terms[place].ended and terms[place].ended <= revision):
+        return None
+    return terms[place]
+
+
+class _Calls:
+    """The calls of all terms, by pod and by revision."""
+
+    def __init__(self, history: History) -> None:
+        self._by_pod: dict[str, list[FencedWrite]] = defaultdict(list)
+        self._by_revision: dict[int, list[FencedWrite]] = defaultdict(list)
+        for call in history.writes:
+            if call.lock == history.begin.lock:
+                for pod in call.pods:
+                    self._by_pod[pod].append(call)
+                for number in call.revisions if call.more else ():
+                    self._by_revision[number].append(call)
+
+    def writers(self, pod: str, revision: int, at: float) -> set[int]:
+        """Return the terms that have, or may have, written a pod at a revision."""
+        return {
+            call.term
+            for call in self._by_pod[pod]
+            if revision in call.revisions or (call.unheard and abs(call.at - at) < LATE)
+        } | {call.term for call in self._by_revision[revision]}

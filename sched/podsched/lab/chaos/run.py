@@ -1,0 +1,303 @@
+"""One run: start the system, break it as planned while clients use it, let it settle, stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from podsched.api.etcd_keys import SYNC
+from podsched.app.supervisor import ProcessFailed
+from podsched.lab.chaos import shapes
+from podsched.lab.chaos.caller import Caller
+from podsched.lab.chaos.faults.kinds import Kind, Need
+from podsched.lab.chaos.history import VERSION
+from podsched.lab.chaos.live import Live
+from podsched.lab.chaos.plan import PlannedFault, plan
+from podsched.lab.chaos.recorder import Recorder
+from podsched.lab.chaos.records import Begin, End, FaultMark, Settled
+from podsched.lab.chaos.system import System, SystemOptions
+from podsched.lab.chaos.workload import Workload
+from podsched.lib.processes import session_members
+from podsched.lib.tasks import TaskSet, task_group
+from podsched.serve.client.errors import ClientError
+from podsched.serve.store.errors import StoreError
+from podsched.serve.store.protocol import Put, Write
+
+#: Seconds after the last fault within which a pod that fits has to be bound.
+WITHIN = 30.0
+#: Pods that are created after the last fault, and surely fit.
+PROBES = 10
+#: Seconds without a change after which the system is taken to be quiet, and between looks.
+QUIET, LOOK_EVERY = 3.0, 0.2
+#: Seconds for what a stopped process has left to go away, and the recorder to see all.
+_LEAVE = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is told while it runs: what is broken now, and who leads.
+
+    now: seconds since the beginning. broken_for: seconds during which faults have begun.
+    """
+
+    stage: str
+    now: float
+    broken_for: float
+    broken: tuple[str, ...]
+    leader: str
+    bound: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosOptions:
+    """What to run.
+
+    data_dir: where everything goes; history: the file that is written. namespaces: whether each
+    replica gets a network namespace; this process has entered its own. tell: called several times a
+    second.
+    """
+
+    seed: int
+    seconds: float
+    kinds: Mapping[str, Kind]
+    data_dir: Path
+    history: Path
+    ray: bool = False
+    namespaces: bool = False
+    tell: Callable[[Status], None] = lambda _: None
+    warn: Callable[[str], None] = lambda _: None
+
+
+def _system_options(options: ChaosOptions) -> SystemOptions:
+    return SystemOptions(
+        data_dir=options.data_dir,
+        seed=options.seed,
+        ray=options.ray,
+        namespaces=options.namespaces,
+        clocks=any(kind.need is Need.CLOCKS for kind in options.kinds.values()),
+        warn=options.warn,
+    )
+
+
+class Run:
+    """A run and what it knows."""
+
+    def __init__(self, options: ChaosOptions, tasks: TaskSet) -> None:
+        self._options = options
+        self._tasks = tasks
+        self._recorder = Recorder(options.history)
+        self._system = System(_system_options(options), tasks)
+        self._begin = Begin(
+            version=VERSION,
+            seed=options.seed,
+            minutes=options.seconds / 60,
+            faults=tuple(options.kinds),
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            within=WITHIN,
+        )
+        self._live = Live(self._system, self._begin.lock)
+        self._recorder.observe(self._live.see)
+        self._recorder.write(self._begin)
+        self._broken: dict[int, str] = {}
+        self._stage = "starting"
+        self._breaking_since = math.inf
+        self._sessions: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Do it all.
+
+        Raises:
+            ProcessFailed, StoreError, TimeoutError: the system did not start or could not be
+                mended. What was recorded until then is in the file.
+        """
+        system = self._system
+        telling = self._tasks.start(self._tell(), "tell", endless=True)
+        try:
+            await system.start()
+            store = await system.store()
+            watching = self._tasks.start(self._recorder.watch(store), "record", endless=True)
+            await self._eventful()
+            await self._settle()
+            self._stage = "stopping"
+            self._sessions = dict(self._pids())
+            await system.stop_processes()
+            await self._catch_up()
+            watching.cancel()
+            await store.close()
+        finally:
+            telling.cancel()
+            await self._system.stop()
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            self._options.tell(
+                Status(
+                    self._stage,
+                    self._recorder.now,
+                    max(self._recorder.now - self._breaking_since, 0.0),
+                    tuple(self._broken.values()),
+                    self._system.leader_identity.rpartition("_")[0],
+                    self._live.bound,
+                    self._live.waiting,
+                )
+            )
+
+    # ------------------------------------------------------------------ faults
+
+    async def _eventful(self) -> None:
+        """Have clients use the system while it is broken."""
+        async with self._system.client() as client:
+            caller = Caller("workload", client, self._recorder, self._live)
+            workload = Workload(caller, client, self._live, self._options.seed)
+            await workload.prepare()
+            self._stage = "breaking"
+            clients = [
+                self._tasks.start(client, f"client {name}", endless=True)
+                for name, client in workload.clients()
+            ]
+            try:
+                await self._break()
+            finally:
+                for task in clients:
+                    task.cancel()
+                await asyncio.gather(*clients, return_exceptions=True)
+            await self._uncordon()
+
+    async def _break(self) -> None:
+        options = self._options
+        spans = {name: kind.span for name, kind in options.kinds.items()}
+        began = self._breaking_since = self._recorder.now
+        faults = plan(options.seed, options.seconds, spans)
+        async with task_group() as group:
+            for planned in faults:
+                await asyncio.sleep(max(began + planned.at - self._recorder.now, 0))
+                group.create_task(self._fault(planned), name=f"fault {planned.name}")
+            await asyncio.sleep(max(began + options.seconds - self._recorder.now, 0))
+
+    async def _fault(self, planned: PlannedFault) -> None:
+        number, name = planned.number, planned.name
+        do = self._options.kinds[name].do(self._system, planned.pick)
+        try:
+            what = await do.__aenter__()
+        except (LookupError, StoreError, ClientError, OSError) as error:
+            self._mark(number, name, failed=str(error) or type(error).__name__)
+            return
+        self._mark(number, name, what=what)
+        self._broken[number] = what
+        try:
+            await asyncio.sleep(planned.seconds)
+        finally:
+            failed = ""
+            try:
+                await do.__aexit__(None, None, None)
+            except (LookupError, StoreError, ClientError, ProcessFailed, OSError) as error:
+                failed = str(error) or type(error).__name__
+            finally:
+                del self._broken[number]
+                self._mark(number, name, what=what, ends=True, failed=failed)
+
+    def _mark(
+        self, number: int, name: str, *, what: str = "", ends: bool = False, failed: str = ""
+    ) -> None:
+        now = self._recorder.now
+        mark = FaultMark(at=now, number=number, name=name, what=what, ends=ends, failed=failed)
+        self._recorder.write(mark)
+
+    # ------------------------------------------------------------------ afterwards
+
+    async def _uncordon(self) -> None:
+        """Make all nodes schedulable, which a client may have been kept from."""
+        async with self._system.direct_client() as client, asyncio.timeout(_LEAVE):
+            while True:
+                with contextlib.suppress(ClientError):
+                    for node in (await client.list("Node")).items:
+                        patch = {"spec": {"unschedulable": None}}
+                        await client.patch("Node", node.metadata.name, patch)
+                    return
+                await asyncio.sleep(0.5)
+
+    async def _settle(self) -> None:
+        """Wait until all is quiet, at most as long as the bound for pods that fit, and note it.
+
+        Raises ProcessFailed if a process does not become ready again.
+        """
+        self._stage = "settling"
+        live, now = self._live, asyncio.get_running_loop().time
+        # One that is asked to end while it starts cannot end as it should.
+        await asyncio.gather(*(process.wait_ready() for process in self._system.cluster.processes))
+        async with self._system.direct_client() as client:
+            caller = Caller("probe", client, self._recorder, live)
+            await caller.create_pods([shapes.plain(f"probe-{i}", "10m") for i in range(PROBES)])
+        deadline, quiet_since, seen = now() + WITHIN + 5.0, now(), -1
+        while now() < deadline and now() - quiet_since < QUIET:
+            await asyncio.sleep(LOOK_EVERY)
+            if live.bound != seen or live.late:
+                quiet_since, seen = now(), live.bound
+        assumed = await self._system.assumed()
+        while any(assumed.values()) and now() < deadline + QUIET:
+            await asyncio.sleep(LOOK_EVERY)
+            assumed = await self._system.assumed()
+        losses = await self._system.fence_losses()
+        self._recorder.write(Settled(at=self._recorder.now, assumed=assumed, fence_losses=losses))
+
+    async def _catch_up(self) -> None:
+        """Wait until the recorder has seen all that was written. Raises TimeoutError."""
+        store = await self._system.store()
+        try:
+            result = await store.write(Write((), (Put(SYNC, b"chaos"),)))
+            async with asyncio.timeout(_LEAVE):
+                await self._recorder.until(result.revision)
+        finally:
+            await store.close()
+
+    def _pids(self) -> Iterator[tuple[str, int]]:
+        """Yield names and sessions of all processes: each leads a session of its own."""
+        for process in self._system.cluster.processes:
+            if process.pid is not None:
+                yield process.spec.name, process.pid
+        if self._system.cluster.ray is not None and self._system.cluster.ray.pid is not None:
+            yield "ray", self._system.cluster.ray.pid
+
+    def finish(self, left: Iterable[str]) -> None:
+        """Write the end, if it was reached, with the names of tasks left; close the history."""
+        if self._sessions:
+            self._write_end(left)
+        self._recorder.close()
+
+    def _write_end(self, left: Iterable[str]) -> None:
+        processes = self._system.cluster.processes
+        for server in self._system.cluster.api_servers:
+            name = server.spec.name
+            self._recorder.fenced_writes(name, self._system.audit_log(name))
+        self._recorder.write(
+            End(
+                at=self._recorder.now,
+                exit_codes={p.spec.name: p.exit_code or 0 for p in processes},
+                processes=tuple(
+                    f"{pid} of {name}"
+                    for name, session in self._sessions.items()
+                    for pid in session_members(session)
+                ),
+                tasks=tuple(sorted(left)),
+                complaints=tuple(self._system.complaints()),
+            )
+        )
+
+
+async def run_chaos(options: ChaosOptions) -> None:
+    """Run it, with the history in its file at the end. Raises what ``Run.run`` does."""
+    before = asyncio.all_tasks()
+    tasks = TaskSet("chaos")
+    run = Run(options, tasks)
+    tasks.start(run.run(), "run", ended=lambda _: tasks.end())
+    try:
+        await tasks.run()
+    finally:
+        run.finish(task.get_name() for task in asyncio.all_tasks() - before)

@@ -1,0 +1,250 @@
+"""The system that is broken: real processes, and a relay on every link between two of them.
+
+    clients, agent      --> API servers
+    API servers         --> etcd members
+    scheduler replicas  --> API servers, etcd members, each other
+
+There is a relay for each pair. Replicas in namespaces of their own (``namespaces``) reach relays,
+and are reached by them, through a network that loses packets. Etcd's members reach each other
+directly, and the recorder of the history reaches etcd directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.supervisor import ManagedProcess, Place
+from podsched.lab.chaos import manifests
+from podsched.lab.chaos.clocks import Clocks, library
+from podsched.lab.chaos.members import EtcdMembers
+from podsched.lab.chaos.namespaces import HUB, Namespaces
+from podsched.lib.network import free_port
+from podsched.lib.relay import Relay
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.etcd import EtcdStore, connect
+
+REPLICAS, API_SERVERS, MEMBERS = 3, 2, 3
+#: Sources of links beside processes: the clients, and replicas on their way to another one.
+CLIENT, PEERS = "client", "peers"
+#: Seconds after which a process that does not end is killed, which is a broken promise. Ending
+#: takes less than one second, and up to four where other work has most of the machine.
+GRACE = 10.0
+#: What logs say when something went wrong that nobody was prepared for.
+COMPLAINTS = (
+    "Traceback (most recent call last)",
+    "Task was destroyed but it is pending",
+    "exception was never retrieved",
+    "was never awaited",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemOptions:
+    """What to start.
+
+    namespaces: whether each replica gets a network namespace; this process has entered its own.
+    clocks: whether replicas have clocks that can be stepped. warn: called with what its user should
+    know, a line each.
+    """
+
+    data_dir: Path
+    seed: int
+    ray: bool = False
+    namespaces: bool = False
+    clocks: bool = False
+    warn: Callable[[str], None] = lambda _: None
+
+
+class System:
+    """The processes, the links between them, and who leads."""
+
+    def __init__(self, options: SystemOptions, tasks: TaskSet) -> None:
+        """``tasks``: for the relays."""
+        self._options = options
+        self._tasks = tasks
+        self._chance = random.Random(options.seed)
+        self._relays: dict[tuple[str, str], Relay] = {}
+        self._names: dict[str, str] = {}
+        """Addresses of etcd members and API servers to their names."""
+        replicas = [f"scheduler-{index}" for index in range(REPLICAS)]
+        self.namespaces = Namespaces(replicas) if options.namespaces else None
+        self.clocks = Clocks(library(), options.data_dir) if options.clocks else None
+        self.etcd = EtcdMembers(options.data_dir, MEMBERS)
+        self.cluster = LocalCluster(self._cluster_options(), options.warn)
+        self.etcd_lock = asyncio.Lock()
+        """Held while members are down: one fault at a time takes them."""
+        self.leader_identity = ""
+        """Who holds the lock, as the recorder has seen it."""
+        self.recorded = 0
+        """The last revision that was recorded."""
+
+    def _cluster_options(self) -> LocalClusterOptions:
+        data_dir = self._options.data_dir
+        return LocalClusterOptions(
+            data_dir=data_dir,
+            replicas=REPLICAS,
+            api_servers=API_SERVERS,
+            etcd_endpoints=self.etcd.endpoints,
+            agent_arguments=(f"--manifests={data_dir / 'nodes.yaml'}", "--heartbeat=5"),
+            evaluator="ray" if self._options.ray else "local",
+            route=self._route,
+            process_arguments=self._arguments,
+            place=self._place,
+            grace=GRACE,
+        )
+
+    def _place(self, process: str) -> Place:
+        if not process.startswith("scheduler"):
+            return Place()
+        clock = self.clocks.environment(process) if self.clocks is not None else {}
+        if self.namespaces is None:
+            return Place(environment=clock)
+        launcher = self.namespaces.launcher(process)
+        return Place(self.namespaces.address(process), launcher, clock)
+
+    # ------------------------------------------------------------------ links
+
+    def _route(self, process: str, address: str) -> str:
+        return self._relay(process, self._name(address), address).address
+
+    def _name(self, address: str) -> str:
+        if address not in self._names:
+            if address in self.etcd.endpoints:
+                self._names[address] = f"etcd-{self.etcd.endpoints.index(address)}"
+            else:
+                self._names[address] = f"apiserver-{self.cluster.api_addresses.index(address)}"
+        return self._names[address]
+
+    def _relay(self, source: str, target: str, address: str) -> Relay:
+        known = self._relays.get((source, target))
+        if known is None:
+            apart = self.namespaces is not None and source.startswith(("scheduler", PEERS))
+            host = HUB if apart else "127.0.0.1"
+            known = Relay(address, self._tasks, self._chance.random, host)
+            self._relays[source, target] = known
+        return known
+
+    def _arguments(self, process: str) -> Sequence[str]:
+        if process.startswith("scheduler"):
+            address = f"{self._place(process).host}:{free_port()}"
+            relay = self._relay(PEERS, process, address)
+            peers = (f"--listen-peers={address}", f"--advertise-peers={relay.address}")
+            # Nobody but this run is in its namespaces.
+            return peers if self.namespaces is None else (*peers, "--insecure-listen")
+        if process.startswith("apiserver"):
+            policy = self._options.data_dir / "audit-policy.yaml"
+            return (f"--audit-log={self.audit_log(process)}", f"--audit-policy={policy}")
+        return ()
+
+    def audit_log(self, server: str) -> Path:
+        """Return the file in which an API server writes down fenced calls."""
+        return self._options.data_dir / f"{server}.audit.jsonl"
+
+    def links(self, source: str, target: str) -> list[Relay]:
+        """Return the relays between processes whose names begin so."""
+        return [
+            relay
+            for (known_source, known_target), relay in self._relays.items()
+            if known_source.startswith(source) and known_target.startswith(target)
+        ]
+
+    # ------------------------------------------------------------------ processes
+
+    async def start(self) -> None:
+        """Start everything and wait until it is ready.
+
+        Raises:
+            ProcessFailed, EmbeddedEtcdError: a process failed; all others have been stopped.
+        """
+        data_dir = self._options.data_dir
+        (data_dir / "nodes.yaml").write_text(manifests.nodes())
+        (data_dir / "audit-policy.yaml").write_text(manifests.audit_policy())
+        try:
+            if self.namespaces is not None:
+                await self.namespaces.make()
+            await self.etcd.start()
+            await self.cluster.start()
+        except BaseException:
+            await self.etcd.stop()
+            raise
+
+    async def stop_processes(self) -> None:
+        """Stop everything but etcd, whose last revisions are still to be recorded."""
+        await self.cluster.stop()
+
+    async def stop(self) -> None:
+        """Stop everything."""
+        await self.cluster.stop()
+        for relay in self._relays.values():
+            relay.close()
+        await self.etcd.stop()
+
+    def process(self, name: str) -> ManagedProcess:
+        """Return a process by its name. Raises ``LookupError``."""
+        for process in self.cluster.processes:
+            if process.spec.name == name:
+                return process
+        raise LookupError(f"there is no process {name}")
+
+    @property
+    def leader(self) -> str:
+        """The name of the replica that leads. Raises ``LookupError``."""
+        if not self.leader_identity:
+            raise LookupError("nobody leads")
+        return self.cluster.replica_of(self.leader_identity).spec.name
+
+    @property
+    def standbys(self) -> list[str]:
+        """The names of the other replicas."""
+        leader = self.leader
+        names = (process.spec.name for process in self.cluster.schedulers)
+        return [name for name in names if name != leader]
+
+    def complaints(self) -> Iterable[str]:
+        """Yield the lines of logs that say that something unforeseen went wrong."""
+        for process in self.cluster.processes:
+            text = process.log_path.read_text(errors="replace") if process.log_path.exists() else ""
+            for line in text.splitlines():
+                if any(complaint in line for complaint in COMPLAINTS):
+                    yield f"{process.spec.name}: {line.strip()[:200]}"
+
+    # ------------------------------------------------------------------ connections
+
+    def client(self) -> ApiClient:
+        """Return a client of the API servers, whose links can be broken."""
+        return ApiClient([self._route(CLIENT, address) for address in self.cluster.api_addresses])
+
+    def direct_client(self) -> ApiClient:
+        """Return a client whose links cannot be broken."""
+        return ApiClient(self.cluster.server)
+
+    async def store(self) -> EtcdStore:
+        """Return a connection to etcd that cannot be broken. Raises ``StoreError``."""
+        return await connect(EtcdOptions(endpoints=self.etcd.endpoints))
+
+    async def assumed(self) -> dict[str, int]:
+        """Return how many pods each replica assumes."""
+        replicas = self.cluster.schedulers
+        counts = await asyncio.gather(
+            *(replica.metric("scheduler_cache_size", type="assumed_pods") for replica in replicas)
+        )
+        return {
+            replica.spec.name: int(count) for replica, count in zip(replicas, counts, strict=True)
+        }
+
+    async def fence_losses(self) -> dict[str, int]:
+        """Return how many writes of each replica were refused since it was started."""
+        replicas = self.cluster.schedulers
+        counts = await asyncio.gather(
+            *(replica.metric("podsched_fence_lost_total") for replica in replicas)
+        )
+        return {
+            replica.spec.name: int(count) for replica, count in zip(replicas, counts, strict=True)
+        }

@@ -1,0 +1,204 @@
+"""Writing a running cluster's history into a recording, for a while.
+
+All objects of the kinds that scheduling reads come first, then every change in the order of
+revisions. A watch that breaks is resumed where it stopped; where the server has forgotten the
+history in between, the recording ends, for a gap would make a replay of it wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+
+from podsched.api.kinds import KINDS, WATCHED_KINDS
+from podsched.api.objects import AnyObject
+from podsched.lab.replay.recording import RecordingWriter
+from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.lib.revisions import RevisionWaiters
+from podsched.serve.client.cluster import InformerPort
+from podsched.serve.client.errors import Compacted, Unavailable
+from podsched.serve.client.informer import Batch, EventType, WatchSource
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchEvent
+
+#: What scheduling reads; the election's leases change every second and concern no pod.
+RECORDED_KINDS: Final = tuple(kind for kind in WATCHED_KINDS if kind != "Lease")
+#: Seconds between two moments at which all that was written can be read.
+FLUSH_PERIOD: Final = 1.0
+#: Why a recording ended as it was meant to.
+TIME_IS_UP: Final = "time is up"
+INTERRUPTED: Final = "interrupted"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+_KIND_BY_FIELD = {kind.oneof_field: name for name, kind in KINDS.items()}
+
+
+@dataclass(slots=True)
+class Progress:
+    """How much has been recorded."""
+
+    objects: int = 0
+    changes: int = 0
+    decisions: int = 0
+    revision: int = 0
+    synced: bool = False
+    #: The revision of the objects to begin with.
+    listed: int = 0
+
+
+class Capture:
+    """One recording; ``run`` it once."""
+
+    def __init__(
+        self, writer: RecordingWriter, clock: Callable[[], float], *, most_bytes: int
+    ) -> None:
+        """``clock``: seconds since the start; ``most_bytes``: of the file."""
+        self._writer = writer
+        self._clock = clock
+        self._most_bytes = most_bytes
+        self.progress = Progress()
+        #: Set when all objects to begin with are written.
+        self.synced = asyncio.Event()
+        self._waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random))
+        self._waiters = RevisionWaiters()
+
+    async def wait_for_revision(self, revision: int) -> None:
+        """Wait until everything up to a revision has been recorded."""
+        if self.progress.revision < revision:
+            await self._waiters.wait_for(revision)
+
+    async def run(
+        self,
+        work: Coroutine[Any, Any, None],
+        seconds: float,
+        stop: asyncio.Event,
+        finish: Callable[[], Awaitable[None]] | None = None,
+    ) -> str:
+        """Record what ``work`` takes in, until the time is up, the file full, or ``stop`` set.
+
+        Returns why it ended, after ``finish``, during which it goes on. Raises ClientError when
+        nothing can be recorded to begin with.
+        """
+        tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
+        try:
+            why = await self._until_the_end(tasks, seconds, stop)
+            if finish is not None:
+                await finish()
+            return why
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _until_the_end(
+        self, tasks: Sequence[asyncio.Task[Any]], seconds: float, stop: asyncio.Event
+    ) -> str:
+        while (left := seconds - self._clock()) > 0:
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait(tasks, timeout=min(left, FLUSH_PERIOD), return_when=first)
+            self._writer.flush()
+            if stop.is_set():
+                return INTERRUPTED
+            if tasks[0].done():
+                if not self.progress.synced:
+                    tasks[0].result()
+                return str(tasks[0].exception() or "the watch ended")
+            if self._writer.size >= self._most_bytes:
+                return f"the file has {self._most_bytes >> 20} MiB"
+        return TIME_IS_UP
+
+    # ------------------------------------------------------------------ a cluster of podsched's
+
+    async def watch(self, source: WatchSource) -> None:
+        """Record what a watch of all kinds says. Raises ClientError when it cannot go on."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            try:
+                await self._watch_once(source)
+            except Compacted as error:
+                raise Compacted(
+                    f"the server has forgotten what came in between: {error}"
+                ) from error
+            except Unavailable:
+                if not self.progress.synced:
+                    raise
+            await asyncio.sleep(self._waits.next_delay(clock()))
+
+    async def _watch_once(self, source: WatchSource) -> None:
+        progress = self.progress
+        request = v1.WatchRequest(kinds=WATCHED_KINDS, from_revision=progress.revision)
+        request.send_initial_events = not progress.synced
+        responses = source.watch_stream(request)
+        clock = asyncio.get_running_loop().time
+        try:
+            async for response in responses:
+                # As an informer: a response that was seen before the stream broke comes again.
+                if progress.synced and response.revision <= progress.revision:
+                    continue
+                for event in response.events:
+                    self._take(event)
+                if response.initial_events_end:
+                    progress.synced, progress.listed = True, response.revision
+                    self._writer.synced(response.revision)
+                    self.synced.set()
+                if progress.synced:
+                    self._waits.works_since(clock())
+                    progress.revision = response.revision
+                    self._waiters.reached(response.revision)
+        finally:
+            await responses.aclose()
+
+    def _take(self, event: RawWatchEvent) -> None:
+        try:
+            wrapped = v1.Object.FromString(event.object)
+        except DecodeError:
+            return  # informers leave it out as well
+        field = wrapped.WhichOneof("object")
+        if field is None or _KIND_BY_FIELD[field] not in RECORDED_KINDS:
+            return
+        item: AnyObject = getattr(wrapped, field)
+        if not self.progress.synced:
+            self._object(item)
+        else:
+            revision = int(item.metadata.resource_version or 0)
+            self._change(EventType(event.type), item, revision)
+
+    # ------------------------------------------------------------------ a Kubernetes cluster
+
+    async def follow(self, informer: InformerPort) -> None:
+        """Record what an informer says. Raises ClientError when it cannot go on."""
+        running = asyncio.ensure_future(informer.run(self._handle))
+        synced = asyncio.ensure_future(informer.synced.wait())
+        try:
+            await asyncio.wait({running, synced}, return_when=asyncio.FIRST_COMPLETED)
+            if synced.done():
+                self.progress.synced = True
+                self._writer.synced(informer.revision)
+            await running
+        finally:
+            for task in (running, synced):
+                task.cancel()
+
+    def _handle(self, batch: Batch) -> None:
+        for event in batch.events:
+            item = event.old if event.new is None else event.new
+            assert item is not None
+            if self.progress.synced:
+                self._change(event.type, item, batch.revision)
+            else:
+                self._object(item)
+        self.progress.revision = batch.revision
+
+    # ------------------------------------------------------------------ lines
+
+    def _object(self, item: AnyObject) -> None:
+        self._writer.object(item)
+        self.progress.objects += 1
+
+    def _change(self, type_: EventType, item: AnyObject, revision: int) -> None:
+        self._writer.change(self._clock(), revision, type_, item)
+        self.progress.changes += 1

@@ -1,0 +1,168 @@
+"""Two runs of one workload side by side: what each came to, and which pods fared differently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from podsched.lab.replay.history import MEASURED, History, PodHistory, Sample, quantiles, samples
+
+#: Shares of the pods whose waiting times are told.
+QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
+#: Seconds by which a wait has to differ to count: less is the order of events within a second.
+LONGER_BY: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run came to; waits in seconds, shares from 0 to 1, means over the time of the run."""
+
+    pods: int
+    bound: int
+    never_bound: int
+    waits: tuple[float, ...]
+    unschedulable: int
+    preempted: int
+    utilisation: dict[str, float]
+    fragmentation: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        names = ("p50", "p90", "p99", "max")
+        return {
+            "pods": self.pods,
+            "bound": self.bound,
+            "neverBound": self.never_bound,
+            "waitSeconds": {n: round(w, 3) for n, w in zip(names, self.waits, strict=True)},
+            "unschedulable": self.unschedulable,
+            "preempted": self.preempted,
+            "utilisation": {name: round(of, 4) for name, of in self.utilisation.items()},
+            "fragmentation": round(self.fragmentation, 4),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run by its name, with what it came to over time."""
+
+    name: str
+    history: History
+    samples: Sequence[Sample]
+    summary: Summary
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        over_time = [
+            {
+                "seconds": round(sample.at, 3),
+                "utilisation": {name: round(of, 4) for name, of in sample.utilisation.items()},
+                "fragmentation": round(sample.fragmentation, 4),
+                "waiting": sample.waiting,
+            }
+            for sample in self.samples
+        ]
+        return {"name": self.name, "summary": self.summary.to_json(), "overTime": over_time}
+
+
+def run_of(name: str, history: History, large: tuple[int, int]) -> Run:
+    """Return a run, measured with pods of that size as large ones."""
+    measured = samples(history, large)
+    decided = history.decided()
+    waits = [pod.waited for pod in decided if pod.waited is not None]
+    summary = Summary(
+        pods=len(decided),
+        bound=len(waits),
+        never_bound=len(decided) - len(waits),
+        waits=tuple(quantiles(waits, QUANTILES)),
+        unschedulable=sum(pod.unschedulable for pod in decided),
+        preempted=sum(pod.preempted for pod in history.pods.values()),
+        utilisation={
+            name: fmean(sample.utilisation[name] for sample in measured) for name in MEASURED
+        },
+        fragmentation=fmean(sample.fragmentation for sample in measured),
+    )
+    return Run(name, history, measured, summary)
+
+
+class Fate(NamedTuple):
+    """A pod in both runs."""
+
+    before: PodHistory
+    after: PodHistory
+
+    @property
+    def longer(self) -> float:
+        """Seconds that it waits longer, 0 where it was not bound in both."""
+        return (self.after.waited or 0.0) - (self.before.waited or 0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"pod": self.before.key, "before": _told(self.before), "after": _told(self.after)}
+
+
+def _told(pod: PodHistory) -> dict[str, Any]:
+    waited = pod.waited
+    return {
+        "node": pod.node,
+        "waitSeconds": None if waited is None else round(waited, 3),
+        "preempted": pod.preempted,
+        "unschedulable": pod.unschedulable,
+    }
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The pods that fare differently in the second run, by what differs."""
+
+    pods: int = 0
+    elsewhere: list[Fate] = field(default_factory=list)
+    longer: list[Fate] = field(default_factory=list)
+    shorter: list[Fate] = field(default_factory=list)
+    only_before: list[Fate] = field(default_factory=list)
+    only_after: list[Fate] = field(default_factory=list)
+    spared: list[Fate] = field(default_factory=list)
+    preempted: list[Fate] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data, with every pod."""
+        parts = {
+            "placedElsewhere": self.elsewhere,
+            "waitLonger": self.longer,
+            "waitShorter": self.shorter,
+            "boundBeforeOnly": self.only_before,
+            "boundAfterOnly": self.only_after,
+            "preemptedBeforeOnly": self.spared,
+            "preemptedAfterOnly": self.preempted,
+        }
+        found = {name: [fate.to_json() for fate in fates] for name, fates in parts.items()}
+        return {"pods": self.pods, **found}
+
+
+def compare(before: History, after: History) -> Comparison:
+    """Return what differs for the pods that are in both runs, the largest differences first."""
+    found = Comparison()
+    for uid, pod in before.pods.items():
+        other = after.pods.get(uid)
+        if other is None:
+            continue
+        fate = Fate(pod, other)
+        if pod.preempted != other.preempted:
+            (found.spared if pod.preempted else found.preempted).append(fate)
+        if not pod.decided:
+            continue
+        found.pods += 1
+        if pod.bound is None or other.bound is None:
+            if pod.bound is not None:
+                found.only_before.append(fate)
+            elif other.bound is not None:
+                found.only_after.append(fate)
+            continue
+        if pod.node != other.node:
+            found.elsewhere.append(fate)
+        if abs(fate.longer) >= LONGER_BY:
+            (found.longer if fate.longer > 0 else found.shorter).append(fate)
+    found.longer.sort(key=lambda fate: -fate.longer)
+    found.shorter.sort(key=lambda fate: fate.longer)
+    return found

@@ -1,0 +1,297 @@
+"""The file of a recording: gzip, one JSON document a line.
+
+======================================  ============================================================
+line                                    what it says
+======================================  ============================================================
+``{"recording": 1, "time": ..., ...}``  the first: the format's version, Unix time of the start
+``{"object": {...}}``                   an object as of the start
+``{"synced": REVISION}``                the objects above are all there were at this revision
+``{"t": ..., "r": ..., "e": ...}``      a change: seconds since the start, revision, "A", "M" or "D"
+                                        with the object, of deletions only kind and metadata
+``{"t": ..., "decision": {...}}``       a decision of the leader
+``{"t": ..., "checkpoint": {...}}``     what the leader knows that objects do not tell
+``{"t": ..., "end": ...}``              the last: why the recording ended
+======================================  ============================================================
+
+A file whose tail is missing, because its writer was killed, is read up to there. What no scheduling
+decision depends on and may hold secrets (environment, commands, probes) is not written.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from podsched.api.kinds import KINDS, UnknownKindError, find_kind
+from podsched.api.manifest import ManifestError, from_manifest, to_manifest
+from podsched.api.objects import AnyObject, Pod, object_key
+from podsched.lib.bounded_text import TooMuch, bounded_lines, parse_json
+from podsched.lib.files import open_file
+from podsched.serve.client.informer import EventType
+
+VERSION: Final = 1
+#: Bytes of a line and of all lines together, uncompressed, that are read; lines; values of one.
+MAX_LINE = 8 << 20
+MAX_BYTES = 8 << 30
+MAX_LINES = 10_000_000
+MOST_VALUES_OF_A_LINE = 1_000_000
+#: Seconds that are replayed at most: the public traces have up to 30 days.
+MAX_SECONDS: Final = 40 * 86400.0
+#: The end of the year 9999, and etcd's largest revision.
+_MAX_TIME, _MAX_REVISION = 253_402_300_799.0, 2.0**63
+
+_LETTERS = {EventType.ADDED: "A", EventType.MODIFIED: "M", EventType.DELETED: "D"}
+_TYPES = {letter: type_ for type_, letter in _LETTERS.items()}
+_CONTAINER_SECRETS = (
+    "env", "env_from", "command", "args", "lifecycle", "liveness_probe", "readiness_probe",
+    "startup_probe",
+)  # fmt: skip
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class BadRecording(ValueError):
+    """A file that is not a recording, or is broken in the middle."""
+
+
+class Change(NamedTuple):
+    """One change of one object; ``at``: seconds since the start of the recording.
+
+    ``item`` is the object after the change, of a deletion with its metadata alone.
+    """
+
+    at: float
+    revision: int
+    type: EventType
+    kind: str
+    key: str
+    item: AnyObject
+
+
+class Note(NamedTuple):
+    """A document of the leader's, with when it came and after how many changes."""
+
+    at: float
+    changes: int
+    document: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Recording:
+    """What a file holds; ``ended`` says why it ends, "" where its tail is missing."""
+
+    header: Mapping[str, Any]
+    objects: list[AnyObject] = field(default_factory=list)
+    revision: int = 0
+    changes: list[Change] = field(default_factory=list)
+    decisions: list[Note] = field(default_factory=list)
+    checkpoints: list[Note] = field(default_factory=list)
+    ended: str = ""
+    seconds: float = 0.0
+    #: Everything up to it is there.
+    last_revision: int = 0
+
+    @property
+    def began(self) -> float:
+        """Unix time of the start."""
+        return float(self.header["time"])
+
+
+class RecordingWriter:
+    """Writes a recording; what has been written can be read whenever the writer is killed."""
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        """Create the file. Raises FileExistsError, or another OSError."""
+        # Names of pods and images are nobody else's business.
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._raw = os.fdopen(handle, "wb")
+        self._file = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=6)
+        #: Bytes of the file so far, as of the last ``flush``.
+        self.size = 0
+        self._write({"recording": VERSION, **header})
+
+    def object(self, item: AnyObject) -> None:
+        """Write an object as of the start."""
+        self._write({"object": to_manifest(without_secrets(item))})
+
+    def synced(self, revision: int) -> None:
+        """Write that all objects as of the start are written."""
+        self._write({"synced": revision})
+
+    def change(self, at: float, revision: int, type_: EventType, item: AnyObject) -> None:
+        """Write a change of an object."""
+        if type_ is EventType.DELETED:
+            bare = type(item)()
+            bare.metadata.name, bare.metadata.namespace = (
+                item.metadata.name,
+                item.metadata.namespace,
+            )
+            bare.metadata.uid = item.metadata.uid
+            item = bare
+        line = {"t": round(at, 6), "r": revision, "e": _LETTERS[type_]}
+        self._write({**line, "object": to_manifest(without_secrets(item))})
+
+    def note(self, at: float, what: str, document: Mapping[str, Any]) -> None:
+        """Write a "decision" or a "checkpoint" of the leader's."""
+        self._write({"t": round(at, 6), what: document})
+
+    def flush(self) -> None:
+        """Make all that was written readable."""
+        self._file.flush(zlib.Z_SYNC_FLUSH)
+        self._raw.flush()
+        self.size = self._raw.tell()
+
+    def close(self, at: float, why: str, revision: int = 0) -> None:
+        """Write the end, up to which revision everything is there."""
+        self._write({"t": round(at, 6), "end": why, "r": revision})
+        self._file.close()
+        self.size = self._raw.tell()
+        self._raw.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is, without an end."""
+        self._raw.close()
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def without_secrets(item: AnyObject) -> AnyObject:
+    """Return an object without what may hold secrets and influences no decision."""
+    plain = type(item)()
+    plain.CopyFrom(item)  # type: ignore[arg-type]
+    plain.metadata.ClearField("managed_fields")
+    if _LAST_APPLIED in plain.metadata.annotations:
+        del plain.metadata.annotations[_LAST_APPLIED]
+    if isinstance(plain, Pod):
+        for container in (*plain.spec.containers, *plain.spec.init_containers):
+            for name in _CONTAINER_SECRETS:
+                container.ClearField(name)
+    return plain
+
+
+def read_recording(path: Path) -> Recording:
+    """Read a recording. Raises BadRecording or OSError."""
+    with open_file(path) as raw, gzip.GzipFile(fileobj=raw) as file:
+        lines = _lines(file, path)
+        first = next(lines, None)
+        if first is None or "recording" not in first:
+            raise BadRecording(f"{path}: not a recording (sched record makes them)")
+        if first["recording"] != VERSION:
+            version = first["recording"]
+            raise BadRecording(f"{path}: version {version!r} of the format; this is {VERSION}")
+        recording = Recording(first)
+        with _line_named(path, 1):
+            _number(first, "time", _MAX_TIME)
+        for number, line in enumerate(lines, 2):
+            with _line_named(path, number):
+                _take(recording, line)
+    return recording
+
+
+@contextmanager
+def _line_named(path: Path, number: int) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, ManifestError, UnknownKindError) as error:
+        raise BadRecording(f"{path}: line {number}: {error}") from error
+
+
+def _lines(file: gzip.GzipFile, path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the documents, one a line, up to the end or to where the tail is missing."""
+    number = 0
+    lines = bounded_lines(file, MAX_LINE, MAX_BYTES)
+    while True:
+        number += 1
+        try:
+            raw = next(lines, b"")
+            if not raw.endswith(b"\n"):
+                return
+            if number > MAX_LINES:
+                raise TooMuch(f"more than {MAX_LINES:,} lines")
+            document = parse_json(raw, MOST_VALUES_OF_A_LINE)
+        except (EOFError, zlib.error):
+            return
+        except gzip.BadGzipFile as error:
+            if number == 1:
+                raise BadRecording(f"{path}: not a recording: {error}") from error
+            return
+        except ValueError as error:
+            raise BadRecording(f"{path}: line {number}: {error}") from error
+        if not isinstance(document, dict):
+            raise BadRecording(f"{path}: line {number}: expected an object")
+        yield document
+
+
+def _take(recording: Recording, line: Mapping[str, Any]) -> None:
+    at = _number(line, "t", MAX_SECONDS) if "t" in line else 0.0
+    recording.seconds = max(recording.seconds, at)
+    if "e" in line:
+        document = _object(line, "object")
+        item = _item(document)
+        kind = find_kind(document["kind"]).name
+        type_ = _TYPES.get(line["e"]) if isinstance(line["e"], str) else None
+        if type_ is None:
+            raise ValueError(f"e: {_shown(line['e'])} is none of {', '.join(_TYPES)}")
+        revision = _revision(line, "r")
+        recording.last_revision = max(recording.last_revision, revision)
+        recording.changes.append(Change(at, revision, type_, kind, object_key(item), item))
+    elif "object" in line:
+        recording.objects.append(_item(_object(line, "object")))
+    elif "synced" in line:
+        recording.revision = recording.last_revision = _revision(line, "synced")
+    elif "decision" in line:
+        note = Note(at, len(recording.changes), _object(line, "decision"))
+        recording.decisions.append(note)
+    elif "checkpoint" in line:
+        note = Note(at, len(recording.changes), _object(line, "checkpoint"))
+        recording.checkpoints.append(note)
+    elif "end" in line:
+        recording.ended = str(line["end"])
+        if "r" in line:
+            recording.last_revision = max(recording.last_revision, _revision(line, "r"))
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _number(line: Mapping[str, Any], name: str, most: float) -> float:
+    """Return a number of at least 0. Raises ValueError."""
+    value = line.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name}: {_shown(value)} is no number")
+    if not 0 <= value <= most:
+        raise ValueError(f"{name}: {_shown(value)} is not between 0 and {most:.0f}")
+    return float(value)
+
+
+def _revision(line: Mapping[str, Any], name: str) -> int:
+    _number(line, name, _MAX_REVISION)
+    revision = line[name]
+    if not isinstance(revision, int):
+        raise ValueError(f"{name}: {_shown(revision)} is no number of a revision")
+    return revision
+
+
+def _object(line: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    if name not in line:
+        raise ValueError(f"{name} is missing")
+    value = line[name]
+    if not isinstance(value, dict):
+        raise ValueError(f"{name}: {_shown(value)} is no object")
+    return value
+
+
+def _item(document: Mapping[str, Any]) -> AnyObject:
+    kind = document.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"kind: {kind!r} is not known")
+    return from_manifest(document).message

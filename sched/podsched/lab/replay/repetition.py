@@ -1,0 +1,429 @@
+"""Recorded decisions, each made again on what it was based on.
+
+    checkpoint --restore--> state --changes up to the decision's revision--> decide --> compare
+                              ^                                                  |
+                              '---- the pod on the node that was recorded <------'
+
+A decision is based on the objects up to a revision, on pods that were decided on before and are not
+confirmed yet, and on chance. All are in the recording, so each decision is made again, by the same
+code, and has to come out the same: node, numbers of evaluated and feasible nodes, scores, message,
+preemption. One that comes out differently is told, and the recorded one goes on.
+
+A checkpoint is that of one state: a term builds another one to go on with another configuration.
+Decisions of a state without a checkpoint, before it, or made by extenders are not repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any, Final
+
+from google.protobuf import json_format
+
+from podsched.api.kinds import kind_of
+from podsched.api.objects import AnyObject, object_key
+from podsched.cache.changes import Anomaly
+from podsched.cache.changes import Change as ClusterChange
+from podsched.config.load import SchedulerConfiguration
+from podsched.config.settings import SchedulerSettings
+from podsched.framework.plugin import CycleState, PluginFactory
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import error
+from podsched.lab.replay.recording import Change, Recording
+from podsched.lab.replay.simulated_cluster import SimulatedCluster
+from podsched.lab.replay.virtual_time import VirtualTimeLoop, run_in_virtual_time
+from podsched.lab.replay.workload import Workload
+from podsched.serve.client.informer import Event, EventType
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.tracing import Tracer
+from podsched.term.checkpoint import restore
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED, SCHEDULED, UNSCHEDULABLE
+from podsched.term.cycle.pre_bind import ClusterChanges
+from podsched.term.cycle.preemption import SEEN_WITHIN, Preemption
+from podsched.term.cycle.scheduling_loop import SchedulingLoop
+from podsched.term.state import build_state
+from podsched.term.writes.bind_queue import Assignment
+from podsched.term.writes.event_recorder import EventRecorder
+from podsched.v1 import api_pb2
+from podsched.v1.decisions_pb2 import DecisionRecord
+
+#: How a pod with a node loses it again.
+_UNDONE: Final = (ERROR, REJECTED, OVERTAKEN, GONE)
+#: Seconds after which a pod is bound or back in the queue, so that objects tell of a decision that
+#: is missing: the last ones of a recording are, as their outcomes are not known yet.
+CONFIRMED_WITHIN: Final = 5.0
+#: Seconds of virtual time between two decisions: enough for details of each to be kept.
+_STEP: Final = 100.0
+
+
+class NotRepeatable(ValueError):
+    """The recording lacks what decisions are based on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A decision that came out differently: per field what was recorded and what was repeated."""
+
+    number: int
+    pod: str
+    fields: Mapping[str, tuple[Any, Any]]
+
+    def __str__(self) -> str:
+        parts = (f"{name}: {was!r} is now {now!r}" for name, (was, now) in self.fields.items())
+        return f"decision {self.number} on pod {self.pod}: {'; '.join(parts)}"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of repeating: how many were, how many could not be and why, and which differ."""
+
+    repeated: int = 0
+    pods: int = 0
+    #: Of the repeated decisions, those that chose a node, and those that evict for a pod.
+    placed: int = 0
+    preempting: int = 0
+    #: Those of which the scores of single nodes were recorded.
+    scored: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    mismatches: list[Mismatch] = field(default_factory=list)
+
+    def leave_out(self, why: str) -> None:
+        """Count a decision that cannot be repeated."""
+        self.left_out[why] = self.left_out.get(why, 0) + 1
+
+
+#: Makes the configuration that decided of a checkpoint.
+ConfigOf = Callable[[Mapping[str, Any]], SchedulerConfiguration]
+
+
+def repeat(
+    recording: Recording, config_of: ConfigOf, factories: Mapping[str, PluginFactory]
+) -> Verdict:
+    """Make all recorded decisions again. Raises NotRepeatable."""
+    if not recording.checkpoints or not recording.decisions:
+        raise NotRepeatable("no decisions of a leader were recorded")
+    return run_in_virtual_time(_repeat(recording, config_of, factories))
+
+
+async def _repeat(
+    recording: Recording, config_of: ConfigOf, factories: Mapping[str, PluginFactory]
+) -> Verdict:
+    verdict = Verdict()
+    uids = set()
+    checkpoints = {_state_of(note.document): note.document for note in recording.checkpoints}
+    configs = {state: config_of(document) for state, document in checkpoints.items()}
+    states: dict[tuple[int, int], _Repetition] = {}
+    for record in records_of(recording):
+        state = record.term, record.begun_after
+        checkpoint = checkpoints.get(state)
+        if checkpoint is None:
+            verdict.leave_out("of a term, or part of one, that the recording has no checkpoint of")
+        elif configs[state].extenders:
+            verdict.leave_out("extenders took part, who cannot be asked again")
+        elif record.number <= checkpoint.get("number", 0):
+            verdict.leave_out("before the checkpoint")
+        elif record.revision > recording.last_revision:
+            verdict.leave_out("after the end of the recording")
+        else:
+            if state not in states:
+                config = configs[state]
+                states[state] = _begun(recording, checkpoint, config, factories, verdict)
+            await states[state].repeat(record)
+            uids.add(record.uid)
+    verdict.pods = len(uids)
+    return verdict
+
+
+def _state_of(checkpoint: Mapping[str, Any]) -> tuple[int, int]:
+    return checkpoint.get("term", 0), checkpoint.get("begun_after", 0)
+
+
+def _begun(
+    recording: Recording,
+    checkpoint: Mapping[str, Any],
+    config: SchedulerConfiguration,
+    factories: Mapping[str, PluginFactory],
+    verdict: Verdict,
+) -> _Repetition:
+    try:
+        return _Repetition(recording, checkpoint, config, factories, verdict)
+    except (LookupError, TypeError, ValueError) as error:
+        raise NotRepeatable(f"the checkpoint does not fit the objects: {error!r}") from error
+
+
+def records_of(recording: Recording) -> list[DecisionRecord]:
+    """Return the decisions in the order in which they were made, each once, as known last."""
+    found: dict[tuple[int, int], DecisionRecord] = {}
+    for note in recording.decisions:
+        try:
+            record = json_format.ParseDict(dict(note.document), DecisionRecord())
+        except json_format.ParseError as error:
+            raise NotRepeatable(f"a decision cannot be read: {error}") from error
+        known = found.get((record.term, record.number))
+        if known is None or not known.outcome:
+            found[record.term, record.number] = record
+    return [found[key] for key in sorted(found)]
+
+
+async def no_events(new: Sequence[Any], repeated: Sequence[Any]) -> None:
+    """Write no events."""
+
+
+class Collector:
+    """A ``DecisionSink`` that keeps what the last attempt came to, by the record's field names."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+
+    def numbers(self, pods: int) -> int:
+        """See ``DecisionSink``."""
+        return pods
+
+    def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
+        """See ``DecisionSink``."""
+        if entry[0] == "decided" and pods == 1:
+            _, _, ((_, _, _, _, _, cls, evaluated, feasible, node, total, _, more),) = entry
+            self.found |= {
+                "pod_class": cls,
+                "evaluated_nodes": evaluated,
+                "feasible_nodes": feasible,
+                "node_name": node,
+                "total": total,
+                "scores": [tuple(score) for score in (more or {}).get("scores", ())],
+                "tied_nodes": (more or {}).get("tied_nodes", 0),
+            }
+        elif entry[0] == "ended":
+            _, _, outcome, message, _, more = entry
+            ended = {"outcome": outcome, "message": message}
+            extra = {name: (more or {}).get(name) for name in ("nominated_node", "victims")}
+            self.found |= ended | extra
+
+
+class _Repetition:
+    """One state's decisions; it is the ``StateListener`` of its state."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        checkpoint: Mapping[str, Any],
+        config: SchedulerConfiguration,
+        factories: Mapping[str, PluginFactory],
+        verdict: Verdict,
+    ) -> None:
+        self._verdict = verdict
+        self._changes = recording.changes
+        self._revisions = [change.revision for change in recording.changes]
+        self._objects: dict[tuple[str, str], AnyObject] = {
+            (kind_of(item).name, object_key(item)): item for item in recording.objects
+        }
+        self._at = 0
+        #: Pods that lose their node again, after which decision, the earliest first.
+        self._undone: list[tuple[int, str]] = []
+        self._group: tuple[Any, ...] = ()
+        self._number: int = checkpoint["number"]
+        self._unsure_until = 0.0
+        self._collector = Collector()
+        self._queued: dict[str, QueuedPodInfo] = {}
+        meter = CycleMeter(MetricRegistry(), Tracer())
+        self._state = build_state(
+            config, factories, seed=checkpoint["seed"], meter=meter.plugins, listener=self
+        )
+        for _, change in self._until(checkpoint["revision"], checkpoint["beyond"]):
+            self._note(change)
+        under_way = restore(self._state, checkpoint, list(self._objects.values()))
+        self._decider = self._state.decider()
+        self._decider.rotation = checkpoint["rotation"]
+        running = asyncio.get_running_loop()
+        assert isinstance(running, VirtualTimeLoop)
+        self._clock = running
+        # Nothing is ever sent there: tasks of this loop have no turn.
+        cluster = SimulatedCluster(
+            Workload(0.0, 0.0), lambda batch: None, self._clock.time, self._clock.call_later
+        )
+        self._loop = SchedulingLoop(
+            LoopParts(
+                state=self._state,
+                cluster=cluster,
+                fence=api_pb2.Fence(lock="replay", term=checkpoint["term"]),
+                decider=self._decider,
+                binder=cluster,
+                recorder=EventRecorder(no_events, "replay", wall=self._clock.time),
+                meter=meter,
+                settings=SchedulerSettings(audit_period=0.0),
+                changes=ClusterChanges(),
+                decisions=self._collector,
+            )
+        )
+        self._loop.evictor.under_way += under_way
+        #: When preemptions began; those of the checkpoint with the first decision after it.
+        self._evicting: list[tuple[Preemption, float]] = []
+
+    # ------------------------------------------------------------------ changes of objects
+
+    def _until(self, revision: int, beyond: int) -> Iterator[tuple[AnyObject | None, Change]]:
+        """Yield the changes up to there that have not been taken yet, with what was before."""
+        end = bisect_right(self._revisions, revision) + beyond
+        while self._at < min(end, len(self._changes)):
+            change = self._changes[self._at]
+            self._at += 1
+            yield self._objects.get((change.kind, change.key)), change
+
+    def _note(self, change: Change) -> None:
+        if change.type is EventType.DELETED:
+            self._objects.pop((change.kind, change.key), None)
+        else:
+            self._objects[change.kind, change.key] = change.item
+
+    def _take(self, revision: int, beyond: int) -> None:
+        for old, change in self._until(revision, beyond):
+            self._note(change)
+            deleted = change.type is EventType.DELETED
+            if deleted and old is None:
+                continue
+            new = None if deleted else change.item
+            type_ = change.type if deleted or old is not None else EventType.ADDED
+            self._state.apply(Event(type_, change.kind, change.key, old, new), 0.0)
+        self._state.revision, self._state.beyond = revision, beyond
+
+    # ------------------------------------------------------------------ decisions
+
+    async def repeat(self, record: DecisionRecord) -> None:
+        """Make a decision again, and compare it; then go on with what was recorded."""
+        self._take(record.revision, record.beyond)
+        while self._undone and self._undone[0][0] < record.number:
+            self._undo(heappop(self._undone)[1])
+        if self._state.cache.is_assumed(record.uid):
+            self._undo(record.uid)
+        self._place_chance(record)
+        decided = record.decided_time.ToMicroseconds() / 1e6
+        self._end_evictions(decided)
+        key = f"{record.namespace}/{record.name}"
+        info = self._state.cache.cluster.pods.get(key)
+        self._collector.found = {}
+        if info is not None and info.uid == record.uid:
+            self._state.queue.delete(info, 0.0, bound=True)
+            self._queued[record.uid] = queued = QueuedPodInfo(info, 0.0, attempts=record.attempt)
+            self._clock.advance(_STEP)
+            await self._loop.schedule([queued], self._clock.time())
+        if self._follows(record):
+            self._compare(record)
+        else:
+            self._verdict.leave_out("soon after a decision that is missing")
+        self._go_on(record, info)
+        self._note_evictions(decided)
+
+    def _note_evictions(self, decided: float) -> None:
+        known = [preemption for preemption, _ in self._evicting]
+        for preemption in self._loop.evictor.under_way:
+            if not any(preemption is one for one in known):
+                self._evicting.append((preemption, decided))
+
+    def _end_evictions(self, decided: float) -> None:
+        """End evictions when the evictor did, whose tasks have no turn here."""
+        self._note_evictions(decided)
+        for preemption, began in self._evicting:
+            if decided - began >= SEEN_WITHIN:
+                self._loop.evictor.end(preemption)
+        self._evicting = [one for one in self._evicting if decided - one[1] < SEEN_WITHIN]
+
+    def _follows(self, record: DecisionRecord) -> bool:
+        """Whether all is known that a decision was based on, since none before it is missing."""
+        decided = record.decided_time.ToMicroseconds() / 1e6
+        if record.number != self._number + 1:
+            self._unsure_until = decided + CONFIRMED_WITHIN
+        self._number = record.number
+        return decided >= self._unsure_until
+
+    def _place_chance(self, record: DecisionRecord) -> None:
+        """Set where chance stands, which is recorded of pods that are decided on together."""
+        time = record.decided_time
+        group = (record.rotation, record.draws, record.profile, time.seconds, time.nanos)
+        if group != self._group:
+            self._group = group
+            self._decider.rotation = record.rotation
+            self._state.chance.go_to(record.draws)
+
+    def _compare(self, record: DecisionRecord) -> None:
+        found, differing = self._collector.found, {}
+        for name, was in recorded_fields(record).items():
+            if name in ("scores", "tied_nodes") and not found.get("scores"):
+                continue
+            if found.get(name) != was:
+                differing[name] = (was, found.get(name))
+        verdict = self._verdict
+        verdict.repeated += 1
+        verdict.placed += bool(record.node_name)
+        verdict.preempting += bool(record.victims)
+        verdict.scored += bool(record.scores)
+        if differing:
+            name = f"{record.namespace}/{record.name}"
+            verdict.mismatches.append(Mismatch(record.number, name, differing))
+
+    def _go_on(self, record: DecisionRecord, info: PodInfo | None) -> None:
+        """Make the state what it became after the recorded decision."""
+        cache, uid = self._state.cache, record.uid
+        if self._collector.found.get("node_name", "") != record.node_name:
+            if cache.is_assumed(uid):
+                self._undo(uid)
+            if info is not None and record.node_name and cache.pod(uid) is None:
+                cache.assume(info, record.node_name)
+        if not record.node_name or not cache.is_assumed(uid):
+            return
+        if record.outcome in _UNDONE:
+            heappush(self._undone, (record.ended_after, uid))
+        elif record.outcome == SCHEDULED:
+            cache.finish_binding(uid)
+
+    def _undo(self, uid: str) -> None:
+        """Take an assumption back, as the binding cycle did."""
+        held = self._state.cache.pod(uid)
+        if held is None or not self._state.cache.is_assumed(uid):
+            return
+        queued = self._queued.get(uid) or QueuedPodInfo(held, 0.0)
+        assignment = Assignment(queued, held.node_name, CycleState(), 0.0)
+        self._loop.binding.bind_failed(assignment, error("as recorded"))
+
+    # ------------------------------------------------------------------ as a StateListener
+
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        """See ``StateListener``; the record says when its place is given up."""
+
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        """See ``StateListener``."""
+
+    def changed(self, changes: Sequence[ClusterChange], now: float) -> None:
+        """See ``StateListener``."""
+
+    def handled(self, sort: str, seconds: float, count: int) -> None:
+        """See ``StateListener``."""
+
+    def anomaly(self, anomaly: Anomaly) -> None:
+        """See ``StateListener``."""
+
+
+def recorded_fields(record: DecisionRecord) -> dict[str, Any]:
+    """Return what of a record another decision has to come to."""
+    fields: dict[str, Any] = {
+        "pod_class": record.pod_class,
+        "evaluated_nodes": record.evaluated_nodes,
+        "feasible_nodes": record.feasible_nodes,
+        "node_name": record.node_name,
+        "total": record.total if record.HasField("total") else None,
+    }
+    if record.scores:
+        fields["scores"] = [(s.node_name, s.total, dict(s.plugins)) for s in record.scores]
+        fields["tied_nodes"] = record.tied_nodes
+    if record.outcome == UNSCHEDULABLE and not record.node_name:
+        fields |= {
+            "outcome": record.outcome,
+            "message": record.message,
+            "nominated_node": record.nominated_node,
+            "victims": record.victims,
+        }
+    return fields

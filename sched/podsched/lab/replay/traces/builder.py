@@ -1,0 +1,155 @@
+"""Nodes and pods of a trace, put together as a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from podsched.api.objects import AnyObject, Node, Pod
+from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
+from podsched.lab.replay.history import History, PodHistory
+from podsched.lab.replay.traces.tables import BadTrace
+from podsched.lab.replay.workload import HOSTNAME, NodeSpans, Step, Workload, requests_of
+from podsched.serve.client.informer import EventType
+
+#: Pods of one trace; a pod takes some 5 kB.
+MAX_PODS: Final = 200_000
+#: Nodes of one trace, and changes of them: the largest has 12,500.
+MAX_NODES: Final = 50_000
+MAX_STEPS: Final = 1_000_000
+#: Unix time at which a trace begins whose times are relative: 2011-05-01T23:00:00Z, Google's.
+BEGAN: Final = 1_304_290_800.0
+GIB: Final = 1 << 30
+_PODS_A_NODE = "1000"
+_NAMESPACE = "trace"
+
+
+class TraceBuilder:
+    """Collects what is there and what happens; times are seconds since the trace's start."""
+
+    def __init__(self) -> None:
+        self._objects: list[AnyObject] = []
+        self._steps: list[Step] = []
+        self._run_times: dict[str, float] = {}
+        self._histories: dict[str, PodHistory] = {}
+        self._nodes: dict[str, Node] = {}
+        self._spans = NodeSpans()
+        self._end = 0.0
+
+    # ------------------------------------------------------------------ nodes
+
+    def node(
+        self,
+        at: float,
+        name: str,
+        cpu: float,
+        memory: float,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a node, or change what it offers: ``cpu`` in millicores, ``memory`` in bytes.
+
+        Raises BadTrace when there are too many.
+        """
+        if len(self._nodes) >= MAX_NODES and name not in self._nodes:
+            raise BadTrace(f"more than {MAX_NODES:,} nodes")
+        node = Node()
+        node.metadata.name, node.metadata.uid = name, f"uid-{name}"
+        node.metadata.labels.update({HOSTNAME: name, **(labels or {})})
+        amounts = {"cpu": f"{round(cpu)}m", "memory": str(round(memory)), "pods": _PODS_A_NODE}
+        node.status.allocatable.update(amounts)
+        node.status.capacity.update(amounts)
+        node.status.conditions.add(type="Ready", status="True")
+        known = self._nodes.get(name)
+        self._nodes[name] = node
+        self._spans.seen(at, node)
+        if at <= 0 and known is None:
+            self._objects.append(node)
+        else:
+            type_ = EventType.ADDED if known is None else EventType.MODIFIED
+            self._step(at, type_, "Node", name, node)
+
+    def node_gone(self, at: float, name: str) -> None:
+        """Remove a node, if it is there."""
+        node = self._nodes.pop(name, None)
+        if node is not None:
+            self._spans.gone(at, name)
+            self._step(at, EventType.DELETED, "Node", name, node)
+
+    def has_node(self, name: str) -> bool:
+        """Whether a node is there."""
+        return name in self._nodes
+
+    # ------------------------------------------------------------------ pods
+
+    def pod(
+        self,
+        at: float,
+        name: str,
+        cpu: float,
+        memory: float,
+        *,
+        priority: int = 0,
+        labels: Mapping[str, str] | None = None,
+        apart: bool = False,
+        node: str = "",
+    ) -> PodHistory:
+        """Add a pod that comes at a time, and return what becomes of it.
+
+        ``cpu`` in millicores, ``memory`` in bytes. ``node``: where it runs to begin with.
+        ``apart``: no two pods of its labels on one node. Raises BadTrace when there
+        are too many, or two of a name.
+        """
+        if len(self._histories) >= MAX_PODS:
+            raise BadTrace(f"more than {MAX_PODS:,} pods: read less of the trace (--for)")
+        if f"uid-{name}" in self._histories:
+            raise BadTrace(f"{name} is there twice")
+        pod = Pod()
+        pod.metadata.name, pod.metadata.namespace = name, _NAMESPACE
+        pod.metadata.uid = f"uid-{name}"
+        pod.metadata.labels.update(labels or {})
+        pod.spec.scheduler_name, pod.spec.priority = DEFAULT_SCHEDULER_NAME, priority
+        requests = pod.spec.containers.add(name="main", image=_NAMESPACE).resources.requests
+        requests.update({"cpu": f"{round(cpu)}m", "memory": str(round(memory))})
+        if apart:
+            affinity = pod.spec.affinity.pod_anti_affinity
+            term = affinity.required_during_scheduling_ignored_during_execution.add()
+            term.topology_key = HOSTNAME
+            term.label_selector.match_labels.update(labels or {})
+        pod.spec.node_name, pod.status.phase = node, "Running" if node else "Pending"
+        uid, key = pod.metadata.uid, f"{_NAMESPACE}/{name}"
+        history = PodHistory(
+            uid, key, requests_of(pod), max(at, 0.0), decided=not node, priority=priority
+        )
+        if node:
+            history.bound, history.node = 0.0, node
+            self._objects.append(pod)
+        else:
+            self._step(max(at, 0.0), EventType.ADDED, "Pod", key, pod)
+        self._histories[uid] = history
+        return history
+
+    def runs(self, history: PodHistory, seconds: float) -> None:
+        """Note how long a pod runs from the moment it is bound."""
+        self._run_times[history.uid] = seconds
+
+    def seen(self, at: float) -> None:
+        """Note that something happened at a time: the trace lasts as long at least."""
+        self._end = max(self._end, at)
+
+    # ------------------------------------------------------------------ the result
+
+    def workload(self, *, with_history: bool) -> Workload:
+        """Return everything; ``with_history``: the trace says what became of its pods."""
+        seconds = max(self._end, 1.0)
+        nodes = self._spans.until(seconds)
+        recorded = History(seconds, self._histories, nodes) if with_history else None
+        self._steps.sort(key=lambda step: step.at)
+        # Nodes come first: a pod that runs to begin with is on one of them.
+        objects = sorted(self._objects, key=lambda item: isinstance(item, Pod))
+        return Workload(BEGAN, seconds, objects, self._steps, self._run_times, recorded=recorded)
+
+    def _step(self, at: float, type_: EventType, kind: str, key: str, item: AnyObject) -> None:
+        if len(self._steps) >= MAX_STEPS:
+            raise BadTrace(f"more than {MAX_STEPS:,} changes: read less of the trace (--for)")
+        self.seen(at)
+        self._steps.append(Step(at, type_, kind, key, item))

@@ -1,0 +1,300 @@
+"""What a recording says of the cluster apart from what its scheduler did: the input of a replay.
+
+Pods arrive when they arrived, and run as long as they ran, wherever they are placed now. Everything
+else happens at the times at which it happened: nodes, claims, budgets, changes of pods by others.
+
+Where it is not known how long a pod would have run (it was preempted, lost its node, was never
+bound, or was running when the recording ended), it runs to the end, unless the annotation that ends
+pods of hollow nodes says how long. Non-goals: controllers. A pod that one of
+them created because another was preempted comes in a replay as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import NamedTuple
+
+from podsched.api.conditions import DISRUPTION_TARGET, is_finished, is_terminating, pod_condition
+from podsched.api.objects import AnyObject, Node, Pod, object_key
+from podsched.api.quantity import QuantityError
+from podsched.api.resources import allocatable_in_units, requests_in_units
+from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
+from podsched.lab.replay.history import History, NodeSpan, PodHistory
+from podsched.lab.replay.recording import Recording
+from podsched.serve.agent.pods import run_seconds
+from podsched.serve.client.informer import EventType
+
+HOSTNAME = "kubernetes.io/hostname"
+#: Seconds from the eviction of a pod to its end, where the recording does not tell.
+TERMINATION = 1.0
+
+
+class Step(NamedTuple):
+    """A change that others make; ``item``: the object after it, or one with its metadata."""
+
+    at: float
+    type: EventType
+    kind: str
+    key: str
+    item: AnyObject
+
+
+@dataclass(slots=True)
+class Workload:
+    """See the module; times are seconds since the start."""
+
+    #: Unix time of the start.
+    began: float
+    seconds: float
+    #: What is there to begin with, in the order in which it is told.
+    objects: list[AnyObject] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    #: By uid, seconds from binding to end, of pods of which it is known.
+    run_times: dict[str, float] = field(default_factory=dict)
+    #: uids of the pods that others bind: every change of theirs is a step.
+    foreign: set[str] = field(default_factory=set)
+    termination: float = TERMINATION
+    #: What became of it when it was recorded; None where that is not known.
+    recorded: History | None = None
+
+
+def workload_of(recording: Recording, schedulers: Collection[str]) -> Workload:
+    """Return the workload of a recording, of which these schedulers' pods are to be decided on."""
+    return _Extraction(recording, schedulers).run()
+
+
+def scheduler_of(pod: Pod) -> str:
+    """Return the name of the scheduler that a pod asks for."""
+    return pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
+
+
+def requests_of(pod: Pod) -> dict[str, int]:
+    """Return what a pod requests in units; nothing for amounts that are no quantities."""
+    try:
+        return requests_in_units(pod)
+    except QuantityError:
+        return {}
+
+
+def allocatable_of(node: Node) -> dict[str, int]:
+    """Return what a node offers in units; nothing for amounts that are no quantities."""
+    try:
+        return allocatable_in_units(node.status.allocatable)
+    except QuantityError:
+        return {}
+
+
+class NodeSpans:
+    """Collects for how long nodes offered what."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[float, dict[str, int]]] = {}
+        self._closed: list[NodeSpan] = []
+
+    def seen(self, at: float, node: Node) -> None:
+        """Note a node as it is now."""
+        name, amounts = node.metadata.name, allocatable_of(node)
+        known = self._open.get(name)
+        if known is not None and known[1] == amounts:
+            return
+        self.gone(at, name)
+        self._open[name] = (at, amounts)
+
+    def gone(self, at: float, name: str) -> None:
+        """Note that a node is not there any more."""
+        known = self._open.pop(name, None)
+        if known is not None:
+            self._closed.append(NodeSpan(name, known[0], at, known[1]))
+
+    def until(self, end: float) -> list[NodeSpan]:
+        """Return the spans of a run that ends now."""
+        for name in list(self._open):
+            self.gone(end, name)
+        return self._closed
+
+
+class _Extraction:
+    """Reads a recording once, from the first change to the last."""
+
+    def __init__(self, recording: Recording, schedulers: Collection[str]) -> None:
+        self._recording = recording
+        self._schedulers = schedulers
+        self._pods: dict[str, Pod] = {}
+        self._histories: dict[str, PodHistory] = {}
+        self._spans = NodeSpans()
+        self._node_gone: dict[str, float] = {}
+        self._terminating: dict[str, float] = {}
+        self._terminations: list[float] = []
+        #: uids of pods that others ended: how long they would have run is not known.
+        self._cut_short: set[str] = set()
+        seconds = max(recording.seconds, 1e-3)
+        self._workload = Workload(recording.began, seconds)
+
+    def run(self) -> Workload:
+        recording, workload = self._recording, self._workload
+        for item in recording.objects:
+            workload.objects.append(item)
+            if isinstance(item, Pod):
+                self._pod_added(0.0, item, waited_before=not item.spec.node_name)
+            elif isinstance(item, Node):
+                self._spans.seen(0.0, item)
+        for change in recording.changes:
+            step = Step(change.at, change.type, change.kind, change.key, change.item)
+            if change.kind == "Pod":
+                self._pod_changed(step)
+            else:
+                self._other_changed(step)
+        for history in self._histories.values():
+            if history.bound is not None and history.ended is not None:
+                self._run_time(history, history.bound, history.ended)
+        if self._terminations:
+            workload.termination = median(self._terminations)
+        workload.recorded = History(
+            workload.seconds, self._histories, self._spans.until(workload.seconds)
+        )
+        return workload
+
+    def _run_time(self, history: PodHistory, bound: float, ended: float) -> None:
+        lost_node = self._node_gone.get(history.node, ended + 1.0) <= ended
+        if history.uid not in self._cut_short and not lost_node:
+            self._workload.run_times[history.uid] = ended - bound
+
+    def _other_changed(self, step: Step) -> None:
+        self._workload.steps.append(step)
+        if step.type is EventType.DELETED:
+            if step.kind == "Node":
+                self._node_gone[step.key] = step.at
+                self._spans.gone(step.at, step.key)
+        elif isinstance(step.item, Node):
+            self._node_gone.pop(step.key, None)
+            self._spans.seen(step.at, step.item)
+
+    # ------------------------------------------------------------------ pods
+
+    def _pod_added(self, at: float, pod: Pod, *, waited_before: bool = False) -> None:
+        uid = pod.metadata.uid
+        self._pods[object_key(pod)] = pod
+        ours = scheduler_of(pod) in self._schedulers and not pod.spec.node_name
+        history = PodHistory(uid, object_key(pod), requests_of(pod), at, decided=ours)
+        history.priority = pod.spec.priority
+        history.waited_before = waited_before
+        self._histories[uid] = history
+        span = run_seconds(pod)
+        if ours and span is not None:
+            self._workload.run_times[uid] = span
+        if not ours and not pod.spec.node_name:
+            self._workload.foreign.add(uid)
+        if pod.spec.node_name and not is_finished(pod):
+            history.bound, history.node = at, pod.spec.node_name
+
+    def _pod_changed(self, step: Step) -> None:
+        before = self._pods.get(step.key)
+        if step.type is EventType.DELETED:
+            self._pod_deleted(step, before)
+            return
+        pod = step.item
+        assert isinstance(pod, Pod)
+        if before is None or before.metadata.uid != pod.metadata.uid:
+            if before is not None:
+                self._ended(step.at, before)
+            self._workload.steps.append(step._replace(type=EventType.ADDED))
+            self._pod_added(step.at, pod)
+            return
+        self._pods[step.key] = pod
+        history = self._histories[pod.metadata.uid]
+        if pod.spec.node_name and history.bound is None and not is_finished(pod):
+            history.bound, history.node = step.at, pod.spec.node_name
+        scheduled = pod_condition(pod.status, "PodScheduled")
+        if scheduled is not None and scheduled.reason == "Unschedulable":
+            history.unschedulable = True
+        self._note_termination(step.at, pod, history)
+        if is_finished(pod):
+            self._ended(step.at, pod)
+        if history.uid in self._workload.foreign or _others_part(pod) != _others_part(before):
+            self._workload.steps.append(step)
+
+    def _pod_deleted(self, step: Step, before: Pod | None) -> None:
+        if before is None:
+            return
+        history = self._histories[before.metadata.uid]
+        began = self._terminating.pop(history.uid, None)
+        if began is not None and history.bound is not None and history.ended is None:
+            self._terminations.append(step.at - began)
+        if history.bound is None or history.uid in self._workload.foreign:
+            self._workload.steps.append(step)
+        self._ended(step.at, before)
+        del self._pods[step.key]
+
+    def _note_termination(self, at: float, pod: Pod, history: PodHistory) -> None:
+        if not is_terminating(pod):
+            return
+        self._terminating.setdefault(history.uid, at)
+        condition = pod_condition(pod.status, DISRUPTION_TARGET)
+        if condition is not None and condition.status == "True":
+            self._cut_short.add(history.uid)
+            history.preempted |= condition.reason == "PreemptionByScheduler"
+
+    def _ended(self, at: float, pod: Pod) -> None:
+        history = self._histories[pod.metadata.uid]
+        if history.ended is None:
+            history.ended = at
+
+
+def _others_part(pod: Pod) -> tuple[bytes, bytes]:
+    """Return what neither a scheduler nor a node writes, in a form that can be compared."""
+    spec, metadata = type(pod.spec)(), type(pod.metadata)()
+    spec.CopyFrom(pod.spec)
+    spec.node_name = ""
+    metadata.CopyFrom(pod.metadata)
+    for name in ("resource_version", "deletion_timestamp", "deletion_grace_period_seconds"):
+        metadata.ClearField(name)
+    metadata.ClearField("generation")
+    return (
+        spec.SerializeToString(deterministic=True),
+        metadata.SerializeToString(deterministic=True),
+    )
+
+
+def resized(workload: Workload, difference: int) -> Workload:
+    """Return the workload with so many nodes more, which are like those there are, or fewer.
+
+    Raises ValueError when there are not as many.
+    """
+    nodes = [item for item in workload.objects if isinstance(item, Node)]
+    nodes.sort(key=lambda node: node.metadata.name)
+    if not nodes or len(nodes) + difference < 0:
+        raise ValueError(f"there are {len(nodes)} nodes to begin with")
+    if difference >= 0:
+        added = [_like(nodes[number % len(nodes)], number) for number in range(difference)]
+        objects: Sequence[AnyObject] = [*added, *workload.objects]
+        return _with(workload, objects, workload.steps)
+    gone = {node.metadata.name for node in nodes[difference:]}
+    kept = [i for i in workload.objects if not isinstance(i, Node) or i.metadata.name not in gone]
+    kept = [i for i in kept if not (isinstance(i, Pod) and i.spec.node_name in gone)]
+    steps = [step for step in workload.steps if not (step.kind == "Node" and step.key in gone)]
+    return _with(workload, kept, steps)
+
+
+def _with(workload: Workload, objects: Sequence[AnyObject], steps: Sequence[Step]) -> Workload:
+    return Workload(
+        workload.began,
+        workload.seconds,
+        list(objects),
+        list(steps),
+        workload.run_times,
+        workload.foreign,
+        workload.termination,
+        workload.recorded,
+    )
+
+
+def _like(node: Node, number: int) -> Node:
+    added = Node()
+    added.CopyFrom(node)
+    name = f"added-{number:04}"
+    added.metadata.name, added.metadata.uid = name, f"uid-{name}"
+    if HOSTNAME in added.metadata.labels:
+        added.metadata.labels[HOSTNAME] = name
+    return added

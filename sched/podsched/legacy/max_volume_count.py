@@ -1,0 +1,189 @@
+"""MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount and MaxCinderVolumeCount.
+
+Rule: kube-scheduler v1.16 ``predicates.MaxPDVolumeCountChecker``: the distinct disks of the pods on
+the node, with those that the pod adds, are not more than the node's allocatable
+``attachable-volumes-...`` says; where it does not say, than ``maxVolumes`` (a Policy takes it from
+``KUBE_MAX_PD_VOLS``); without that, than the cloud's default. A pod without such disks fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from podsched.config.legacy_args import MaxVolumeCountArgs
+from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from podsched.framework.nodes import ABSENT, ClusterView, Int64s, NodeColumns
+from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, Code, error
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.legacy.counted_volumes import (
+    KINDS,
+    CountedVolumes,
+    Disk,
+    DiskReferences,
+)
+from podsched.legacy.spreading import versions
+from podsched.plugins.rows.matching import distinct
+
+REASON = "node(s) exceed max volume count"
+
+_INSTANCE_TYPES: Final = ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type")
+#: Instances of these types attach fewer EBS volumes.
+_NITRO: Final = re.compile(r"^[cmr]5.*|t3|z1d")
+_NITRO_LIMIT: Final = 25
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    new: frozenset[str]
+    volumes: CountedVolumes
+
+
+class _MaxVolumeCount:
+    """Filter: the node can attach the pod's disks beside those it has."""
+
+    name: ClassVar[str]
+    #: It tells volumes apart, but pods of one class mount the same ones.
+    traits: ClassVar[Traits] = Traits(reads_pods=False)
+    disk: ClassVar[Disk]
+    resource: ClassVar[str]
+    default_limit: ClassVar[int]
+
+    def __init__(self, args: MaxVolumeCountArgs, handle: Handle) -> None:
+        self._max_volumes = args.max_volumes
+        self._volumes: tuple[ClusterView, CountedVolumes] | None = None
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the ids of such disks, or the text of why they are unknown."""
+        if not pod.cls.spec.volumes:
+            return frozenset()
+        try:
+            return frozenset(self._resolver(cluster).of(pod))
+        except ValueError as why:
+            return str(why)
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the versions of claims, volumes and storage classes."""
+        return versions(cluster, KINDS) if pod.cls.spec.volumes else ()
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Resolve the pod's volumes; skip pods without such disks."""
+        if not pod.cls.spec.volumes:
+            return PreFilterResult(SKIP)
+        volumes = self._resolver(cluster)
+        try:
+            new = frozenset(volumes.of(pod))
+        except ValueError as why:
+            return PreFilterResult(error(str(why)))
+        if not new:
+            return PreFilterResult(SKIP)
+        state.data[self.name] = _State(new, volumes)
+        return PreFilterResult()
+
+    def _resolver(self, cluster: ClusterView) -> CountedVolumes:
+        if self._volumes is None or self._volumes[0] is not cluster:
+            self._volumes = (cluster, CountedVolumes(self.disk, cluster))
+        volumes = self._volumes[1]
+        volumes.refresh()
+        return volumes
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Reject nodes that would exceed their limit; evicting pods would help.
+
+        Most nodes are far from it, so the number of references settles them; only on the rest are
+        disks compared.
+        """
+        mine: _State = state.data[self.name]
+        limits = self.limits(nodes, rows)
+        at_most = nodes.counter(DiskReferences(self.disk))[rows] + len(mine.new)
+        over = np.zeros(len(rows), dtype=np.bool_)
+        for index in np.flatnonzero(at_most > limits).tolist():
+            there: set[str] = set()
+            for other in nodes.pods(int(rows[index])).values():
+                if other.cls.spec.volumes:
+                    there.update(mine.volumes.of(other))
+            over[index] = len(there) + len(mine.new - there) > limits[index]
+        verdicts = Verdicter(len(rows))
+        verdicts.flag(over, Code.UNSCHEDULABLE, REASON)
+        return verdicts.done()
+
+    def limits(self, nodes: NodeColumns, rows: Rows) -> Int64s:
+        """Return how many such disks each row's node can attach."""
+        declared = nodes.allocatable(self.resource)[rows]
+        zeros = np.flatnonzero(declared == 0).tolist()
+        silent = [i for i in zeros if not self._declares(nodes, int(rows[i]))]
+        limits = declared.copy()
+        limits[silent] = self.defaults(nodes, rows)[silent]
+        return limits
+
+    def _declares(self, nodes: NodeColumns, row: int) -> bool:
+        return self.resource in nodes.node(row).status.allocatable
+
+    def defaults(self, nodes: NodeColumns, rows: Rows) -> Int64s:
+        """Return the limits of nodes that declare none."""
+        return np.full(len(rows), self._max_volumes or self.default_limit, dtype=np.int64)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Register for pods that go, nodes that come or allow more, and claims."""
+        claim = ClusterEvent(
+            Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD | ActionType.UPDATE_OTHER
+        )
+        node = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.UPDATE_NODE_LABEL
+        return [
+            ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE)),
+            ClusterEventWithHint(ClusterEvent(Resource.NODE, node)),
+            ClusterEventWithHint(claim),
+        ]
+
+
+class MaxEBSVolumeCount(_MaxVolumeCount):
+    """AWS EBS volumes: 39 on a node, 25 on a Nitro instance."""
+
+    name: ClassVar[str] = "MaxEBSVolumeCount"
+    disk: ClassVar[Disk] = Disk("aws_elastic_block_store", "volume_id", "kubernetes.io/aws-ebs")
+    resource: ClassVar[str] = "attachable-volumes-aws-ebs"
+    default_limit: ClassVar[int] = 39
+
+    def defaults(self, nodes: NodeColumns, rows: Rows) -> Int64s:
+        """Return the limits by the nodes' instance types."""
+        limits = super().defaults(nodes, rows)
+        if not self._max_volumes:
+            for key in _INSTANCE_TYPES:
+                types = nodes.label(key)[rows]
+                for value in distinct(types[types != ABSENT]).tolist():
+                    if _NITRO.search(nodes.value(value)):
+                        limits[types == value] = _NITRO_LIMIT
+        return limits
+
+
+class MaxGCEPDVolumeCount(_MaxVolumeCount):
+    """GCE persistent disks: 16 on a node."""
+
+    name: ClassVar[str] = "MaxGCEPDVolumeCount"
+    disk: ClassVar[Disk] = Disk("gce_persistent_disk", "pd_name", "kubernetes.io/gce-pd")
+    resource: ClassVar[str] = "attachable-volumes-gce-pd"
+    default_limit: ClassVar[int] = 16
+
+
+class MaxAzureDiskVolumeCount(_MaxVolumeCount):
+    """Azure disks: 16 on a node."""
+
+    name: ClassVar[str] = "MaxAzureDiskVolumeCount"
+    disk: ClassVar[Disk] = Disk("azure_disk", "disk_name", "kubernetes.io/azure-disk")
+    resource: ClassVar[str] = "attachable-volumes-azure-disk"
+    default_limit: ClassVar[int] = 16
+
+
+class MaxCinderVolumeCount(_MaxVolumeCount):
+    """Cinder volumes: 256 on a node."""
+
+    name: ClassVar[str] = "MaxCinderVolumeCount"
+    disk: ClassVar[Disk] = Disk("cinder", "volume_id", "kubernetes.io/cinder")
+    resource: ClassVar[str] = "attachable-volumes-cinder"
+    default_limit: ClassVar[int] = 256

@@ -1,0 +1,1 @@
+"""The cluster's API: store, servers, clients, Kubernetes clusters, hollow nodes."""

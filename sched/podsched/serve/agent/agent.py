@@ -1,0 +1,451 @@
+"""The agent: watches nodes and pods, and does what ``nodes``, ``leases`` and ``pods`` decide.
+
+    event                   action
+    node of ours seen       create and renew its lease, ``repair`` it, handle its pods
+    node becomes silent     stop renewing; leave its pods as they are
+    node no longer silent   make it Ready again, handle its pods
+    node deleted            delete its lease; its pods are left to the pod garbage collector
+    pod changed             ``pods.step`` now, and again at the time that it returns
+
+Guarantees: each write is decided on the newest state seen; a failed write is decided again; an
+object that cannot be handled is logged and left alone until it changes; the agent waits until an
+outage of the API is over. It makes no decisions and keeps no state of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import json
+import random
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol, cast
+
+from podsched.api.conditions import is_finished
+from podsched.api.objects import AnyObject, Node, Pod
+from podsched.api.reasons import StatusCode
+from podsched.config.settings import AgentSettings
+from podsched.lib.backoff import Backoff
+from podsched.lib.tasks import TaskSet
+from podsched.serve.agent import leases, pods
+from podsched.serve.agent.admission import Admission
+from podsched.serve.agent.nodes import (
+    is_ready,
+    is_silent,
+    nodes_of_settings,
+    registration,
+    repair,
+)
+from podsched.serve.agent.start_traces import StartTraces
+from podsched.serve.agent.volume_controller import VOLUME_KINDS, VolumeClient, VolumeController
+from podsched.serve.client import errors
+from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
+from podsched.serve.client.informer import Batch, Event, Informer
+from podsched.serve.client.outbox import Outbox
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import AgentMetrics
+from podsched.telemetry.tracing import DISABLED, Tracer
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchResponse
+
+_log = get_logger("agent")
+_REGISTER_BATCH = 500
+_RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
+
+
+class AgentClient(VolumeClient, Protocol):
+    """The part of ``ApiClient`` that an agent uses."""
+
+    def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
+
+    async def evict_pods(
+        self, evictions: Sequence[v1.EvictRequest]
+    ) -> Sequence[v1.BatchResult]: ...
+
+
+class AgentError(Exception):
+    """The API rejected a node that the agent was to register."""
+
+
+class _Seen(NamedTuple):
+    """A pod's state, and the time at which it was first seen in it."""
+
+    state: tuple[str, str, int]
+    since: float
+
+
+class Agent:
+    """Plays the hollow nodes of the settings and ``nodes``: ``start``, then ``wait`` or ``stop``.
+
+    ``now`` returns Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        client: AgentClient,
+        settings: AgentSettings,
+        nodes: Sequence[Node] = (),
+        *,
+        metrics: AgentMetrics | None = None,
+        tracer: Tracer = DISABLED,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._metrics = metrics
+        self._traces = StartTraces(tracer)
+        self._now = now
+        self._given = [*nodes_of_settings(settings), *nodes]
+        self._names = {node.metadata.name for node in self._given}
+        kinds = ["Node", "Pod", *(VOLUME_KINDS if settings.volume_controller else ())]
+        self._informer = Informer(client, kinds)
+        self._volumes: VolumeController | None = None
+        if settings.volume_controller:
+            self._volumes = VolumeController(
+                client, self._informer, provisioners=settings.provisioners
+            )
+        self._wheel = leases.Wheel()
+        self._playing: dict[str, bool] = {}
+        """The nodes played, and whether they are silent."""
+        self._pods_on: dict[str, dict[str, None]] = {}
+        self._admission = Admission()
+        self._seen: dict[str, _Seen] = {}
+        self._counted: dict[str, str] = {}
+        self._timers: list[tuple[float, str, str]] = []
+        """Heap of times at which to handle an object again: time, kind, key."""
+        self._timer_set = asyncio.Event()
+        self._statuses = Outbox(self._send_statuses, self._status_answered)
+        self._removals = Outbox(client.evict_pods, self._pod_answered)
+        self._node_patches = Outbox(client.patch_many, self._node_answered)
+        self._renewals = Outbox(self._send_renewals, self._renewed)
+        self._new_leases = Outbox(client.create_many, self._lease_made)
+        self._old_leases = Outbox(self._delete_leases, most=50)
+        self._tasks = TaskSet("agent")
+        self._running: asyncio.Task[None] | None = None
+
+    # ------------------------------------------------------------------ start and stop
+
+    async def start(self) -> None:
+        """Register the nodes and start playing; return when all of them have been seen.
+
+        Raises ``AgentError`` if a node is rejected.
+        """
+        await self._register()
+        runs: dict[str, Coroutine[Any, Any, None]] = {
+            "agent informer": self._informer.run(self._handle),
+            "agent heartbeats": self._beat(),
+            "agent timers": self._run_timers(),
+            "agent pod statuses": self._statuses.run(),
+            "agent removals": self._removals.run(),
+            "agent node statuses": self._node_patches.run(),
+            "agent renewals": self._renewals.run(),
+            "agent leases": self._new_leases.run(),
+            "agent old leases": self._old_leases.run(),
+        }
+        if self._volumes is not None:
+            runs["volume controller"] = self._volumes.run()
+        for name, run in runs.items():
+            self._tasks.start(run, name, endless=True)
+        self._running = asyncio.create_task(self._tasks.run(), name="agent")
+        synced = asyncio.create_task(self._informer.synced.wait(), name="await informer")
+        await asyncio.wait({synced, self._running}, return_when=asyncio.FIRST_COMPLETED)
+        if not synced.done():
+            synced.cancel()
+            await self._running
+        _log.info("Playing hollow nodes", nodes=len(self._playing))
+
+    async def wait(self) -> None:
+        """Wait until ``stop`` is called, or until a task ends unexpectedly; raise its error."""
+        if self._running is not None:
+            await asyncio.shield(self._running)
+
+    async def stop(self) -> None:
+        """Stop playing; the nodes fall silent, and another agent can continue with them."""
+        self._tasks.end()
+        await self._tasks.stop()
+        if self._running is not None:
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all nodes are registered and watched."""
+        return self._informer.synced.is_set()
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The nodes played, silent ones included."""
+        return list(self._playing)
+
+    async def _register(self) -> None:
+        for start in range(0, len(self._given), _REGISTER_BATCH):
+            batch = self._given[start : start + _REGISTER_BATCH]
+            await self._register_batch(batch)
+
+    async def _register_batch(self, batch: Sequence[Node]) -> None:
+        backoff = Backoff(0.1, 2.0, random.random)
+        while True:
+            try:
+                results = await self._client.create_many(
+                    [registration(node, self._now()) for node in batch]
+                )
+                break
+            except ClientError as error:
+                if not error.retryable:
+                    raise AgentError(f"cannot register nodes: {error}") from error
+                _log.info("Waiting for the API server", error=str(error))
+                await asyncio.sleep(backoff.next_delay())
+        for node, result in zip(batch, results, strict=True):
+            failed = errors.of_result(result)
+            if failed is not None and not isinstance(failed, AlreadyExists):
+                raise AgentError(f'node "{node.metadata.name}" was rejected: {failed}') from failed
+
+    # ------------------------------------------------------------------ events
+
+    def _handle(self, batch: Batch) -> None:
+        for event in batch.events:
+            try:
+                self._handle_event(event)
+            except Exception as error:
+                self._skip(event.kind, event.key, error)
+
+    def _handle_event(self, event: Event) -> None:
+        if event.kind == "Pod":
+            self._pod_changed(event)
+        elif event.kind == "Node":
+            self._node_changed(event)
+        elif self._volumes is not None:
+            self._volumes.changed(event)
+
+    def _skip(self, kind: str, key: str, error: Exception) -> None:
+        """Log an object that cannot be handled; it is left alone until it changes."""
+        _log.warning(
+            "Skipped an object that cannot be handled", kind=kind, name=key, exc_info=error
+        )
+
+    def _node_changed(self, event: Event) -> None:
+        name = event.key
+        if event.new is None:
+            if self._playing.pop(name, None) is not None:
+                self._wheel.remove(name)
+                self._renewals.drop(name)
+                self._new_leases.drop(name)
+                self._old_leases.put(name, name)
+                self._count_nodes()
+            return
+        if not self._settings.adopt and name not in self._names:
+            return
+        node = cast(Node, event.new)
+        silent, was_silent = is_silent(node), self._playing.get(name)
+        self._playing[name] = silent
+        if silent:
+            self._wheel.remove(name)
+            self._renewals.drop(name)
+            self._count_nodes()
+            return
+        if was_silent is None or was_silent:
+            self._old_leases.drop(name)
+            self._wheel.add(name)
+            self._renewals.put(name, name)
+            self._count_nodes()
+            self._handle_pods_of(name)
+        elif is_ready(node) and isinstance(event.old, Node) and not is_ready(event.old):
+            self._handle_pods_of(name)
+        self._repair(node, resumed=bool(was_silent))
+
+    def _repair(self, node: Node, *, resumed: bool = False) -> None:
+        patch = repair(node, self._now(), resumed=resumed)
+        if not patch:
+            return
+        name = node.metadata.name
+        request = v1.PatchRequest(
+            kind="Node",
+            name=name,
+            uid=node.metadata.uid,
+            resource_version=int(node.metadata.resource_version or 0),
+            merge_patch=json.dumps(patch).encode(),
+        )
+        self._node_patches.put(name, request)
+
+    def _pod_changed(self, event: Event) -> None:
+        old, new = cast(Pod | None, event.old), cast(Pod | None, event.new)
+        key = event.key
+        before = old.spec.node_name if old is not None else ""
+        after = new.spec.node_name if new is not None else ""
+        if before and before != after:
+            self._pods_on.get(before, {}).pop(key, None)
+        if after and before != after:
+            self._pods_on.setdefault(after, {})[key] = None
+        self._count_pod(key, new)
+        if new is None:
+            self._traces.gone(key)
+        elif pods.is_waiting(new) and self._playing.get(after) is False:
+            self._traces.seen(key, new)
+        if new is None or is_finished(new):
+            self._admission.release(key)
+        elif after and not pods.is_waiting(new):
+            self._admission.take(key, new)
+        if new is None:
+            self._seen.pop(key, None)
+            self._statuses.drop(key)
+            self._removals.drop(key)
+        elif after:
+            self._handle_pod(key, new)
+
+    def _handle_pods_of(self, node: str) -> None:
+        for key in list(self._pods_on.get(node, ())):
+            pod = self._informer.get("Pod", key)
+            if pod is not None:
+                self._handle_pod(key, cast(Pod, pod))
+
+    def _handle_pod(self, key: str, pod: Pod) -> None:
+        """Do what is due for a bound pod."""
+        if self._playing.get(pod.spec.node_name, True):
+            return  # not ours, gone, or silent
+        now = self._now()
+        node = self._informer.get("Node", pod.spec.node_name)
+        if isinstance(node, Node) and pods.is_waiting(pod):
+            if not self._informer.synced.is_set():
+                # Pods that run already come first, wherever they are in the list.
+                self._handle_at("Pod", key, now)
+                return
+            rejection = self._admission.admit(key, pod, node)
+            if rejection is not None:
+                self._statuses.put(key, pods.rejected(pod, rejection).request)
+                return
+        action = pods.step(
+            pod,
+            self._since(key, pod, now),
+            now,
+            self._settings.run_delay,
+            node_ready=isinstance(node, Node) and is_ready(node),
+        )
+        if isinstance(action, pods.Patch):
+            self._statuses.put(key, action.request)
+        elif isinstance(action, pods.Remove):
+            self._statuses.drop(key)
+            self._removals.put(key, action.request)
+        elif isinstance(action, pods.Later):
+            self._handle_at("Pod", key, action.at)
+
+    def _since(self, key: str, pod: Pod, now: float) -> float:
+        metadata = pod.metadata
+        deleting = metadata.HasField("deletion_timestamp")
+        mark = 1 + metadata.deletion_grace_period_seconds if deleting else 0
+        state = (metadata.uid, pod.status.phase, mark)
+        seen = self._seen.get(key)
+        if seen is None or seen.state != state:
+            seen = self._seen[key] = _Seen(state, now)
+        return seen.since
+
+    # ------------------------------------------------------------------ timers
+
+    def _handle_at(self, kind: str, key: str, at: float) -> None:
+        heapq.heappush(self._timers, (at, kind, key))
+        if self._timers[0][0] == at:
+            self._timer_set.set()
+
+    async def _run_timers(self) -> None:
+        await self._informer.synced.wait()
+        while True:
+            self._timer_set.clear()
+            now = self._now()
+            while self._timers and self._timers[0][0] <= now:
+                _, kind, key = heapq.heappop(self._timers)
+                try:
+                    self._timer_fired(kind, key)
+                except Exception as error:
+                    self._skip(kind, key, error)
+            left = self._timers[0][0] - self._now() if self._timers else None
+            try:
+                async with asyncio.timeout(left):
+                    await self._timer_set.wait()
+            except TimeoutError:
+                continue
+
+    def _timer_fired(self, kind: str, key: str) -> None:
+        item = self._informer.get(kind, key)
+        if isinstance(item, Pod) and item.spec.node_name:
+            self._handle_pod(key, item)
+        elif isinstance(item, Node) and self._playing.get(key) is False:
+            self._repair(item)
+
+    async def _beat(self) -> None:
+        """Renew each lease once per period."""
+        loop = asyncio.get_running_loop()
+        part = self._settings.heartbeat_period / leases.SLOTS
+        at = loop.time()
+        while True:
+            for name in self._wheel.turn():
+                self._renewals.put(name, name)
+            at = max(at + part, loop.time() - self._settings.heartbeat_period)
+            await asyncio.sleep(max(0.0, at - loop.time()))
+
+    # ------------------------------------------------------------------ results of writes
+
+    async def _send_renewals(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
+        # Created here, so that a renewal that had to wait has the time at which it is sent.
+        return await self._client.patch_many(leases.renewals(names, self._now()))
+
+    def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:
+        self._count_heartbeat("success" if result.code == StatusCode.OK else "error")
+        if isinstance(errors.of_result(result), NotFound):
+            node = self._informer.get("Node", name)
+            if node is not None and self._playing.get(name) is False:
+                self._new_leases.put(name, leases.new_lease(cast(Node, node), self._now()))
+
+    def _lease_made(self, name: str, _: AnyObject, result: v1.BatchResult) -> None:
+        failed = errors.of_result(result)
+        if failed is not None and not isinstance(failed, AlreadyExists):
+            _log.warning("Creating a lease failed", node=name, error=str(failed))
+
+    async def _delete_leases(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
+        for name in names:
+            with contextlib.suppress(NotFound):
+                await self._client.delete("Lease", name, leases.NAMESPACE)
+        return [v1.BatchResult()] * len(names)
+
+    async def _send_statuses(self, patches: Sequence[v1.PatchRequest]) -> Sequence[v1.BatchResult]:
+        return await self._client.patch_many(patches, traceparent=self._traces.contexts(patches))
+
+    def _status_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
+        self._traces.answered(key, cast(Pod | None, self._informer.get("Pod", key)), result.code)
+        self._pod_answered(key, _, result)
+
+    def _pod_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
+        self._retry_after("Pod", key, errors.of_result(result))
+
+    def _node_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
+        self._retry_after("Node", key, errors.of_result(result))
+
+    def _retry_after(self, kind: str, key: str, failed: ClientError | None) -> None:
+        """Handle an object again after a failed write; by then its new state has been seen."""
+        if failed is None or isinstance(failed, NotFound):
+            return
+        wait = _RETRY_CONFLICT
+        if not isinstance(failed, Conflict):
+            _log.warning("Write failed", kind=kind, name=key, error=str(failed))
+            wait = _RETRY_ERROR
+        self._handle_at(kind, key, self._now() + wait)
+
+    # ------------------------------------------------------------------ metrics
+
+    def _count_nodes(self) -> None:
+        if self._metrics is not None:
+            self._metrics.nodes.set(len(self._playing))
+
+    def _count_pod(self, key: str, pod: Pod | None) -> None:
+        """Update the number of pods of each phase."""
+        if self._metrics is None:
+            return
+        before = self._counted.pop(key, None)
+        if before is not None:
+            self._metrics.pods.labels(before).inc(-1)
+        if pod is not None and pod.spec.node_name in self._playing:
+            phase = self._counted[key] = pod.status.phase or "Pending"
+            self._metrics.pods.labels(phase).inc()
+
+    def _count_heartbeat(self, result: str) -> None:
+        if self._metrics is not None:
+            self._metrics.heartbeats_total.labels(result).inc()

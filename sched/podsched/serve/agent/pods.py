@@ -1,0 +1,262 @@
+"""What a hollow kubelet does for a pod, and when.
+
+Pure: ``step`` returns what to do for a pod at ``now`` (Unix seconds), or when to call it again. The
+only state is the time at which the pod was first seen in its present state. It is only used for
+precision, because the API's times are whole seconds: a restarted agent does the same without it.
+
+    the pod                               is
+    bound, Pending, no room on its node   Failed at once, OutOfcpu and so on (``admission``)
+    bound, Pending, not being deleted     Running run_delay after its binding
+    Running, not Ready for its node's    Ready, once the node is
+    Running, podsched.io/run-seconds      Succeeded (Failed: podsched.io/exit-code) that much later
+    Running, activeDeadlineSeconds        Failed (DeadlineExceeded) so long after its start
+    being deleted, never ran or finished  removed at once
+    being deleted, Running                removed after its grace period
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from podsched.api.codec import format_time, write
+from podsched.api.conditions import FALSE, TRUE, is_finished, pod_condition
+from podsched.api.objects import Container, Pod, PodCondition, Timestamp, seconds_of, timestamp
+from podsched.api.resources import is_sidecar
+from podsched.serve.agent.admission import Rejection
+from podsched.v1.api_pb2 import EvictRequest, PatchRequest
+
+RUN_SECONDS_ANNOTATION = "podsched.io/run-seconds"
+EXIT_CODE_ANNOTATION = "podsched.io/exit-code"
+_COMPLETED = "PodCompleted"
+#: Reason and text of kubelet's active_deadline.go, and the exit code of what SIGKILL ends.
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+_DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+_SIGKILLED = 137
+
+
+class Patch(NamedTuple):
+    """Write the pod's status."""
+
+    request: PatchRequest
+    phase: str
+
+
+class Remove(NamedTuple):
+    """Delete the pod at once."""
+
+    request: EvictRequest
+
+
+class Later(NamedTuple):
+    """Call ``step`` again at this time."""
+
+    at: float
+
+
+Action = Patch | Remove | Later
+
+
+def step(
+    pod: Pod, seen: float, now: float, run_delay: float, *, node_ready: bool = True
+) -> Action | None:
+    """Return what to do for a bound pod that was first seen in its present state at ``seen``."""
+    if pod.metadata.HasField("deletion_timestamp"):
+        return _removal(pod, seen, now)
+    if is_finished(pod):
+        return None
+    if pod.status.phase == "Running":
+        if node_ready and _not_ready_for_its_node(pod):
+            return _running(pod, now)
+        return _completion(pod, seen, now)
+    at = _after(_bound_at(pod), seen, run_delay)
+    return Later(at) if at > now else _running(pod, now)
+
+
+def _after(stamp: Timestamp | None, seen: float, span: float) -> float:
+    """Return ``span`` seconds after an event seen at ``seen``, whose stamp is in whole seconds."""
+    if stamp is None:
+        return seen + span
+    return min(seen, seconds_of(stamp) + 1) + span
+
+
+def _bound_at(pod: Pod) -> Timestamp | None:
+    condition = pod_condition(pod.status, "PodScheduled")
+    if condition is None or condition.status != TRUE:
+        return None
+    return condition.last_transition_time
+
+
+def _removal(pod: Pod, seen: float, now: float) -> Action:
+    grace = pod.metadata.deletion_grace_period_seconds
+    if grace > 0 and pod.status.phase == "Running":
+        # The timestamp is in whole seconds; a process that ignores SIGTERM lives the whole period.
+        at = min(seen + grace, seconds_of(pod.metadata.deletion_timestamp) + 1)
+        if at > now:
+            return Later(at)
+    request = EvictRequest(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        grace_period_seconds=0,
+        ignore_disruption_budgets=True,
+    )
+    request.preconditions.uid = pod.metadata.uid
+    return Remove(request)
+
+
+def _completion(pod: Pod, seen: float, now: float) -> Action | None:
+    started = pod.status.start_time if pod.status.HasField("start_time") else None
+    ends: list[tuple[float, Callable[[Pod, float], Patch]]] = []
+    span = run_seconds(pod)
+    if span is not None:
+        ends.append((_after(started, seen, span), _finished))
+    if pod.spec.active_deadline_seconds > 0:
+        ends.append((_after(started, seen, pod.spec.active_deadline_seconds), _too_long))
+    if not ends:
+        return None
+    at, end = min(ends, key=lambda each: each[0])
+    return Later(at) if at > now else end(pod, now)
+
+
+def _not_ready_for_its_node(pod: Pod) -> bool:
+    ready = pod_condition(pod.status, "Ready")
+    return ready is not None and ready.status == FALSE and ready.reason == "NodeNotReady"
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """Return how long a pod runs on a hollow node before it ends by itself; None: for ever."""
+    return _number(pod, RUN_SECONDS_ANNOTATION)
+
+
+def _number(pod: Pod, annotation: str) -> float | None:
+    """Return the value of an annotation; None if it is missing or invalid."""
+    text = pod.metadata.annotations.get(annotation)
+    try:
+        value = float(text) if text is not None else math.nan
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _running(pod: Pod, now: float) -> Patch:
+    stamp = timestamp(now, whole=True)
+    conditions = _with_conditions(
+        pod,
+        stamp,
+        PodCondition(type="PodReadyToStartContainers", status=TRUE),
+        PodCondition(type="Initialized", status=TRUE),
+        PodCondition(type="Ready", status=TRUE),
+        PodCondition(type="ContainersReady", status=TRUE),
+        PodCondition(type="PodScheduled", status=TRUE),
+    )
+    started = pod.status.start_time if pod.status.HasField("start_time") else stamp
+    running = {"running": {"startedAt": format_time(started)}}
+    status = {
+        "phase": "Running",
+        "startTime": format_time(started),
+        "conditions": conditions,
+        "containerStatuses": _containers(pod.spec.containers, running, ready=True),
+    }
+    if sidecars := [each for each in pod.spec.init_containers if is_sidecar(each)]:
+        status["initContainerStatuses"] = _containers(sidecars, running, ready=True)
+    return _patch(pod, status)
+
+
+def _containers(
+    containers: Iterable[Container], state: Mapping[str, Any], *, ready: bool
+) -> list[dict[str, Any]]:
+    """Return the statuses of containers that are all in the same state."""
+    return [
+        {
+            "name": container.name,
+            "image": container.image,
+            "ready": ready,
+            "started": ready,
+            "restartCount": 0,
+            "state": state,
+        }
+        for container in containers
+    ]
+
+
+def _finished(pod: Pod, now: float) -> Patch:
+    code = int(_number(pod, EXIT_CODE_ANNOTATION) or 0)
+    return _ended(pod, now, code)
+
+
+def _too_long(pod: Pod, now: float) -> Patch:
+    told = {"reason": DEADLINE_EXCEEDED, "message": _DEADLINE_MESSAGE}
+    return _ended(pod, now, _SIGKILLED, told)
+
+
+def _ended(pod: Pod, now: float, code: int, told: Mapping[str, str] | None = None) -> Patch:
+    """Return the status of a pod that has ended; ``told``: fields of it that say why."""
+    phase = "Failed" if code else "Succeeded"
+    reason = "PodFailed" if code else _COMPLETED
+    stamp = timestamp(now, whole=True)
+    conditions = _with_conditions(
+        pod,
+        stamp,
+        PodCondition(type="Initialized", status=TRUE, reason=reason),
+        PodCondition(type="Ready", status=FALSE, reason=reason),
+        PodCondition(type="ContainersReady", status=FALSE, reason=reason),
+    )
+    terminated = {
+        "exitCode": code,
+        "reason": "Error" if code else "Completed",
+        "startedAt": format_time(pod.status.start_time),
+        "finishedAt": format_time(stamp),
+    }
+    status = {
+        "phase": phase,
+        "conditions": conditions,
+        "containerStatuses": _containers(
+            pod.spec.containers, {"terminated": terminated}, ready=False
+        ),
+    }
+    status |= told or {}
+    return _patch(pod, status)
+
+
+def rejected(pod: Pod, rejection: Rejection) -> Patch:
+    """Return the status of a pod that its node does not take."""
+    status = {"phase": "Failed", "reason": rejection.reason, "message": rejection.message}
+    return _patch(pod, status)
+
+
+def is_waiting(pod: Pod) -> bool:
+    """Whether a bound pod has not been started, and is to be."""
+    if pod.metadata.HasField("deletion_timestamp") or is_finished(pod):
+        return False
+    return pod.status.phase != "Running"
+
+
+def _with_conditions(pod: Pod, now: Timestamp, *wanted: PodCondition) -> list[dict[str, Any]]:
+    """Return all of the pod's conditions for a patch, with ``wanted`` set."""
+    conditions = {condition.type: condition for condition in pod.status.conditions}
+    for condition in wanted:
+        old = conditions.get(condition.type)
+        if old is not None and old.status == condition.status and old.reason == condition.reason:
+            continue
+        same = old is not None and old.status == condition.status
+        moved = old.last_transition_time if old is not None and same else now
+        condition.last_transition_time.CopyFrom(moved)
+        conditions[condition.type] = condition
+    return [write(condition) for condition in conditions.values()]
+
+
+def _patch(pod: Pod, status: dict[str, Any]) -> Patch:
+    # With the version, because the list of conditions is replaced as a whole: a condition added by
+    # somebody else in the meantime must not get lost.
+    metadata = pod.metadata
+    request = PatchRequest(
+        kind="Pod",
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=int(metadata.resource_version or 0),
+        merge_patch=json.dumps({"status": status}).encode(),
+    )
+    return Patch(request, str(status["phase"]))

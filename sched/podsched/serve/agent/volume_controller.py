@@ -1,0 +1,249 @@
+"""Watches claims, volumes and classes, and writes what ``volumes`` decides.
+
+Guarantees: every write carries the version that it was decided on, and a failed write is decided
+again. Several agents may do this at the same time. A change costs what it concerns, however many
+claims and volumes there are, and decisions give way to others: agents renew leases beside them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, cast
+
+from podsched.api.objects import (
+    AnyObject,
+    CSINode,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    object_key,
+)
+from podsched.lib.backoff import Backoff
+from podsched.lib.event_loop import Turn
+from podsched.serve.agent.volume_index import VolumeIndex
+from podsched.serve.agent.volumes import (
+    PROVISIONER,
+    CreateVolume,
+    DeleteVolume,
+    Effect,
+    Round,
+    View,
+)
+from podsched.serve.client import errors
+from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
+from podsched.serve.client.informer import Event, Informer
+from podsched.serve.client.outbox import Outbox
+from podsched.telemetry.logs import get_logger
+from podsched.v1 import api_pb2 as v1
+
+VOLUME_KINDS = ("StorageClass", "CSINode", "PersistentVolume", "PersistentVolumeClaim")
+_log = get_logger("volume-controller")
+_RETRY_SECONDS = 1.0
+
+
+class VolumeClient(Protocol):
+    """The part of ``ApiClient`` that the controller uses."""
+
+    async def create_many(self, items: Iterable[AnyObject]) -> Sequence[v1.BatchResult]: ...
+
+    async def patch_many(
+        self, patches: Sequence[v1.PatchRequest], *, traceparent: str = ""
+    ) -> Sequence[v1.BatchResult]: ...
+
+    async def delete(
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: int = 0,
+    ) -> AnyObject: ...
+
+
+def _volume_name(claim: AnyObject | None) -> str:
+    return cast(PersistentVolumeClaim, claim).spec.volume_name if claim is not None else ""
+
+
+class VolumeController:
+    """Call ``changed`` for every event of ``VOLUME_KINDS`` and Node, and ``run`` as a task."""
+
+    def __init__(
+        self,
+        client: VolumeClient,
+        informer: Informer,
+        *,
+        provisioners: Collection[str] = (PROVISIONER,),
+    ) -> None:
+        self._client = client
+        self._informer = informer
+        self._provisioners = provisioners
+        self._claims: dict[str, None] = {}
+        self._volumes: dict[str, None] = {}
+        #: Classes all of whose unbound claims are to be decided on, and those of which a volume has
+        #: become available.
+        self._classes: dict[str, None] = {}
+        self._with_volumes: dict[str, None] = {}
+        self._index = VolumeIndex()
+        self._work = asyncio.Event()
+        self._patches = Outbox(client.patch_many, self._patched)
+        self._creations = Outbox(client.create_many, self._created)
+
+    # ------------------------------------------------------------------ events
+
+    def changed(self, event: Event) -> None:
+        """Queue the claims and volumes that a change may affect."""
+        if event.kind == "PersistentVolumeClaim":
+            self._claim_changed(event)
+        elif event.kind == "PersistentVolume":
+            self._volume_changed(event)
+        elif event.kind == "StorageClass":
+            self._classes |= {event.key: None, "": None}
+        else:
+            return
+        self._work.set()
+
+    def _claim_changed(self, event: Event) -> None:
+        self._claims[event.key] = None
+        self._index.put_claim(event.key, cast(PersistentVolumeClaim | None, event.new))
+        before, after = (_volume_name(item) for item in (event.old, event.new))
+        for name in (before, after):
+            if name:
+                self._volumes[name] = None
+        if event.new is None or before != after:
+            # A volume may refer to a claim that does not name it: it is free again. Decisions
+            # on objects older than the last writes give one claim two volumes.
+            self._volumes |= self._index.volumes_for(event.key)
+
+    def _volume_changed(self, event: Event) -> None:
+        self._volumes[event.key] = None
+        self._index.put_volume(event.key, cast(PersistentVolume | None, event.new))
+        volume = cast(PersistentVolume, event.new or event.old)
+        ref = volume.spec.claim_ref
+        if volume.spec.HasField("claim_ref"):
+            self._claims[f"{ref.namespace}/{ref.name}"] = None
+        if event.new is None:
+            self._claims |= self._index.claims_of(event.key)
+        elif volume.status.phase == "Available":
+            self._with_volumes[volume.spec.storage_class_name] = None
+
+    # ------------------------------------------------------------------ writes
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._patches.run(), name="volume patches")
+            tasks.create_task(self._creations.run(), name="volume creations")
+            tasks.create_task(self._decide(), name="volume decisions")
+
+    async def _decide(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            effects: list[Effect] = []
+            turn = Turn()
+            for sync, key in self._due(Round(self._view())):
+                try:
+                    effects += sync(key)
+                except Exception as error:
+                    # Only this object is at fault; it is left alone until it changes.
+                    _log.warning(
+                        "Skipped an object that cannot be handled", name=key, exc_info=error
+                    )
+                if turn.is_over:
+                    await turn.give_way()
+            for effect in effects:
+                await self._perform(effect)
+
+    def _due(self, decisions: Round) -> Iterator[tuple[Callable[[str], Iterable[Effect]], str]]:
+        """Yield what is to be decided in a round; what comes meanwhile is for the next one."""
+        claims, self._claims = self._claims, {}
+        volumes, self._volumes = self._volumes, {}
+        classes, self._classes = self._classes, {}
+        with_volumes, self._with_volumes = self._with_volumes, {}
+        for name in classes:
+            claims |= self._index.unbound(name)
+        for key in volumes:
+            yield decisions.sync_volume, key
+        for key in claims:
+            yield decisions.sync_claim, key
+        for name in with_volumes:
+            for key in list(self._index.unbound(name)):
+                if not decisions.has_available(name):
+                    break
+                if key not in claims:
+                    yield decisions.sync_claim, key
+
+    def _view(self) -> View:
+        objects = self._informer.objects
+        return View(
+            claims=cast(Mapping[str, PersistentVolumeClaim], objects("PersistentVolumeClaim")),
+            volumes=cast(Mapping[str, PersistentVolume], objects("PersistentVolume")),
+            classes=cast(Mapping[str, StorageClass], objects("StorageClass")),
+            nodes=cast(Mapping[str, Node], objects("Node")),
+            csi_nodes=cast(Mapping[str, CSINode], objects("CSINode")),
+            index=self._index,
+            provisioners=self._provisioners,
+        )
+
+    async def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, CreateVolume):
+            self._creations.put(effect.volume.metadata.name, effect.volume)
+        elif isinstance(effect, DeleteVolume):
+            await self._delete(effect.volume)
+        else:
+            key = f"{effect.namespace}/{effect.name}" if effect.namespace else effect.name
+            self._patches.put(f"{effect.kind} {key}", effect)
+
+    async def _delete(self, volume: PersistentVolume) -> None:
+        metadata, name = volume.metadata, volume.metadata.name
+        backoff = Backoff(0.1, 2.0, random.random)
+        while True:
+            try:
+                version = int(metadata.resource_version or 0)
+                await self._client.delete(
+                    "PersistentVolume", metadata.name, uid=metadata.uid, resource_version=version
+                )
+                return
+            except (NotFound, Conflict):
+                return  # somebody else was faster; the event brings the new state
+            except ClientError as error:
+                if not error.retryable:
+                    _log.warning("Deleting a volume failed", name=name, error=str(error))
+                    return
+                await asyncio.sleep(backoff.next_delay())
+
+    def _patched(self, _: str, patch: v1.PatchRequest, result: v1.BatchResult) -> None:
+        failed = errors.of_result(result)
+        if failed is None or isinstance(failed, NotFound):
+            return
+        if not isinstance(failed, Conflict):
+            _log.warning("Write failed", kind=patch.kind, name=patch.name, error=str(failed))
+        key = f"{patch.namespace}/{patch.name}" if patch.namespace else patch.name
+        volume = patch.kind == "PersistentVolume"
+        self._later(self._volumes if volume else self._claims, key)
+        if volume:
+            # Its intended claim is not known here, so decide on all unbound claims of its class.
+            failing = self._informer.get("PersistentVolume", key)
+            if isinstance(failing, PersistentVolume):
+                self._classes[failing.spec.storage_class_name] = None
+
+    def _created(self, _: str, volume: PersistentVolume, result: v1.BatchResult) -> None:
+        failed = errors.of_result(result)
+        if failed is None or isinstance(failed, AlreadyExists):
+            return
+        ref = volume.spec.claim_ref
+        _log.warning("Provisioning failed", name=object_key(volume), error=str(failed))
+        self._later(self._claims, f"{ref.namespace}/{ref.name}")
+
+    def _later(self, dirty: dict[str, None], key: str) -> None:
+        volumes = dirty is self._volumes
+
+        def look() -> None:
+            (self._volumes if volumes else self._claims)[key] = None
+            self._work.set()
+
+        asyncio.get_running_loop().call_later(_RETRY_SECONDS, look)

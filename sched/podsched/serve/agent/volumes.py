@@ -1,0 +1,429 @@
+"""Binding of claims and volumes, and provisioning: the decisions of Kubernetes' volume controller.
+
+Pure: objects in, next writes out. Each write causes an event that leads to the next write, so that
+a binding (first the volume, then the claim) can be resumed after any of them.
+Source: pkg/controller/volume/persistentvolume (pv_controller.go, index.go) of Kubernetes 1.36, and
+the external provisioner for the provisioners played here.
+
+    claim                                                    decision
+    no class, and there is a default class                   set the default class
+    a volume names it already (by user or scheduler)         bind to that volume
+    class binds immediately, available volumes fit           bind to the smallest
+    class waits for a consumer, no node selected yet         keep Pending
+    class has a provisioner                                  annotate; provision if it is ours
+    volume                                                   decision
+    no claimRef, or one without a uid                        Available
+    claimRef to a claim that names it                        Bound
+    claimRef to a claim that is gone                         Released; deleted if Delete and ours
+
+Non-goals: storage, resizing, protection finalizers, attaching.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from podsched.api import quantity
+from podsched.api.objects import (
+    CSINode,
+    Node,
+    NodeSelectorTerm,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    TopologySelectorTerm,
+)
+from podsched.api.selectors import SelectorError, compile_selector
+from podsched.api.storage_classes import default_class, names_class
+from podsched.serve.agent.volume_index import BIND_COMPLETED, VolumeIndex, is_available, size_of
+from podsched.v1.api_pb2 import PatchRequest
+
+PROVISIONER = "podsched.io/hollow"
+"""The provisioner that agents play by default."""
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
+ZONE_LABEL = "topology.kubernetes.io/zone"
+
+
+class CreateVolume(NamedTuple):
+    """Store a provisioned volume."""
+
+    volume: PersistentVolume
+
+
+class DeleteVolume(NamedTuple):
+    """Remove a released volume, if it is still this version."""
+
+    volume: PersistentVolume
+
+
+Effect = PatchRequest | CreateVolume | DeleteVolume
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The current objects; claims and volumes by key, and indexed."""
+
+    claims: Mapping[str, PersistentVolumeClaim]
+    volumes: Mapping[str, PersistentVolume]
+    classes: Mapping[str, StorageClass]
+    nodes: Mapping[str, Node]
+    csi_nodes: Mapping[str, CSINode]
+    index: VolumeIndex
+    provisioners: Collection[str] = (PROVISIONER,)
+
+
+@dataclass(slots=True)
+class Round:
+    """Decides about claims and volumes one after another, and gives no volume away twice.
+
+    Objects may change between two decisions.
+    """
+
+    view: View
+    _given: set[str] = field(default_factory=set)
+    _available: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+
+    # ------------------------------------------------------------------ volumes
+
+    def sync_volume(self, name: str) -> list[Effect]:
+        """Return the next writes for a volume; empty if none is needed."""
+        volume = self.view.volumes.get(name)
+        if volume is None or volume.metadata.HasField("deletion_timestamp"):
+            return []
+        ref = volume.spec.claim_ref
+        if not volume.spec.HasField("claim_ref") or not ref.uid:
+            return _phase(volume, "Available")
+        claim = self.view.claims.get(f"{ref.namespace}/{ref.name}")
+        if claim is None or claim.metadata.uid != ref.uid:
+            return self._released(volume)
+        if claim.spec.volume_name == name:
+            return _phase(volume, "Bound")
+        if claim.spec.volume_name and _has(volume, BOUND_BY_CONTROLLER):
+            return [_unbound(volume)]
+        return []
+
+    def _released(self, volume: PersistentVolume) -> list[Effect]:
+        policy = volume.spec.persistent_volume_reclaim_policy
+        provisioner = volume.metadata.annotations.get(PROVISIONED_BY, "")
+        if policy == "Delete" and provisioner in self.view.provisioners:
+            return [DeleteVolume(volume)]
+        if policy == "Recycle":
+            return [_unbound(volume)]
+        return _phase(volume, "Released")
+
+    # ------------------------------------------------------------------ claims
+
+    def sync_claim(self, key: str) -> list[Effect]:
+        """Return the next writes for a claim; empty if none is needed or possible yet."""
+        claim = self.view.claims.get(key)
+        if claim is None or claim.metadata.HasField("deletion_timestamp"):
+            return []
+        if _has(claim, BIND_COMPLETED):
+            return self._sync_bound(claim)
+        if claim.spec.volume_name:
+            volume = self.view.volumes.get(claim.spec.volume_name)
+            if volume is None or not _may_be_bound(volume, claim):
+                return []
+            return self._bind(volume, claim)
+        if not names_class(claim):
+            default = default_class(self.view.classes.values())
+            if default:
+                return [_patch("PersistentVolumeClaim", claim, _class_patch(default))]
+        waits = self._waits_for_consumer(claim)
+        volume = self._match(claim, only_prebound=waits)
+        if volume is not None:
+            return self._bind(volume, claim)
+        if waits and not claim.metadata.annotations.get(SELECTED_NODE):
+            return []
+        return self._provision(claim)
+
+    def _sync_bound(self, claim: PersistentVolumeClaim) -> list[Effect]:
+        volume = self.view.volumes.get(claim.spec.volume_name)
+        if volume is None or not _may_be_bound(volume, claim):
+            return _phase(claim, "Lost")
+        return self._bind(volume, claim)
+
+    def _waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
+        found = self.view.classes.get(claim.spec.storage_class_name)
+        return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
+
+    def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Effect]:
+        """Return the write that binds the volume, or the claim if the volume is bound already."""
+        self._given.add(volume.metadata.name)
+        ref = volume.spec.claim_ref
+        if ref.uid != claim.metadata.uid or volume.status.phase != "Bound":
+            return [_volume_bound(volume, claim)]
+        return _claim_bound(claim, volume)
+
+    # ------------------------------------------------------------------ matching
+
+    def _match(
+        self, claim: PersistentVolumeClaim, *, only_prebound: bool
+    ) -> PersistentVolume | None:
+        """Return the volume that names the claim already, else the smallest that fits."""
+        named = self.view.index.volumes_for(f"{claim.metadata.namespace}/{claim.metadata.name}")
+        prebound = [
+            volume
+            for name in named
+            if (volume := self.view.volumes.get(name)) is not None
+            and _is_for(volume, claim)
+            and _fits(volume, claim)
+        ]
+        if prebound:
+            return min(prebound, key=_size_and_name)
+        if only_prebound:
+            return None
+        try:
+            selector = compile_selector(claim.spec.selector)
+        except SelectorError:
+            return None
+        anything = not claim.spec.HasField("selector")
+        available = self._available_of(claim.spec.storage_class_name)
+        for place in range(bisect_left(available, (_wanted(claim), "")), len(available)):
+            name = available[place][1]
+            volume = self.view.volumes.get(name)
+            if volume is None or name in self._given or not is_available(volume):
+                continue
+            if _fits(volume, claim) and (anything or selector.matches(volume.metadata.labels)):
+                del available[place]
+                return volume
+        return None
+
+    def has_available(self, class_name: str) -> bool:
+        """Whether a claim of a class may be given a volume that this round has not given away."""
+        return bool(self._available_of(class_name))
+
+    def _available_of(self, class_name: str) -> list[tuple[int, str]]:
+        """Return the available volumes of a class, from the smallest to the largest."""
+        found = self._available.get(class_name)
+        if found is None:
+            sizes = self.view.index.available(class_name)
+            found = self._available[class_name] = sorted((s, name) for name, s in sizes.items())
+        return found
+
+    # ------------------------------------------------------------------ provisioning
+
+    def _provision(self, claim: PersistentVolumeClaim) -> list[Effect]:
+        found = self.view.classes.get(claim.spec.storage_class_name)
+        if found is None or found.provisioner in ("", NO_PROVISIONER):
+            return []
+        if claim.metadata.annotations.get(STORAGE_PROVISIONER) != found.provisioner:
+            annotations: dict[str, str | None] = {
+                STORAGE_PROVISIONER: found.provisioner,
+                BETA_STORAGE_PROVISIONER: found.provisioner,
+            }
+            return [_annotate(claim, annotations)]
+        if found.provisioner not in self.view.provisioners:
+            return []
+        if f"pvc-{claim.metadata.uid}" in self.view.volumes:
+            return []
+        terms = self._topology(claim, found)
+        if terms is None:
+            # Like the external provisioner: make the scheduler select another node.
+            return [_annotate(claim, {SELECTED_NODE: None})]
+        return [CreateVolume(provisioned(claim, found, terms))]
+
+    def _topology(
+        self, claim: PersistentVolumeClaim, found: StorageClass
+    ) -> list[NodeSelectorTerm] | None:
+        """Return where a volume is accessible ([]: anywhere), None if not on the selected node."""
+        name = claim.metadata.annotations.get(SELECTED_NODE, "")
+        if not name:
+            return [_allowed_term(term) for term in found.allowed_topologies]
+        node = self.view.nodes.get(name)
+        if node is None:
+            return None
+        labels = node.metadata.labels
+        keys = self._topology_keys(name, found.provisioner)
+        allowed = [term for term in found.allowed_topologies if _allows(term, labels)]
+        if found.allowed_topologies:
+            if not allowed:
+                return None
+            keys = keys or [e.key for e in allowed[0].match_label_expressions]
+        keys = [key for key in keys or (ZONE_LABEL,) if key in labels]
+        return [_term({key: [labels[key]] for key in keys})] if keys else []
+
+    def _topology_keys(self, node: str, driver: str) -> list[str]:
+        found = self.view.csi_nodes.get(node)
+        drivers = found.spec.drivers if found is not None else ()
+        return [key for d in drivers if d.name == driver for key in d.topology_keys]
+
+
+def provisioned(
+    claim: PersistentVolumeClaim, found: StorageClass, terms: Sequence[NodeSelectorTerm]
+) -> PersistentVolume:
+    """Return the volume that a class's provisioner creates for a claim; it names the claim."""
+    volume = PersistentVolume()
+    volume.metadata.name = f"pvc-{claim.metadata.uid}"
+    volume.metadata.annotations[PROVISIONED_BY] = found.provisioner
+    spec = volume.spec
+    spec.capacity["storage"] = claim.spec.resources.requests["storage"]
+    spec.access_modes.extend(claim.spec.access_modes)
+    spec.persistent_volume_reclaim_policy = found.reclaim_policy or "Delete"
+    spec.storage_class_name = found.metadata.name
+    spec.mount_options.extend(found.mount_options)
+    spec.volume_mode = claim.spec.volume_mode
+    spec.claim_ref.CopyFrom(_reference(claim))
+    spec.csi.driver = found.provisioner
+    spec.csi.volume_handle = volume.metadata.name
+    if terms:
+        spec.node_affinity.required.node_selector_terms.extend(terms)
+    return volume
+
+
+def _term(values: Mapping[str, Iterable[str]]) -> NodeSelectorTerm:
+    term = NodeSelectorTerm()
+    for key, allowed in values.items():
+        term.match_expressions.add(key=key, operator="In", values=allowed)
+    return term
+
+
+def _allowed_term(term: TopologySelectorTerm) -> NodeSelectorTerm:
+    return _term({e.key: e.values for e in term.match_label_expressions})
+
+
+def _allows(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
+    return all(labels.get(e.key) in e.values for e in term.match_label_expressions)
+
+
+# ---------------------------------------------------------------------------------- conditions
+
+
+def _has(item: PersistentVolume | PersistentVolumeClaim, annotation: str) -> bool:
+    return annotation in item.metadata.annotations
+
+
+def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether the volume's claimRef is this claim (IsVolumeBoundToClaim)."""
+    ref = volume.spec.claim_ref
+    if (ref.namespace, ref.name) != (claim.metadata.namespace, claim.metadata.name):
+        return False
+    return ref.uid in ("", claim.metadata.uid)
+
+
+def _may_be_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return not volume.spec.HasField("claim_ref") or _is_for(volume, claim)
+
+
+def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether mode, access modes and size fit; volumes that name the claim need no more."""
+    wanted, offered = claim.spec, volume.spec
+    if volume.metadata.HasField("deletion_timestamp"):
+        return False
+    if (wanted.volume_mode or "Filesystem") != (offered.volume_mode or "Filesystem"):
+        return False
+    if not set(wanted.access_modes) <= set(offered.access_modes):
+        return False
+    return size_of(volume) >= _wanted(claim)
+
+
+def _wanted(claim: PersistentVolumeClaim) -> int:
+    """Return the bytes that a claim asks for. Raises QuantityError."""
+    return quantity.value(claim.spec.resources.requests.get("storage", "0"))
+
+
+def _size_and_name(volume: PersistentVolume) -> tuple[int, str]:
+    return size_of(volume), volume.metadata.name
+
+
+# ---------------------------------------------------------------------------------- writes
+
+
+def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
+    metadata = claim.metadata
+    return ObjectReference(
+        api_version="v1",
+        kind="PersistentVolumeClaim",
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+
+
+def _patch(
+    kind: str, item: PersistentVolume | PersistentVolumeClaim, patch: Mapping[str, Any]
+) -> PatchRequest:
+    metadata = item.metadata
+    return PatchRequest(
+        kind=kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=int(metadata.resource_version or 0),
+        merge_patch=json.dumps(patch).encode(),
+    )
+
+
+def _phase(item: PersistentVolume | PersistentVolumeClaim, phase: str) -> list[Effect]:
+    if item.status.phase == phase:
+        return []
+    return [_patch(type(item).__name__, item, {"status": {"phase": phase}})]
+
+
+def _annotate(claim: PersistentVolumeClaim, annotations: Mapping[str, str | None]) -> PatchRequest:
+    return _patch("PersistentVolumeClaim", claim, {"metadata": {"annotations": annotations}})
+
+
+def _class_patch(name: str) -> dict[str, Any]:
+    return {"spec": {"storageClassName": name}}
+
+
+def _unbound(volume: PersistentVolume) -> PatchRequest:
+    patch = {
+        "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},
+        "spec": {"claimRef": None},
+        "status": {"phase": "Available"},
+    }
+    return _patch("PersistentVolume", volume, patch)
+
+
+def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PatchRequest:
+    ref, known = _reference(claim), volume.spec.claim_ref
+    patch: dict[str, Any] = {"status": {"phase": "Bound"}}
+    # What a scheduler has set stays as it is (GetBindVolumeToClaim).
+    if (known.namespace, known.name, known.uid) != (ref.namespace, ref.name, ref.uid):
+        patch["spec"] = {
+            "claimRef": {
+                "apiVersion": ref.api_version,
+                "kind": ref.kind,
+                "namespace": ref.namespace,
+                "name": ref.name,
+                "uid": ref.uid,
+                "resourceVersion": ref.resource_version,
+            }
+        }
+    if not volume.spec.HasField("claim_ref"):
+        patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
+    return _patch("PersistentVolume", volume, patch)
+
+
+def _claim_bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[Effect]:
+    name = volume.metadata.name
+    bound = claim.status.phase == "Bound" and claim.spec.volume_name == name
+    if bound and _has(claim, BIND_COMPLETED):
+        return []
+    annotations = {BIND_COMPLETED: "yes"}
+    if not claim.spec.volume_name:
+        annotations[BOUND_BY_CONTROLLER] = "yes"
+    status = {
+        "phase": "Bound",
+        "accessModes": list(volume.spec.access_modes),
+        "capacity": dict(volume.spec.capacity),
+    }
+    patch = {
+        "metadata": {"annotations": annotations},
+        "spec": {"volumeName": name},
+        "status": status,
+    }
+    return [_patch("PersistentVolumeClaim", claim, patch)]

@@ -1,0 +1,549 @@
+"""The client of the API server: calls of all kinds, with deadlines, failover and translated errors.
+
+A call is sent again, to the next server, when it certainly was not done, and, for reads and
+writes that can be repeated without harm, also when its outcome is unknown; within the call's
+deadline, with growing pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from podsched.api.codec import format_time
+from podsched.api.kinds import put, unwrap, wrap
+from podsched.api.objects import AnyObject, Event, Pod
+from podsched.api.trace_context import to_metadata
+from podsched.lib.backoff import Backoff
+from podsched.serve.client import errors
+from podsched.serve.client.call_warnings import warnings_in
+from podsched.serve.client.channels import Channels, ClientOptions
+from podsched.serve.client.errors import ClientError, Unavailable, Unreadable
+from podsched.serve.client.http_terms import code_of, verb_of
+from podsched.serve.client.informer import Informer
+from podsched.serve.client.object_watch import watch_objects
+from podsched.serve.client.pod_stream import PodStream, open_stream
+from podsched.serve.client.undecodable import identify, log_undecodable
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.decisions_pb2 import DecisionsRequest, DecisionsResponse
+from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
+from podsched.v1.scheduling_pb2 import (
+    ApplyConfigRequest,
+    ApplyConfigResponse,
+    CheckpointRequest,
+    ExplainRequest,
+    Explanation,
+    SchedulingCheckpoint,
+)
+
+_Object = TypeVar("_Object", bound=AnyObject)
+_Message = TypeVar("_Message", bound=Message)
+_OBJECTS, _PODS = "/podsched.v1.Objects/", "/podsched.v1.Pods/"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_EVENTS_PER_CALL = 1000
+
+
+class CallObserver(Protocol):
+    """Observes calls, for metrics, in HTTP's terms (``http_terms``).
+
+    ``host`` is the server's host:port.
+    """
+
+    def call_tried(
+        self, verb: str, code: str, host: str, seconds: float, sent: int, received: int | None
+    ) -> None:
+        """Record that a server has answered or failed to; a call may be tried several times.
+
+        sent, received: bytes; None without an answer.
+        """
+
+    def call_repeated(self, verb: str, code: str, host: str) -> None:
+        """Record that a call is tried again because of this code, at this server."""
+
+
+class Listing(NamedTuple):
+    """Objects of one kind at one revision; watch from there to miss nothing."""
+
+    items: list[AnyObject]
+    revision: int
+
+
+class ApiClient:
+    """Talks to one of several API servers. Every method raises ``ClientError``s."""
+
+    def __init__(
+        self,
+        endpoints: str | Sequence[str],
+        options: ClientOptions | None = None,
+        *,
+        jitter: random.Random | None = None,
+        observer: CallObserver | None = None,
+    ) -> None:
+        self._observer = observer
+        self.options = options or ClientOptions()
+        self._channels = Channels(endpoints, self.options)
+        self._jitter = jitter or random.Random()
+
+    @property
+    def endpoint(self) -> str:
+        """host:port of the server in use."""
+        return self._channels.endpoint
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._channels.close()
+
+    async def __aenter__(self) -> ApiClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # ------------------------------------------------------------------ any kind
+
+    async def create(
+        self, item: _Object, *, dry_run: bool = False, fence: v1.Fence | None = None
+    ) -> _Object:
+        """Store a new object; what was stored. AlreadyExists, Invalid, Forbidden, TooLarge."""
+        request = v1.CreateRequest(dry_run=dry_run, fence=fence)
+        put(item, request.object)
+        return cast(_Object, await self._object("Create", request))
+
+    async def create_many(
+        self, items: Iterable[AnyObject], *, dry_run: bool = False, fence: v1.Fence | None = None
+    ) -> Sequence[v1.BatchResult]:
+        """Store new objects, each by itself; ``of_result`` makes an error of a result."""
+        request = v1.CreateBatchRequest(fence=fence, dry_run=dry_run)
+        for item in items:
+            put(item, request.objects.add())
+        return await self._batch(f"{_OBJECTS}CreateBatch", request)
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
+        """One object as it is now. NotFound."""
+        request = v1.GetRequest(kind=kind, namespace=namespace, name=name)
+        return await self._object("Get", request, repeatable=True)
+
+    async def get_raw(self, kind: str, name: str, namespace: str = "") -> v1.RawObject:
+        """One object's bytes as they are stored, even if nobody can decode them. NotFound."""
+        request = v1.GetRequest(kind=kind, namespace=namespace, name=name)
+        raw = await self.call(f"{_OBJECTS}GetRaw", request, repeatable=True)
+        return _decoded(v1.RawObject, raw)
+
+    async def list(
+        self,
+        kind: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        allow_stale: bool = False,
+    ) -> Listing:
+        """All that matches, page after page, at one revision. Compacted when paging took too long.
+
+        Objects that cannot be decoded are left out and named in the log.
+        limit: items per page; 0 leaves that to the server.
+        """
+        request = v1.ListRequest(
+            kind=kind,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            allow_stale=allow_stale,
+        )
+        items: list[AnyObject] = []
+        while True:
+            page = await self.list_page(request)
+            items += _readable(page.items)
+            token: str = getattr(page, "continue")
+            if not token:
+                return Listing(items, page.resource_version)
+            setattr(request, "continue", token)
+
+    async def list_page(self, request: v1.ListRequest) -> RawListResponse:
+        """One page, its objects still encoded."""
+        raw = await self.call(f"{_OBJECTS}List", request, repeatable=True)
+        return _decoded(RawListResponse, raw)
+
+    async def update(
+        self, item: _Object, *, dry_run: bool = False, fence: v1.Fence | None = None
+    ) -> _Object:
+        """Replace an object except its status. Conflict if its resourceVersion is not current."""
+        request = v1.UpdateRequest(object=wrap(item), dry_run=dry_run, fence=fence)
+        return cast(_Object, await self._object("Update", request))
+
+    async def update_status(self, item: _Object, *, fence: v1.Fence | None = None) -> _Object:
+        """Replace the status alone."""
+        request = v1.UpdateRequest(object=wrap(item), fence=fence)
+        return cast(_Object, await self._object("UpdateStatus", request))
+
+    async def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        strategic: bool = False,
+        dry_run: bool = False,
+        fence: v1.Fence | None = None,
+    ) -> AnyObject:
+        """Apply a JSON merge patch, or a strategic one."""
+        request = v1.PatchRequest(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            merge_patch=json.dumps(patch).encode(),
+            type=v1.STRATEGIC_MERGE_PATCH if strategic else v1.JSON_MERGE_PATCH,
+            dry_run=dry_run,
+            fence=fence,
+        )
+        return await self._object("Patch", request)
+
+    async def patch_many(
+        self,
+        patches: Sequence[v1.PatchRequest],
+        *,
+        fence: v1.Fence | None = None,
+        traceparent: str = "",
+    ) -> Sequence[v1.BatchResult]:
+        """Apply patches, each by itself."""
+        request = v1.PatchBatchRequest(patches=patches, fence=fence)
+        return await self._batch(f"{_OBJECTS}PatchBatch", request, traceparent=traceparent)
+
+    async def delete(
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        grace_period_seconds: int | None = None,
+        uid: str = "",
+        resource_version: int = 0,
+        propagation_policy: str = "",
+        dry_run: bool = False,
+        fence: v1.Fence | None = None,
+    ) -> AnyObject:
+        """Delete an object; a running pod is marked and given its grace period. NotFound."""
+        wanted = v1.Preconditions(uid=uid, resource_version=resource_version)
+        request = v1.DeleteRequest(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            grace_period_seconds=grace_period_seconds,
+            preconditions=wanted,
+            fence=fence,
+            propagation_policy=propagation_policy,
+            dry_run=dry_run,
+        )
+        return await self._object("Delete", request)
+
+    async def delete_many(
+        self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence | None = None
+    ) -> Sequence[v1.BatchResult]:
+        """Delete objects, each by itself."""
+        request = v1.DeleteBatchRequest(deletions=deletions, fence=fence)
+        return await self._batch(f"{_OBJECTS}DeleteBatch", request)
+
+    async def delete_collection(
+        self,
+        kind: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        grace_period_seconds: int | None = None,
+        propagation_policy: str = "",
+        timeout: float | None = None,
+        dry_run: bool = False,
+        fence: v1.Fence | None = None,
+    ) -> int:
+        """Delete all that match; how many there were."""
+        request = v1.DeleteCollectionRequest(
+            kind=kind,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            grace_period_seconds=grace_period_seconds,
+            propagation_policy=propagation_policy,
+            dry_run=dry_run,
+            fence=fence,
+        )
+        method = f"{_OBJECTS}DeleteCollection"
+        raw = await self.call(method, request, repeatable=True, timeout=timeout)
+        return _decoded(v1.DeleteCollectionResponse, raw).deleted
+
+    async def watch_stream(
+        self, request: v1.WatchRequest
+    ) -> AsyncGenerator[RawWatchResponse, None]:
+        """Responses of one stream, their objects still encoded, until it breaks.
+
+        Raises ClientError: Compacted to list again, Unavailable to go on where it stopped (the next
+        server is in use then). ``Informer`` does both.
+        """
+        endpoint = self.endpoint
+        call = self._channels.current().unary_stream(f"{_OBJECTS}Watch")(
+            request.SerializeToString(), metadata=self._channels.credentials() or None
+        )
+        try:
+            while True:
+                async with asyncio.timeout(self.options.watch_silence):
+                    raw = await call.read()
+                if raw is grpc.aio.EOF:
+                    self._channels.leave(endpoint)
+                    raise Unavailable("the server ended the watch")
+                yield RawWatchResponse.FromString(raw)
+        except DecodeError:
+            self._channels.leave(endpoint)
+            raise Unavailable("what came on the watch cannot be decoded") from None
+        except TimeoutError:
+            self._channels.leave(endpoint)
+            raise Unavailable("nothing came on the watch, not even a bookmark") from None
+        except grpc.aio.AioRpcError as error:
+            translated = errors.of_rpc(error)
+            if isinstance(translated, Unavailable):
+                self._channels.leave(endpoint)
+            raise translated from error
+        finally:
+            call.cancel()
+
+    watch = watch_objects
+
+    def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> Informer:
+        """Follow kinds, in one stream; lists deliver them in this order."""
+        return Informer(self, kinds, metadata_only=metadata_only)
+
+    async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
+        """Store new events, and count and time of those stored before; best effort, not fenced."""
+        for start in range(0, len(new), _EVENTS_PER_CALL):
+            await self.create_many(new[start : start + _EVENTS_PER_CALL])
+        for start in range(0, len(repeated), _EVENTS_PER_CALL):
+            patches = [_repetition(event) for event in repeated[start : start + _EVENTS_PER_CALL]]
+            await self.patch_many(patches)
+
+    # ------------------------------------------------------------------ pods
+
+    async def create_pods(self, pods: Sequence[Pod]) -> Sequence[v1.BatchResult]:
+        """Store new pods, each by itself."""
+        return await self._batch(f"{_PODS}CreatePods", v1.CreatePodsRequest(pods=pods))
+
+    @asynccontextmanager
+    async def submit_pods(self) -> AsyncIterator[PodStream]:
+        """Store pods one by one, over one stream, with less than a call for each costs.
+
+        At the end of the block all are answered. See ``PodStream`` for streams that break.
+        """
+        stream = await open_stream(self._channels, self.options, self._jitter)
+        try:
+            yield stream
+            await stream.close()
+        finally:
+            stream.cancel()
+
+    async def bind(self, binding: v1.Binding, *, fence: v1.Fence | None = None) -> Pod:
+        """Bind a pod. AlreadyBound, NotBindable, FenceLost, NotFound."""
+        request = v1.BindRequest(binding=binding, fence=fence)
+        repeatable = bool(binding.uid) and fence is not None
+        return _decoded(Pod, await self.call(f"{_PODS}Bind", request, repeatable=repeatable))
+
+    async def bind_pods(
+        self,
+        bindings: Sequence[v1.Binding],
+        *,
+        fence: v1.Fence | None = None,
+        traceparent: str = "",
+    ) -> Sequence[v1.BatchResult]:
+        """Bind pods, each by itself. With uids and a fence it may be repeated without harm."""
+        request = v1.BindPodsRequest(bindings=bindings, fence=fence)
+        repeatable = fence is not None and all(binding.uid for binding in bindings)
+        return await self._batch(
+            f"{_PODS}BindPods", request, repeatable=repeatable, traceparent=traceparent
+        )
+
+    async def evict(self, request: v1.EvictRequest) -> Pod:
+        """Evict a pod. DisruptionBudget when a budget does not permit it now."""
+        return _decoded(Pod, await self.call(f"{_PODS}Evict", request))
+
+    async def evict_pods(
+        self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence | None = None
+    ) -> Sequence[v1.BatchResult]:
+        """Evict pods, each by itself."""
+        request = v1.EvictPodsRequest(evictions=evictions, fence=fence)
+        return await self._batch(f"{_PODS}EvictPods", request)
+
+    async def patch_pod_statuses(
+        self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence | None = None
+    ) -> Sequence[v1.BatchResult]:
+        """Set conditions and nominations of pods, each by itself; repeating it does no harm."""
+        request = v1.PatchPodStatusesRequest(patches=patches, fence=fence)
+        return await self._batch(f"{_PODS}PatchPodStatuses", request, repeatable=True)
+
+    # ------------------------------------------------------------------ scheduling
+
+    async def explain(
+        self, request: ExplainRequest, *, timeout: float | None = None
+    ) -> Explanation:
+        """Why a pod waits, or is where it is. NotFound; Unavailable if no replica answers."""
+        method = "/podsched.v1.Scheduling/Explain"
+        raw = await self.call(method, request, repeatable=True, timeout=timeout)
+        return _decoded(Explanation, raw)
+
+    async def decisions(
+        self, request: DecisionsRequest, *, timeout: float | None = None
+    ) -> DecisionsResponse:
+        """Tell what was decided, at most 1,000 times. Unavailable if no replica answers."""
+        method = "/podsched.v1.Scheduling/Decisions"
+        raw = await self.call(method, request, repeatable=True, timeout=timeout)
+        return _decoded(DecisionsResponse, raw)
+
+    async def apply_config(
+        self, request: ApplyConfigRequest, *, timeout: float | None = None
+    ) -> ApplyConfigResponse:
+        """Give all scheduler replicas another configuration; see ``ApplyConfigResponse``."""
+        method = "/podsched.v1.Scheduling/ApplyConfig"
+        raw = await self.call(method, request, timeout=timeout)
+        return _decoded(ApplyConfigResponse, raw)
+
+    async def checkpoint(self) -> SchedulingCheckpoint:
+        """Return what the leader's decisions are based on besides objects.
+
+        Raises Unavailable, or another ClientError where no decisions are recorded.
+        """
+        method = "/podsched.v1.Scheduling/Checkpoint"
+        raw = await self.call(method, CheckpointRequest(), repeatable=True)
+        return _decoded(SchedulingCheckpoint, raw)
+
+    # ------------------------------------------------------------------ calling
+
+    async def call(
+        self,
+        method: str,
+        request: Any,
+        *,
+        repeatable: bool = False,
+        timeout: float | None = None,
+        traceparent: str = "",
+    ) -> bytes:
+        """Return the serialized response of a unary method. Raises ClientError.
+
+        repeatable: doing it twice does no harm, so it is sent again when its outcome is unknown.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (timeout or self.options.timeout)
+        raw = request.SerializeToString()
+        traced = to_metadata(traceparent or self.options.traceparent)
+        backoff = Backoff(
+            _FIRST_PAUSE,
+            _LONGEST_PAUSE,
+            self._jitter.random,
+            immediate=len(self._channels) - 1,  # every server has its chance before a wait
+        )
+        cause = ""
+        unreached = 0
+        while True:
+            endpoint = self.endpoint
+            try:
+                invoke = self._channels.current().unary_unary(method)
+                began = loop.time()
+                left = max(deadline - began, 0.001)
+                metadata = (*traced, *self._channels.credentials()) or None
+                under_way = invoke(raw, timeout=left, metadata=metadata)
+                answer = await under_way
+                if self.options.on_warning is not None:
+                    for text in warnings_in(await under_way.trailing_metadata()):
+                        self.options.on_warning(text)
+                code = code_of(_name(method), "OK")
+                self._tried(method, code, endpoint, began, (len(raw), len(answer)))
+                return cast(bytes, answer)
+            except grpc.aio.AioRpcError as rpc_error:
+                error = errors.of_rpc(rpc_error)
+                answered = not isinstance(error, Unavailable) or bool(error.reason)
+                code = code_of(_name(method), rpc_error.code().name, answered=answered)
+                self._tried(method, code, endpoint, began, (len(raw), None))
+                if not isinstance(error, Unavailable):
+                    raise error from rpc_error
+                self._channels.leave(endpoint)
+                delay = max(backoff.next_delay(), error.retry_after)
+                may_repeat = repeatable or not error.outcome_unknown
+                unreached = 0 if error.reason or error.outcome_unknown else unreached + 1
+                if unreached == len(self._channels) and not self.options.wait_for_server:
+                    raise error from rpc_error
+                if not may_repeat or loop.time() + delay >= deadline:
+                    raise _with_cause(error, cause) from rpc_error
+                cause = error.message
+            await asyncio.sleep(delay)
+            if self._observer is not None:
+                self._observer.call_repeated(verb_of(_name(method)), code, self.endpoint)
+
+    def _tried(
+        self, method: str, code: str, endpoint: str, began: float, sizes: tuple[int, int | None]
+    ) -> None:
+        if self._observer is not None:
+            seconds = asyncio.get_running_loop().time() - began
+            self._observer.call_tried(verb_of(_name(method)), code, endpoint, seconds, *sizes)
+
+    async def _object(self, method: str, request: Any, *, repeatable: bool = False) -> AnyObject:
+        raw = await self.call(_OBJECTS + method, request, repeatable=repeatable)
+        try:
+            return unwrap(_decoded(v1.Object, raw))
+        except ValueError as error:
+            raise Unreadable(str(error)) from None
+
+    async def _batch(
+        self, method: str, request: Any, *, repeatable: bool = False, traceparent: str = ""
+    ) -> Sequence[v1.BatchResult]:
+        raw = await self.call(method, request, repeatable=repeatable, traceparent=traceparent)
+        return _decoded(v1.BatchResponse, raw).results
+
+
+def _decoded(message: type[_Message], raw: bytes) -> _Message:
+    try:
+        return message.FromString(raw)
+    except DecodeError:
+        raise Unreadable(
+            f"the answer is no {message.DESCRIPTOR.name} that can be decoded"
+        ) from None
+
+
+def _readable(items: Iterable[bytes]) -> Iterator[AnyObject]:
+    for raw in items:
+        try:
+            yield unwrap(v1.Object.FromString(raw))
+        except (DecodeError, ValueError):
+            log_undecodable(identify(raw))
+
+
+def _repetition(event: Event) -> v1.PatchRequest:
+    """Return the patch that says an event has happened again."""
+    patch = {"count": event.count, "lastTimestamp": format_time(event.last_timestamp)}
+    return v1.PatchRequest(
+        kind="Event",
+        namespace=event.metadata.namespace,
+        name=event.metadata.name,
+        merge_patch=json.dumps(patch).encode(),
+    )
+
+
+def _name(method: str) -> str:
+    return method.rpartition("/")[2]
+
+
+def _with_cause(error: Unavailable, cause: str) -> Unavailable:
+    """Return the last error of several tries, with the message of the one before.
+
+    A deadline alone says little.
+    """
+    if not cause or cause == error.message:
+        return error
+    return type(error)(f"{error.message}; before that: {cause}", reason=error.reason)
+
+
+__all__ = ["ApiClient", "ClientError", "ClientOptions", "Listing"]

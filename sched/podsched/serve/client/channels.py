@@ -1,0 +1,143 @@
+"""Connections to several API servers: one in use, the next one when it fails.
+
+A server that cannot be reached is left for the next endpoint in order; nothing is remembered
+about it, because gRPC reconnects with a backoff of its own. Streams and calls share the
+connection in use.
+
+Certificates are read again after a failure if their files have changed, because gRPC connects again
+with those that it was given first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from podsched.lib.certificate_files import CertificateError, CertificateFiles
+from podsched.serve.client.bearer_token import BearerToken, Metadata, check_in_clear
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("client")
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """How to reach the API servers."""
+
+    timeout: float = 10.0
+    """Seconds a call may take, retries included."""
+    wait_for_server: bool = True
+    """Whether a call waits, within its time, while every server refuses connections."""
+    watch_silence: float = 10.0
+    """A watch on which nothing comes for so long (bookmarks come every second) is broken."""
+    max_message_bytes: int = 64 * MIB
+    """Largest response in bytes."""
+    tls_ca: str = ""
+    """File with the authorities of the server's certificate (PEM); empty: no TLS."""
+    tls_cert: str = ""
+    """File with the client's certificate chain (PEM), if the server demands one."""
+    tls_key: str = ""
+    """File with its private key (PEM)."""
+    token_file: str = ""
+    """File with a bearer token, read again when it changes; sent with every call. Only with TLS or
+    to this machine."""
+    traceparent: str = ""
+    """W3C trace context sent with every call that has none of its own: what is done becomes part
+    of that trace, and so do the pods that are created."""
+    on_warning: Callable[[str], None] | None = None
+    """Is told what the server warns of beside its answers."""
+
+
+class Channels:
+    """The channels, by endpoint, opened when first used.
+
+    Raises CertificateError for TLS files or a token that cannot be used, ValueError without an
+    endpoint.
+    """
+
+    def __init__(self, endpoints: str | Sequence[str], options: ClientOptions) -> None:
+        if isinstance(endpoints, str):
+            endpoints = [part.strip() for part in endpoints.split(",")]
+        self._endpoints = [endpoint for endpoint in endpoints if endpoint]
+        if not self._endpoints:
+            raise ValueError("at least one endpoint of an API server is needed")
+        self._options = options
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._outdated: list[grpc.aio.Channel] = []
+        tls = (options.tls_ca, options.tls_cert, options.tls_key)
+        self._files = CertificateFiles(*tls) if options.tls_ca else None
+        self._token = BearerToken(options.token_file) if options.token_file else None
+        if self._token is not None and not options.tls_ca:
+            for endpoint in self._endpoints:
+                check_in_clear(endpoint)
+        self._at = 0
+
+    @property
+    def endpoint(self) -> str:
+        """The host:port of the server in use."""
+        return self._endpoints[self._at]
+
+    def __len__(self) -> int:
+        return len(self._endpoints)
+
+    def credentials(self) -> Metadata:
+        """Return the metadata that says whose a call is; none where the connection does."""
+        return self._token.metadata() if self._token is not None else ()
+
+    def current(self) -> grpc.aio.Channel:
+        """Return the channel in use."""
+        endpoint = self.endpoint
+        channel = self._channels.get(endpoint)
+        if channel is None:
+            channel = self._channels[endpoint] = _open(endpoint, self._options, self._files)
+        return channel
+
+    def leave(self, endpoint: str) -> None:
+        """Use the next endpoint, unless that has been done since this one was in use."""
+        if endpoint == self.endpoint:
+            self._at = (self._at + 1) % len(self._endpoints)
+        if self._renewed():
+            # Calls on them go on.
+            self._outdated.extend(self._channels.values())
+            self._channels.clear()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        channels = (*self._channels.values(), *self._outdated)
+        self._channels, self._outdated = {}, []
+        for channel in channels:
+            await channel.close()
+
+    def _renewed(self) -> bool:
+        try:
+            return self._files is not None and self._files.changed()
+        except CertificateError as error:
+            _log.warning("Keeping the certificates in use", error=str(error))
+            return False
+
+
+def _open(
+    endpoint: str, options: ClientOptions, files: CertificateFiles | None
+) -> grpc.aio.Channel:
+    settings: list[tuple[str, Any]] = [
+        ("grpc.max_receive_message_length", options.max_message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2000),
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 5_000),
+        ("grpc.max_metadata_size", 64 << 10),
+        # Clients of one process would otherwise share one connection and its flow control.
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    if files is None:
+        return grpc.aio.insecure_channel(endpoint, options=settings)
+    pems = files.pems
+    credentials = grpc.ssl_channel_credentials(pems.authorities, pems.key, pems.certificate)
+    return grpc.aio.secure_channel(endpoint, credentials, options=settings)

@@ -1,0 +1,114 @@
+"""The port through which a scheduler replica sees and changes the cluster.
+
+``ApiClient`` satisfies it, and so does ``testing.fake_cluster.FakeCluster`` in memory; one contract
+suite runs on both. ``kube.cluster.KubeCluster`` is a Kubernetes cluster. Every write that needs
+leadership takes a ``Fence``.
+
+Calls raise ``client.errors.ClientError`` when they fail as a whole; the outcome of each item is a
+``BatchResult`` (code 0: done; else ``reason``: FENCE_LOST, ALREADY_BOUND with ``node_name``,
+NOT_FOUND, ...).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from podsched.api.objects import AnyObject, Event
+from podsched.serve.client.informer import Handler
+from podsched.v1 import api_pb2 as v1
+
+
+class InformerPort(Protocol):
+    """Objects kept current; see ``Informer``."""
+
+    synced: asyncio.Event
+
+    @property
+    def revision(self) -> int: ...
+
+    def objects(self, kind: str) -> Mapping[str, AnyObject]: ...
+
+    def get(self, kind: str, key: str) -> AnyObject | None: ...
+
+    def pace(self, milliseconds: int) -> None: ...
+
+    async def wait_for_revision(self, revision: int) -> None: ...
+
+    async def run(self, handler: Handler) -> None: ...
+
+
+class ClusterWrites(Protocol):
+    """What a term writes, other than events."""
+
+    async def bind_pods(
+        self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
+    ) -> Sequence[v1.BatchResult]:
+        """Bind pods. With a uid, binding again to the same node is a success."""
+        ...
+
+    async def evict_pods(
+        self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Delete pods gracefully, with or without regard to disruption budgets."""
+        ...
+
+    async def patch_pod_statuses(
+        self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Set conditions and nominations of pods."""
+        ...
+
+    async def patch_many(
+        self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Patch objects of any kind."""
+        ...
+
+
+class TermCluster(ClusterWrites, Protocol):
+    """What a term needs of a cluster."""
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
+        """Read one object as it is now. NotFound."""
+        ...
+
+
+class Cluster(TermCluster, Protocol):
+    """What a scheduler needs of a cluster."""
+
+    def informer(self, kinds: Sequence[str]) -> InformerPort:
+        """Follow kinds; lists deliver them in this order."""
+        ...
+
+    async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
+        """Store new events, and count and time of those stored before; best effort, not fenced."""
+        ...
+
+
+class ControlledCluster(Cluster, Protocol):
+    """What the controllers need as well; in Kubernetes they are kube-controller-manager's."""
+
+    def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> InformerPort:
+        """Follow kinds, in one stream; lists deliver them in this order.
+
+        metadata_only: nothing else of the objects is kept.
+        """
+        ...
+
+    async def delete_many(
+        self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Delete objects of any kind."""
+        ...
+
+    async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
+        """Delete all objects of a kind in a namespace; how many there were."""
+        ...
+
+    async def create_many(
+        self, items: Sequence[AnyObject], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Store new objects of any kind."""
+        ...

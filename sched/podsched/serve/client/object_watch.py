@@ -1,0 +1,101 @@
+"""Changes of objects as they happen, decoded: the watch for programs that keep no cache."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from google.protobuf.message import DecodeError
+
+from podsched.api.kinds import find_kind, unwrap
+from podsched.api.objects import AnyObject
+from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.serve.client.errors import Unavailable
+from podsched.serve.client.undecodable import identify, log_undecodable
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchResponse
+
+#: Seconds before a broken watch is restarted.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+class ChangeType(StrEnum):
+    """What has happened to an object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class Change(NamedTuple):
+    """One change of one object."""
+
+    type: ChangeType
+    object: AnyObject
+    """As it is now; as it was last, if it was deleted."""
+    revision: int
+    """Watch from here to go on after this change; 0 among the objects that existed at first."""
+
+
+class Watches(Protocol):
+    """What is watched: an ``ApiClient``."""
+
+    def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
+        """Responses of one stream. Raises Compacted, Unavailable."""
+
+
+async def watch_objects(
+    client: Watches,
+    kinds: Sequence[str],
+    namespace: str = "",
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
+    from_revision: int = 0,
+) -> AsyncGenerator[Change, None]:
+    """Yield the changes of kinds, for ever; a broken connection is made again where it ended.
+
+    kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a ``Listing``;
+    0: first what exists, then its changes. Close the iterator to end the watch.
+
+    Raises UnknownKindError, and ClientErrors: Compacted when the server no longer has the changes,
+    so that everything must be listed again.
+    """
+    request = v1.WatchRequest(
+        kinds=[find_kind(kind).name for kind in kinds],
+        namespace=namespace,
+        label_selector=label_selector,
+        field_selector=field_selector,
+        from_revision=from_revision,
+        send_initial_events=not from_revision,
+    )
+    waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random))
+    clock = asyncio.get_running_loop().time
+    while True:
+        try:
+            async for response in client.watch_stream(request):
+                waits.works_since(clock())
+                for change in _changes(response):
+                    yield change
+                if response.revision:
+                    request.from_revision = response.revision
+                    request.send_initial_events = False
+        except Unavailable:
+            pass
+        await asyncio.sleep(waits.next_delay(clock()))
+
+
+def _changes(response: RawWatchResponse) -> list[Change]:
+    found = []
+    for event in response.events:
+        try:
+            message = unwrap(v1.Object.FromString(event.object))
+        except (DecodeError, ValueError):
+            log_undecodable(identify(event.object))
+            continue
+        kind = ChangeType(v1.EventType.Name(event.type))
+        found.append(Change(kind, message, response.revision))
+    return found

@@ -1,0 +1,210 @@
+"""Writes that many parts of a process ask for, sent in batches.
+
+What comes while a call is under way goes out with the next one, so that load makes batches larger
+and not more. A key has at most one write waiting: a newer one takes its place, or is merged with
+it.
+
+    put --> waiting --> under way --answered--> done, each item by itself
+               ^            |
+               |            '--failed as a whole--> halves under way --> ... --> one item: failed
+               '-- retry ---'   (retryable, and not for longer than ``retry_for``)
+
+A call that fails as a whole, and would fail again, may do so because of one item: its halves are
+sent by themselves, so that the fault costs that item alone. Where many items fail like this, the
+rest of the batch fails with them, without calls of its own. Only a lost fence ends ``run``.
+
+``run`` is one worker, which makes one call at a time; as many calls may be under way as workers
+run. Writes for the same key stay in order with one worker only.
+
+Not for writes that must all happen: only the last one for a key does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from podsched.api.reasons import StatusReason
+from podsched.lib.backoff import Backoff
+from podsched.serve.client.errors import ClientError, FenceLost, as_result
+from podsched.telemetry.logs import get_logger
+
+T = TypeVar("T")
+
+_log = get_logger("outbox")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+#: Items of a batch that are found to be at fault one by one; with more, it is not the items.
+_MOST_CULPRITS = 8
+
+
+def _newest(earlier: T, later: T) -> T:
+    return later
+
+
+class Outbox(Generic[T]):
+    """Collects writes by key; ``run`` sends them until cancelled."""
+
+    def __init__(
+        self,
+        send: Callable[[Sequence[T]], Awaitable[Sequence[Any]]],
+        answered: Callable[[str, T, Any], None] | None = None,
+        *,
+        most: int = 500,
+        merge: Callable[[T, T], T] = _newest,
+        retry_for: float = math.inf,
+        given_up: Callable[[Sequence[T], ClientError], None] | None = None,
+        jitter: random.Random | None = None,
+    ) -> None:
+        """Keep what the workers need; nothing is sent before ``run``.
+
+        ``send`` writes a batch of at most ``most`` items and returns a result for each, which
+        ``answered`` is called with, by key and item; None for what it has left out since it is not
+        wanted any more. It raises ClientError when it fails as a whole. ``given_up`` gets the items
+        that are not tried again, since the error is not retryable or ``retry_for`` seconds have
+        passed; without it ``answered`` gets a result that says so. ``merge`` makes one item of two
+        for the same key, the earlier and the later.
+        """
+        self._send = send
+        self._answered = answered
+        self._most = most
+        self._merge = merge
+        self._retry_for = retry_for
+        self._given_up = given_up
+        self._jitter = jitter or random.Random()
+        self._waiting: dict[str, T] = {}
+        self._under_way: list[dict[str, T]] = []
+        self._something = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Return the number of items that are not under way."""
+        return len(self._waiting)
+
+    @property
+    def calls(self) -> int:
+        """Batches under way, or between two tries."""
+        return len(self._under_way)
+
+    def put(self, key: str, item: T) -> None:
+        """Send this for the key, in place of what is waiting for it."""
+        earlier = self._waiting.get(key)
+        self._waiting[key] = item if earlier is None else self._merge(earlier, item)
+        self._something.set()
+
+    def drop(self, key: str) -> None:
+        """Do not send what is waiting for the key, nor send it again."""
+        self._waiting.pop(key, None)
+        for batch in self._under_way:
+            batch.pop(key, None)
+
+    def is_wanted(self, item: T) -> bool:
+        """Whether an item that is being sent has not been dropped since ``send`` was called."""
+        return any(item is kept for batch in self._under_way for kept in batch.values())
+
+    def drop_oldest(self) -> None:
+        """Drop what has waited longest; something must be waiting."""
+        self._waiting.pop(next(iter(self._waiting)))
+
+    async def run(self) -> None:
+        """Send what is put, until cancelled."""
+        while True:
+            if not self._waiting:
+                self._something.clear()
+                await self._something.wait()
+            await self.flush(self._most)
+
+    async def flush(self, most: int) -> None:
+        """Send what is waiting in one call, ``most`` items of it, and wait for the outcome."""
+        batch = self._take(most)
+        if not batch:
+            return
+        parts, culprits = [batch], 0
+        self._under_way.append(batch)
+        try:
+            while parts:
+                part = parts[-1]
+                failure = await self._deliver(part)
+                self._ended(parts.pop())
+                if failure is None or not part:
+                    continue
+                if len(part) > 1 and culprits < _MOST_CULPRITS and _may_be_of_one(failure):
+                    halves = _halves(part)
+                    parts += halves
+                    self._under_way += halves
+                else:
+                    culprits += 1
+                    self._give_up(part, failure)
+        finally:
+            for part in parts:
+                self._ended(part)
+
+    def _ended(self, batch: dict[str, T]) -> None:
+        self._under_way = [other for other in self._under_way if other is not batch]
+
+    async def _deliver(self, batch: dict[str, T]) -> ClientError | None:
+        """Send a batch, again where that may help; return why it failed as a whole.
+
+        Raises:
+            FenceLost: nothing that carries the fence can be written any more.
+        """
+        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        clock = asyncio.get_running_loop().time
+        give_up_at = clock() + self._retry_for
+        while batch:
+            sent = list(batch.items())
+            try:
+                results = await self._send([item for _, item in sent])
+            except FenceLost:
+                raise
+            except ClientError as error:
+                if not error.retryable or clock() >= give_up_at:
+                    return error
+                _log.info("A batch of writes has to wait", writes=len(sent), error=str(error))
+                await asyncio.sleep(pause.next_delay())
+                self._renew(batch)
+                continue
+            if self._answered is not None:
+                for (key, item), result in zip(sent, results, strict=True):
+                    if result is not None:
+                        self._answered(key, item, result)
+            return None
+        return None
+
+    def _give_up(self, batch: dict[str, T], failure: ClientError) -> None:
+        if self._given_up is not None:
+            self._given_up(list(batch.values()), failure)
+            return
+        _log.warning(
+            "Writes failed", writes=len(batch), first=next(iter(batch)), error=str(failure)
+        )
+        if self._answered is not None:
+            result = as_result(failure)
+            for key, item in batch.items():
+                self._answered(key, item, result)
+
+    def _take(self, most: int) -> dict[str, T]:
+        if len(self._waiting) <= most:
+            batch, self._waiting = self._waiting, {}
+            return batch
+        keys = [key for key, _ in zip(self._waiting, range(most), strict=False)]
+        return {key: self._waiting.pop(key) for key in keys}
+
+    def _renew(self, batch: dict[str, T]) -> None:
+        """Send with a batch what has come for its keys since it was sent."""
+        for key in batch.keys() & self._waiting.keys():
+            batch[key] = self._merge(batch[key], self._waiting.pop(key))
+
+
+def _may_be_of_one(failure: ClientError) -> bool:
+    """Whether a call may have failed because of one item, and its other items would succeed."""
+    return not failure.retryable and failure.reason != StatusReason.STORE_FULL
+
+
+def _halves(batch: dict[str, T]) -> list[dict[str, T]]:
+    """Return a batch in two parts, the later one first."""
+    items = list(batch.items())
+    middle = len(items) // 2
+    return [dict(items[middle:]), dict(items[:middle])]

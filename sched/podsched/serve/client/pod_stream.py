@@ -1,0 +1,145 @@
+"""Pods created one by one over one stream, which costs a fraction of a call for each.
+
+    submit --room for one more unanswered pod--> sent --in order--> answered
+                                                  '--the stream breaks--> OutcomeUnknown
+
+``submit`` waits while the server does not take more: first for gRPC's flow control, then for the
+answers to ``MAX_UNANSWERED`` pods. A stream that broke is not mended: whoever submits decides about
+the pods without an answer (creating one again fails with AlreadyExists if it was created) and
+opens another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from typing import Any, Final
+
+import grpc
+
+from podsched.api.objects import Pod
+from podsched.api.trace_context import to_metadata
+from podsched.lib.backoff import Backoff
+from podsched.serve.client import errors
+from podsched.serve.client.channels import Channels, ClientOptions
+from podsched.serve.client.errors import ClientError, OutcomeUnknown, Unavailable
+from podsched.v1 import api_pb2 as v1
+
+METHOD: Final = "/podsched.v1.Pods/SubmitPods"
+#: Pods without an answer; enough for some group commits of the store.
+MAX_UNANSWERED: Final = 1000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+
+class PodStream:
+    """One stream of pods. ``open_stream`` makes it; ``close`` or ``cancel`` it."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._unanswered: deque[asyncio.Future[v1.BatchResult]] = deque()
+        self._room = asyncio.Semaphore(MAX_UNANSWERED)
+        self._writing = asyncio.Lock()
+        self._broken: ClientError | None = None
+        self._answers = asyncio.create_task(self._read(), name="answers to submitted pods")
+
+    async def submit(self, pod: Pod) -> asyncio.Future[v1.BatchResult]:
+        """Send a pod; return its result to be, of which ``errors.of_result`` makes an error.
+
+        The future raises OutcomeUnknown when the stream breaks before the answer. Raises
+        ClientError when it is broken already: nothing was sent.
+        """
+        raw = v1.SubmitPodsRequest(pod=pod).SerializeToString()
+        await self._room.acquire()
+        async with self._writing:
+            if self._broken is not None:
+                self._room.release()
+                raise self._broken
+            answer: asyncio.Future[v1.BatchResult] = asyncio.get_running_loop().create_future()
+            self._unanswered.append(answer)
+            try:
+                await self._call.write(raw)
+            except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+                await self._answers  # which knows why, and has failed the future
+            return answer
+
+    async def close(self) -> None:
+        """Wait for the answers that are still to come. Raises ClientError if the stream broke."""
+        async with self._writing:
+            if self._broken is None:
+                await self._call.done_writing()
+        await self._answers
+        if self._broken is not None:
+            raise self._broken
+
+    def cancel(self) -> None:
+        """Give up what has no answer yet; without effect on a stream that is closed."""
+        self._answers.cancel()
+        self._call.cancel()
+        self._fail(Unavailable("the stream was cancelled"))
+
+    async def _read(self) -> None:
+        try:
+            while (raw := await self._call.read()) is not grpc.aio.EOF:
+                for result in v1.SubmitPodsResponse.FromString(raw).results:
+                    self._settle(result)
+        except grpc.aio.AioRpcError as error:
+            self._broken = errors.of_rpc(error)
+        except (IndexError, ValueError):
+            self._broken = errors.Unreadable("what came on the stream is no answer to a pod")
+        if self._unanswered and self._broken is None:
+            self._broken = Unavailable("the server ended the stream")
+        if self._broken is not None:
+            self._fail(self._broken)
+
+    def _settle(self, result: v1.BatchResult) -> None:
+        answer = self._unanswered.popleft()
+        self._room.release()
+        if not answer.done():
+            answer.set_result(result)
+
+    def _fail(self, error: ClientError) -> None:
+        unknown = OutcomeUnknown(error.message, reason=error.reason)
+        while self._unanswered:
+            answer = self._unanswered.popleft()
+            self._room.release()
+            if not answer.done():
+                answer.set_exception(unknown)
+                answer.exception()  # nobody has to await it: ``close`` raises, too
+
+
+async def open_stream(
+    channels: Channels, options: ClientOptions, jitter: random.Random
+) -> PodStream:
+    """Open a stream to the first server that takes it, within ``options.timeout``.
+
+    Raises ClientError.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + options.timeout
+    pauses = Backoff(
+        _FIRST_PAUSE, _LONGEST_PAUSE, jitter.random, immediate=max(len(channels) - 1, 0)
+    )
+    while True:
+        endpoint = channels.endpoint
+        metadata = (*to_metadata(options.traceparent), *channels.credentials()) or None
+        call = channels.current().stream_stream(METHOD)(metadata=metadata)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await call.initial_metadata()  # the server has taken the stream, or refused it
+                if call.done():
+                    await call.read()  # which raises the refusal
+            return PodStream(call)
+        except TimeoutError:
+            call.cancel()
+            raise Unavailable("the server did not take the stream in time") from None
+        except grpc.aio.AioRpcError as rpc_error:
+            error = errors.of_rpc(rpc_error)
+            if not isinstance(error, Unavailable):
+                raise error from rpc_error
+            channels.leave(endpoint)
+            delay = pauses.next_delay()
+            tried_all = pauses.failures >= len(channels) and not options.wait_for_server
+            if tried_all or clock() + delay >= deadline:
+                raise error from rpc_error
+        await asyncio.sleep(delay)

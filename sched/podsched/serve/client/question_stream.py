@@ -1,0 +1,84 @@
+"""A replica's stream of questions from one API server, and its answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from podsched.serve.client import errors
+from podsched.serve.client.channels import Channels
+from podsched.serve.client.errors import Unavailable, Unreadable
+from podsched.v1.scheduling_pb2 import Question, ReplicaMessage
+
+METHOD: Final = "/podsched.v1.Scheduling/Answer"
+
+#: Metadata of a stream: which of the processes that share an address has it, and how many they are.
+WORKER, WORKERS = "podsched-worker", "podsched-workers"
+#: Most of them that are believed.
+_MOST_WORKERS: Final = 256
+
+
+class QuestionStream:
+    """One stream. All methods raise ClientError when it is broken."""
+
+    def __init__(self, call: Any, told: Mapping[str, Any]) -> None:
+        """told: what the server said at first."""
+        self._call = call
+        self._writing = asyncio.Lock()
+        #: Which of the processes that share the server's address this is, and how many there are.
+        self.worker = _number(told.get(WORKER), 0)
+        self.workers = _number(told.get(WORKERS), 1)
+
+    async def send(self, message: ReplicaMessage) -> None:
+        """Send a message; may be called by several tasks."""
+        raw = message.SerializeToString()
+        async with self._writing:
+            try:
+                await self._call.write(raw)
+            except grpc.aio.AioRpcError as error:
+                raise errors.of_rpc(error) from error
+            except (grpc.aio.UsageError, asyncio.InvalidStateError):
+                raise Unavailable("the stream has ended") from None
+
+    async def questions(self) -> AsyncIterator[Question]:
+        """Yield what is asked, until the stream breaks."""
+        try:
+            while (raw := await self._call.read()) is not grpc.aio.EOF:
+                yield Question.FromString(raw)
+        except grpc.aio.AioRpcError as error:
+            raise errors.of_rpc(error) from error
+        except DecodeError:
+            raise Unreadable("what came on the stream is no question") from None
+        raise Unavailable("the server ended the stream")
+
+
+@asynccontextmanager
+async def open_question_stream(channels: Channels, timeout: float) -> AsyncIterator[QuestionStream]:
+    """Open a stream to the server in use, within so many seconds. Raises ClientError."""
+    endpoint = channels.endpoint
+    call = channels.current().stream_stream(METHOD)(metadata=channels.credentials() or None)
+    try:
+        try:
+            async with asyncio.timeout(timeout):
+                # The server has taken the stream, or refused it.
+                told = await call.initial_metadata()
+                if call.done():
+                    await call.read()  # which raises the refusal
+        except TimeoutError:
+            raise Unavailable("the server did not take the stream in time") from None
+        except grpc.aio.AioRpcError as error:
+            raise errors.of_rpc(error) from error
+        yield QuestionStream(call, dict(told or ()))
+    finally:
+        call.cancel()
+        channels.leave(endpoint)  # certificates that have changed are used for the next one
+
+
+def _number(text: object, otherwise: int) -> int:
+    number = int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else otherwise
+    return min(number, _MOST_WORKERS)

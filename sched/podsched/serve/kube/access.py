@@ -1,0 +1,227 @@
+"""How to reach a kube-apiserver: kubeconfig files and the service account of a pod.
+
+A kubeconfig is read as kubectl reads it: the current context names a cluster and a user. Tokens and
+certificates in files are read again when they change (a service account's token lives for an hour),
+tokens of ``exec`` plugins are asked for again when they end or are refused. What cannot be honoured
+is refused with the field's path.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from podsched.config.errors import ConfigError, FieldError, invalid, required
+from podsched.lib.certificate_files import CertificateError
+from podsched.lib.files import read_file
+from podsched.serve.kube.tls import ClusterTls
+from podsched.serve.kube.tokens import ExecToken, FixedToken, TokenSource, token_in_file
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_MOST_BYTES = 4 << 20
+#: Ways to show who one is that kubectl no longer has, or that need more than this process.
+_REFUSED_OF_USER = {
+    "auth-provider": "auth providers were removed from Kubernetes; use an exec plugin or a token",
+    "username": "Kubernetes has no passwords any more; use a certificate or a token",
+    "as": "impersonation is not supported",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Where an API server is, and how this side shows who it is.
+
+    server: URL, which may have a path, without a slash at its end. namespace: of the context.
+    """
+
+    server: str
+    tls: ClusterTls | None = None
+    token: TokenSource = field(default_factory=FixedToken)
+    server_hostname: str = ""
+    namespace: str = "default"
+    user: str = ""
+
+
+def in_cluster() -> ClusterAccess:
+    """Return the access that every pod has by its service account. Raises ConfigError."""
+    host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise _mistake(
+            "KUBERNETES_SERVICE_HOST", "must be set: this process runs in no pod of a cluster"
+        )
+    host = f"[{host}]" if ":" in host else host
+    try:
+        token = token_in_file(str(_SERVICE_ACCOUNT / "token"))
+        authority = _SERVICE_ACCOUNT / "ca.crt"
+        tls = ClusterTls(lambda: _trusting(authority), [authority])
+        namespace = (_SERVICE_ACCOUNT / "namespace").read_text().strip()
+    except (CertificateError, OSError) as error:
+        raise _mistake(str(_SERVICE_ACCOUNT), str(error)) from error
+    return ClusterAccess(f"https://{host}:{port}", tls, token, namespace=namespace)
+
+
+def _trusting(authority: Path) -> ssl.SSLContext:
+    """Return a context for servers of one authority. Raises ConfigError."""
+    try:
+        return ssl.create_default_context(cafile=str(authority))
+    except OSError as error:  # SSLError is one
+        raise _mistake(str(authority), str(error)) from error
+
+
+def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> ClusterAccess:
+    """Return the access that a kubeconfig describes.
+
+    ``master`` takes the place of the cluster's server, ``context`` that of the current context.
+    Raises ConfigError, which names the field.
+    """
+    try:
+        document = yaml.safe_load(read_file(path, _MOST_BYTES))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ConfigError([FieldError("", None, reason)], str(path)) from error
+    if not isinstance(document, Mapping):
+        raise ConfigError([FieldError("", None, "is no kubeconfig: expected an object")], str(path))
+    try:
+        return _Kubeconfig(document, path.parent).access(master, context)
+    except ConfigError as error:
+        raise ConfigError(error.errors, str(path)) from error
+
+
+def plain(master: str) -> ClusterAccess:
+    """Return the access to a server that asks nobody who he is, as ``--master`` alone means it."""
+    return ClusterAccess(_server("--master", master))
+
+
+class _Kubeconfig:
+    """One kubeconfig file; relative paths in it start from its folder."""
+
+    def __init__(self, document: Mapping[str, Any], folder: Path) -> None:
+        self._document = document
+        self._folder = folder
+
+    def access(self, master: str, context: str) -> ClusterAccess:
+        name = context or self._document.get("current-context") or ""
+        if not name:
+            raise ConfigError([required("current-context")])
+        chosen = self._named("contexts", "context", name)
+        cluster = self._named("clusters", "cluster", chosen.get("cluster", ""))
+        user = self._named("users", "user", chosen["user"]) if chosen.get("user") else {}
+        if cluster.get("proxy-url"):
+            raise ConfigError([invalid("cluster.proxy-url", cluster["proxy-url"], "unsupported")])
+        for key, reason in _REFUSED_OF_USER.items():
+            if user.get(key):
+                raise _mistake(f"user.{key}", reason)
+        server = _server("cluster.server", master or str(cluster.get("server", "")))
+        return ClusterAccess(
+            server,
+            self._tls(cluster, user) if server.startswith("https:") else None,
+            self._token(user),
+            str(cluster.get("tls-server-name", "")),
+            str(chosen.get("namespace") or "default"),
+            str(chosen.get("user", "")),
+        )
+
+    def _named(self, plural: str, singular: str, name: str) -> Mapping[str, Any]:
+        entries = self._document.get(plural) or ()
+        for entry in entries:
+            if isinstance(entry, Mapping) and entry.get("name") == name:
+                found = entry.get(singular)
+                return found if isinstance(found, Mapping) else {}
+        raise ConfigError([invalid(plural, name, "there is none of this name")])
+
+    def _tls(self, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ClusterTls:
+        named = [
+            owner[name]
+            for owner, name in (
+                (cluster, "certificate-authority"),
+                (user, "client-certificate"),
+                (user, "client-key"),
+            )
+            if owner.get(name) and not owner.get(f"{name}-data")
+        ]
+        files = [self._folder / str(name) for name in named]
+        return ClusterTls(lambda: self._context(cluster, user), files)
+
+    def _context(self, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        if cluster.get("insecure-skip-tls-verify"):
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        authority = self._pem(cluster, "cluster", "certificate-authority")
+        certificate = self._pem(user, "user", "client-certificate")
+        key = self._pem(user, "user", "client-key")
+        try:
+            if authority is not None:
+                # Only this authority, not those of the machine as well.
+                context = _only(authority, context)
+            if certificate is not None and key is not None:
+                _load_pair(context, certificate, key)
+        except (ssl.SSLError, OSError, UnicodeDecodeError) as error:
+            raise _mistake("certificates", f"cannot be used: {error}") from error
+        if (certificate is None) != (key is None):
+            raise ConfigError(
+                [required("user.client-key" if key is None else "user.client-certificate")]
+            )
+        return context
+
+    def _pem(self, owner: Mapping[str, Any], path: str, name: str) -> bytes | None:
+        """Return what NAME-data holds, or the file that NAME is; None for neither."""
+        if data := owner.get(f"{name}-data"):
+            try:
+                return base64.b64decode(str(data), validate=True)
+            except binascii.Error as error:
+                raise _mistake(f"{path}.{name}-data", f"is not base64: {error}") from error
+        if file := owner.get(name):
+            try:
+                return read_file(self._folder / str(file), _MOST_BYTES)
+            except OSError as error:
+                raise _mistake(f"{path}.{name}", f"{file}: {error.strerror}") from error
+        return None
+
+    def _token(self, user: Mapping[str, Any]) -> TokenSource:
+        if user.get("exec"):
+            return ExecToken.of(user["exec"], self._folder)
+        if file := user.get("tokenFile"):
+            try:
+                return token_in_file(str(self._folder / str(file)))
+            except CertificateError as error:
+                raise _mistake("user.tokenFile", str(error)) from error
+        return FixedToken(str(user.get("token") or ""))
+
+
+def _server(path: str, url: str) -> str:
+    parts = urlsplit(url if "://" in url else f"https://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError([invalid(path, url, "must be a URL such as https://10.0.0.1:6443")])
+    return parts.geturl().rstrip("/")
+
+
+def _only(authority: bytes, context: ssl.SSLContext) -> ssl.SSLContext:
+    fresh = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    fresh.check_hostname = context.check_hostname
+    fresh.verify_mode = context.verify_mode
+    fresh.load_verify_locations(cadata=authority.decode())
+    return fresh
+
+
+def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Load certificate and key, which OpenSSL's binding takes from files alone."""
+    with tempfile.NamedTemporaryFile() as file:  # of mode 0600, and gone at the end
+        file.write(certificate.rstrip() + b"\n" + key)
+        file.flush()
+        context.load_cert_chain(file.name)
+
+
+def _mistake(path: str, reason: str) -> ConfigError:
+    return ConfigError([FieldError("", None, f"{path}: {reason}")])

@@ -1,0 +1,317 @@
+"""A Kubernetes cluster as the engine's ``Cluster``.
+
+Kubernetes compares no fence, so this side does: right before each request goes out, when all
+waiting is over, ``leads`` is asked whether the term still holds. What was sent before is not called
+back; what keeps it harmless is that a binding is done once only and carries the pod's uid, and that
+patches carry uid or resourceVersion.
+
+Items of a batch go out side by side within ``qps`` and ``burst``; each is repeated by itself while
+the server cannot be reached, and has its own result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, TypeVar
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from podsched.api.kinds import KINDS, find_kind
+from podsched.api.objects import AnyObject, Event, Pod
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.trace_context import to_metadata
+from podsched.serve.client import errors
+from podsched.serve.client.errors import (
+    AlreadyExists,
+    ClientError,
+    Conflict,
+    FenceLost,
+    NotFound,
+    Unavailable,
+    as_result,
+)
+from podsched.serve.kube import writes
+from podsched.serve.kube.http import MERGE_PATCH, STRATEGIC_MERGE_PATCH, KubeHttp
+from podsched.serve.kube.informer import KubeInformer
+from podsched.serve.kube.objects import read_object
+from podsched.serve.kube.pace import RateLimit
+from podsched.serve.kube.paths import of_object
+from podsched.v1 import api_pb2 as v1
+
+T = TypeVar("T")
+Leads = Callable[[v1.Fence], bool]
+
+_POD: Final = KINDS["Pod"]
+_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
+#: Times that an event is sent, each with the time of a request; client-go tries twelve times.
+_EVENT_TRIES: Final = 3
+_DONE: Final = v1.BatchResult()
+_REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
+    (errors.FenceLost, StatusReason.FENCE_LOST),
+    (errors.NotFound, StatusReason.NOT_FOUND),
+    (errors.AlreadyExists, StatusReason.ALREADY_EXISTS),
+    (errors.DisruptionBudget, StatusReason.DISRUPTION_BUDGET),
+    (errors.PreconditionFailed, StatusReason.PRECONDITION_FAILED),
+    (errors.Conflict, StatusReason.CONFLICT),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """``clientConnection`` of the configuration: requests per second, and at once."""
+
+    qps: float = 50.0
+    burst: int = 100
+
+
+class KubeCluster:
+    """A ``Cluster``; whoever made ``http`` closes it."""
+
+    def __init__(
+        self,
+        http: KubeHttp,
+        leads: Leads,
+        rates: Rates | None = None,
+        *,
+        now: Callable[[], float] = time.time,
+        jitter: random.Random | None = None,
+    ) -> None:
+        """``leads``: whether the term of a fence still holds, by what is known at this moment."""
+        rates = rates or Rates()
+        self._http = http
+        self._leads = leads
+        self._now = now
+        self._jitter = jitter
+        self._limit = RateLimit(rates.qps, rates.burst)
+        # Events have a limit of their own, as in kube-scheduler: they are not to hold up bindings.
+        self._event_limit = RateLimit(rates.qps, rates.burst)
+        self._informer: KubeInformer | None = None
+
+    def informer(self, kinds: Sequence[str]) -> KubeInformer:
+        """See ``Cluster``. Its pods are what times of conditions are taken from."""
+        self._informer = KubeInformer(self._http, kinds, jitter=self._jitter)
+        return self._informer
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
+        """See ``Cluster``."""
+        known = find_kind(kind)
+        content = await self._http.request("GET", of_object(known, name, namespace))
+        return read_object(known, content)
+
+    # ------------------------------------------------------------------ bindings
+
+    async def bind_pods(
+        self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
+    ) -> Sequence[v1.BatchResult]:
+        """See ``Cluster``."""
+        headers = dict(to_metadata(traceparent.partition(",")[0]))
+        return await self._each(bindings, lambda wanted: self._bind(wanted, fence, headers))
+
+    async def _bind(
+        self, wanted: v1.Binding, fence: v1.Fence, headers: dict[str, str]
+    ) -> v1.BatchResult:
+        try:
+            await self._http.request(
+                "POST",
+                of_object(_POD, wanted.name, wanted.namespace, "binding"),
+                body=writes.binding(wanted),
+                repeatable=bool(wanted.uid),
+                limit=self._limit,
+                before=self._check(fence),
+                headers=headers,
+            )
+        except AlreadyExists:
+            raise
+        except Conflict as conflict:
+            return await self._not_bound(wanted, conflict)
+        return _DONE
+
+    async def _not_bound(self, wanted: v1.Binding, conflict: Conflict) -> v1.BatchResult:
+        """Return what a Conflict means, which its text alone says: by how the pod is now."""
+        pod = await self.get("Pod", wanted.name, wanted.namespace)
+        assert isinstance(pod, Pod)
+        result = v1.BatchResult(code=StatusCode.FAILED_PRECONDITION, message=conflict.message)
+        if wanted.uid and pod.metadata.uid != wanted.uid:
+            result.reason = StatusReason.PRECONDITION_FAILED
+        elif pod.spec.node_name == wanted.node_name and wanted.uid:
+            return _DONE  # by this binding, whose first answer was lost
+        elif pod.spec.node_name:
+            result.reason, result.node_name = StatusReason.ALREADY_BOUND, pod.spec.node_name
+        elif pod.metadata.HasField("deletion_timestamp"):
+            result.reason = StatusReason.POD_DELETING
+        elif pod.spec.scheduling_gates:
+            result.reason = StatusReason.SCHEDULING_GATED
+        else:
+            result.code, result.reason = StatusCode.ABORTED, StatusReason.CONFLICT
+        return result
+
+    # ------------------------------------------------------------------ evictions
+
+    async def evict_pods(
+        self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """See ``Cluster``; preemption deletes, as kube-scheduler does, all others evict."""
+        return await self._each(evictions, lambda wanted: self._evict(wanted, fence))
+
+    async def _evict(self, wanted: v1.EvictRequest, fence: v1.Fence) -> v1.BatchResult:
+        uid = wanted.preconditions.uid
+        path = of_object(_POD, wanted.name, wanted.namespace)
+        try:
+            if wanted.HasField("condition"):
+                patch = writes.condition_patch(wanted.condition, uid, self._stamp())
+                await self._write("PATCH", f"{path}/status", patch, fence, STRATEGIC_MERGE_PATCH)
+            if wanted.ignore_disruption_budgets:
+                await self._write("DELETE", path, writes.delete_options(wanted), fence)
+            else:
+                await self._http.request(
+                    "POST",
+                    f"{path}/eviction",
+                    body=writes.eviction(wanted),
+                    retry_after=False,
+                    limit=self._limit,
+                    before=self._check(fence),
+                )
+        except errors.TooManyRequests as error:
+            raise errors.DisruptionBudget(error.message, reason=error.reason) from error
+        except Conflict as error:
+            # Only its uid or version can be the cause.
+            raise errors.PreconditionFailed(error.message, reason=error.reason) from error
+        return _DONE
+
+    # ------------------------------------------------------------------ patches
+
+    async def patch_pod_statuses(
+        self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """See ``Cluster``."""
+        return await self._each(patches, lambda wanted: self._patch_status(wanted, fence))
+
+    async def _patch_status(self, wanted: v1.PodStatusPatch, fence: v1.Fence) -> v1.BatchResult:
+        known = self._known(f"{wanted.namespace}/{wanted.name}", wanted.uid)
+        path = of_object(_POD, wanted.name, wanted.namespace, "status")
+        patch = writes.status_patch(wanted, known, self._stamp())
+        await self._write("PATCH", path, patch, fence, STRATEGIC_MERGE_PATCH)
+        return _DONE
+
+    async def patch_many(
+        self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """See ``Cluster``."""
+        return await self._each(patches, lambda wanted: self._patch(wanted, fence))
+
+    async def _patch(self, wanted: v1.PatchRequest, fence: v1.Fence) -> v1.BatchResult:
+        strategic = wanted.type == v1.STRATEGIC_MERGE_PATCH
+        path = of_object(find_kind(wanted.kind), wanted.name, wanted.namespace)
+        form = STRATEGIC_MERGE_PATCH if strategic else MERGE_PATCH
+        await self._write("PATCH", path, writes.object_patch(wanted), fence, form)
+        return _DONE
+
+    # ------------------------------------------------------------------ events
+
+    async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
+        """See ``Cluster``. Raises ClientError when none of them could be written."""
+        results = [
+            *await self._each(new, self._record),
+            *await self._each(repeated, self._record_again),
+        ]
+        failed = [found for result in results if (found := errors.of_result(result)) is not None]
+        if failed and len(failed) == len(results):
+            raise failed[0]
+
+    async def _record(self, event: Event) -> v1.BatchResult:
+        path = _EVENTS.format(event.metadata.namespace or "default")
+        # The namespace may be gone, and the pod with it. What exists was written by a request whose
+        # answer was lost: names are used once.
+        with contextlib.suppress(NotFound, AlreadyExists):
+            await self._write_event("POST", path, writes.event(event))
+        return _DONE
+
+    async def _record_again(self, event: Event) -> v1.BatchResult:
+        path = f"{_EVENTS.format(event.metadata.namespace or 'default')}/{event.metadata.name}"
+        series = writes.event_series(event)
+        try:
+            await self._write_event("PATCH", path, series, MERGE_PATCH)
+        except NotFound:  # it has expired, after an hour by default
+            return await self._record(event)
+        return _DONE
+
+    async def _write_event(
+        self, method: str, path: str, body: object, content_type: str = "application/json"
+    ) -> None:
+        """Write an event, again when no answer came in time: nothing waits for events."""
+        for tried in count(1):
+            try:
+                await self._http.request(
+                    method,
+                    path,
+                    body=body,
+                    content_type=content_type,
+                    repeatable=True,
+                    limit=self._event_limit,
+                )
+                return
+            except Unavailable:
+                if tried == _EVENT_TRIES:
+                    raise
+
+    # ------------------------------------------------------------------
+
+    async def _each(
+        self, items: Sequence[T], write: Callable[[T], Awaitable[v1.BatchResult]]
+    ) -> list[v1.BatchResult]:
+        async def result(item: T) -> v1.BatchResult:
+            try:
+                return await write(item)
+            except ClientError as error:
+                return _failed(error)
+
+        return list(await asyncio.gather(*map(result, items)))
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        fence: v1.Fence,
+        content_type: str = "application/json",
+    ) -> None:
+        """Make a write that may be repeated without harm."""
+        await self._http.request(
+            method,
+            path,
+            body=body,
+            content_type=content_type,
+            repeatable=True,
+            limit=self._limit,
+            before=self._check(fence),
+        )
+
+    def _check(self, fence: v1.Fence) -> Callable[[], None]:
+        def check() -> None:
+            if not self._leads(fence):
+                raise FenceLost(f"term {fence.term} of {fence.lock} is over")
+
+        return check
+
+    def _known(self, key: str, uid: str) -> Pod | None:
+        pod = self._informer.get("Pod", key) if self._informer is not None else None
+        return pod if isinstance(pod, Pod) and pod.metadata.uid == uid else None
+
+    def _stamp(self) -> Timestamp:
+        stamp = Timestamp()
+        stamp.FromNanoseconds(int(self._now() * 1e9))
+        return stamp
+
+
+def _failed(error: ClientError) -> v1.BatchResult:
+    result = as_result(error)
+    result.reason = next((reason for cls, reason in _REASONS if isinstance(error, cls)), "")
+    if isinstance(error, FenceLost):
+        result.code = StatusCode.FAILED_PRECONDITION
+    return result

@@ -1,0 +1,226 @@
+"""The objects of some kinds of a Kubernetes cluster, kept current by one watch for each.
+
+What ``client.informer.Informer`` is to podsched's API servers. Kubernetes has no stream of all
+kinds, so that the order across kinds is kept where it can be: lists are delivered in the order of
+the kinds, claims before the pods that name them. ``revision`` counts the batches delivered here:
+resourceVersions are the API server's own and are only compared for equality.
+
+A new leader waits in ``wait_for_revision`` until it has seen what its predecessor wrote. No watch
+tells that it has come so far, so the pods without a node are listed once: each that is believed to
+be without one and is not in the list has been bound or deleted, and its event is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from podsched.api.kinds import KINDS, find_kind
+from podsched.api.objects import AnyObject, Pod
+from podsched.lib.backoff import Backoff
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.errors import ClientError
+from podsched.serve.client.informer import Batch, Event, EventType, Handler, Mirror
+from podsched.serve.client.undecodable import Identity, log_undecodable
+from podsched.serve.kube.http import KubeHttp
+from podsched.serve.kube.lists import pages
+from podsched.serve.kube.paths import collection
+from podsched.serve.kube.reflector import Reflector, WatchEvent
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("informer")
+
+#: kube-scheduler's: pods that have ended take no room, and there may be very many.
+UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+_UNBOUND: Final = f"spec.nodeName=,{UNFINISHED}"
+_METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+#: Objects of a list delivered before other tasks have their turn.
+_CHUNK = 250
+#: Seconds that a new leader waits for the events of its predecessor's bindings.
+_CATCH_UP = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+
+
+class KubeInformer:
+    """An ``InformerPort``, and the sink of its reflectors; ``run`` it once, as a task."""
+
+    def __init__(
+        self, http: KubeHttp, kinds: Sequence[str], *, jitter: random.Random | None = None
+    ) -> None:
+        names = [find_kind(kind).name for kind in kinds]
+        self._http = http
+        self._jitter = jitter or random.Random()
+        self._mirror = Mirror(names)
+        self._reflectors = {
+            name: Reflector(
+                http,
+                KINDS[name],
+                self,
+                field_selector=UNFINISHED if name == "Pod" else "",
+                jitter=self._jitter,
+            )
+            for name in names
+        }
+        #: Set when the first list of a kind is delivered.
+        self._delivered = {name: asyncio.Event() for name in names}
+        self._handler: Handler | None = None
+        #: Set with each batch.
+        self._moved = asyncio.Event()
+        self.synced = asyncio.Event()
+
+    # ------------------------------------------------------------------ as an InformerPort
+
+    @property
+    def revision(self) -> int:
+        """The number of the last batch."""
+        return self._mirror.revision
+
+    @property
+    def set_aside(self) -> int:
+        """Number of objects that cannot be decoded."""
+        return len(self._mirror.set_aside)
+
+    @property
+    def relists(self) -> int:
+        """How often a kind had to be listed again."""
+        return sum(reflector.relists for reflector in self._reflectors.values())
+
+    def problem(self) -> str:
+        """Return the first kind that is not current, and why; "" if all are."""
+        found = (f"{k}: {r.problem}" for k, r in self._reflectors.items() if r.problem)
+        return next(found, "")
+
+    def objects(self, kind: str) -> Mapping[str, AnyObject]:
+        """Return the objects of a kind by key; live, so not to be kept across an await.
+
+        None of a kind that is not followed.
+        """
+        return self._mirror.stores.get(kind, {})
+
+    def get(self, kind: str, key: str) -> AnyObject | None:
+        """Return one object, or None."""
+        return self._mirror.stores[kind].get(key)
+
+    def pace(self, milliseconds: int) -> None:
+        """Do nothing: a kube-apiserver sends each change by itself."""
+
+    async def wait_for_revision(self, revision: int) -> None:
+        """Wait until all that was written before this call has been delivered.
+
+        Whatever ``revision`` is: what counts is the order of writes in the cluster, which has
+        numbers of its own. Gives up after some seconds: a binding can be done once only, so that
+        a pod bound in the meantime is refused and not bound twice.
+        """
+        await self.synced.wait()
+        if "Pod" not in self._reflectors:
+            return
+        believed = {
+            (key, pod.metadata.uid)
+            for key, pod in self._mirror.stores["Pod"].items()
+            if isinstance(pod, Pod) and not pod.spec.node_name
+        }
+        outdated = believed - await self._without_node()
+        try:
+            async with asyncio.timeout(_CATCH_UP):
+                while outdated := {item for item in outdated if self._is_unbound(*item)}:
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            _log.warning("Not all bindings of the last leader were seen", pods=len(outdated))
+
+    async def run(self, handler: Handler) -> None:
+        """Follow until cancelled; outages are waited out. What the handler raises ends it."""
+        self._handler = handler
+        tasks = TaskSet("the informer")
+        for name, reflector in self._reflectors.items():
+            tasks.start(reflector.run(), f"reflector {name}", endless=True)
+        await tasks.run()
+
+    # ------------------------------------------------------------------ as a Sink
+
+    async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None:
+        """Deliver how a list differs from what was known; the first lists in the kinds' order."""
+        if not self._delivered[kind].is_set():
+            await self._turn_of(kind)
+        listed = Mirror([kind])
+        listed.stores[kind] = objects
+        events: list[Event] = []
+        for some in self._mirror.differences(listed):
+            events += some
+            await asyncio.sleep(0)
+        self._mirror.stores[kind] = objects
+        for start in range(0, max(len(events), 1), _CHUNK):
+            self._deliver(events[start : start + _CHUNK], partial=start + _CHUNK < len(events))
+            await asyncio.sleep(0)
+        self._delivered[kind].set()
+        if all(event.is_set() for event in self._delivered.values()):
+            self.synced.set()
+
+    def changed(self, kind: str, events: Sequence[WatchEvent]) -> None:
+        """Deliver changes."""
+        store = self._mirror.stores[kind]
+        taken: list[Event] = []
+        for type_, key, item in events:
+            if self._mirror.set_aside:
+                self._mirror.set_aside.discard(Identity(kind, key))
+            if type_ is EventType.DELETED:
+                if (old := store.pop(key, None)) is not None:
+                    taken.append(Event(EventType.DELETED, kind, key, old, None))
+                continue
+            old = store.get(key)
+            store[key] = item
+            now = EventType.ADDED if old is None else EventType.MODIFIED
+            taken.append(Event(now, kind, key, old, item))
+        self._deliver(taken)
+
+    def unreadable(self, kind: str, key: str, type_: EventType) -> None:
+        """Set an object aside; it is gone if it was known."""
+        identity = Identity(kind, key)
+        if type_ is EventType.DELETED:
+            self._mirror.set_aside.discard(identity)
+        elif identity not in self._mirror.set_aside:
+            self._mirror.set_aside.add(identity)
+            log_undecodable(identity)
+        if (old := self._mirror.stores[kind].pop(key, None)) is not None:
+            self._deliver([Event(EventType.DELETED, kind, key, old, None)])
+
+    # ------------------------------------------------------------------
+
+    def _deliver(self, events: Sequence[Event], *, partial: bool = False) -> None:
+        assert self._handler is not None
+        self._mirror.revision += 1
+        self._moved.set()
+        self._handler(Batch(self._mirror.revision, events, partial))
+
+    async def _turn_of(self, kind: str) -> None:
+        """Wait until the kinds before this one are delivered."""
+        for name, delivered in self._delivered.items():
+            if name == kind:
+                return
+            await delivered.wait()
+
+    def _is_unbound(self, key: str, uid: str) -> bool:
+        pod = self._mirror.stores["Pod"].get(key)
+        return isinstance(pod, Pod) and pod.metadata.uid == uid and not pod.spec.node_name
+
+    async def _without_node(self) -> set[tuple[str, str]]:
+        """Return key and uid of the pods that have no node now, as a quorum knows it."""
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        while True:
+            try:
+                return await self._list_without_node()
+            except ClientError as error:
+                _log.warning("Could not list the pods without a node", error=str(error))
+            await asyncio.sleep(backoff.next_delay())
+
+    async def _list_without_node(self) -> set[tuple[str, str]]:
+        found: set[tuple[str, str]] = set()
+        params = {"fieldSelector": _UNBOUND, "limit": "5000"}
+        headers = {"Accept": f"{_METADATA_ONLY},application/json"}
+        async for page in pages(self._http, collection(KINDS["Pod"]), params, headers):
+            for item in page.get("items") or ():
+                metadata = item["metadata"]
+                found.add((f"{metadata['namespace']}/{metadata['name']}", metadata["uid"]))
+        return found

@@ -1,0 +1,68 @@
+"""Lists of one kind, page by page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Protocol
+
+from podsched.api.kinds import Kind
+from podsched.api.objects import AnyObject
+from podsched.serve.client.undecodable import Identity, log_undecodable
+from podsched.serve.kube.objects import UnreadableObjectError, read_object
+from podsched.serve.kube.paths import collection
+
+#: client-go's.
+_PAGE = "500"
+#: Objects decoded before other tasks have their turn: some 5 ms.
+_TURN = 50
+
+
+class Requests(Protocol):
+    """The part of ``KubeHttp`` that is used."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]: ...
+
+
+async def pages(
+    http: Requests,
+    path: str,
+    params: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncGenerator[dict[str, Any], None]:
+    """Yield the pages of a list, all of one resourceVersion.
+
+    Raises ClientError; Compacted when reading them has taken too long.
+    """
+    asked = {"limit": _PAGE, **(params or {})}
+    while True:
+        page = await http.request("GET", path, params=asked, headers=headers)
+        yield page
+        if not (token := (page.get("metadata") or {}).get("continue")):
+            return
+        asked["continue"] = token
+
+
+async def list_all(http: Requests, kind: Kind) -> list[AnyObject]:
+    """Return all objects of a kind; those that cannot be decoded are named in the log.
+
+    Raises ClientError.
+    """
+    found: list[AnyObject] = []
+    async for page in pages(http, collection(kind)):
+        for number, item in enumerate(page.get("items") or (), 1):
+            try:
+                found.append(read_object(kind, item))
+            except UnreadableObjectError:
+                metadata = item.get("metadata") or {}
+                log_undecodable(Identity(kind.name, str(metadata.get("name"))))
+            if not number % _TURN:
+                await asyncio.sleep(0)
+    return found

@@ -1,0 +1,280 @@
+"""One kind, listed once and watched from there: what client-go's Reflector does.
+
+    listing --watch-list: ADDED..., BOOKMARK initial-events-end--> watching
+       ^    '--refused, or not whole: list, page by page-----------^   |
+       |                                                               |--ended, broke: again from
+       |--410 Expired (as an answer, or as an ERROR event)-------------|  the last resourceVersion
+       '--other answers of failure, three times without news-----------'--> watching
+
+Guarantees: the sink gets a whole list, then every change after it once and in order. A
+resourceVersion is kept as the string that came, and sent back as it is. Failures are waited out,
+with growing pauses; they are never the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, NamedTuple, Protocol
+
+import orjson
+
+from podsched.api.kinds import Kind
+from podsched.api.objects import AnyObject
+from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.serve.client.errors import (
+    ClientError,
+    Compacted,
+    Invalid,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    Unreadable,
+)
+from podsched.serve.client.informer import EventType
+from podsched.serve.kube.lists import Requests, pages
+from podsched.serve.kube.objects import UnreadableObjectError, read_object
+from podsched.serve.kube.paths import collection
+from podsched.serve.kube.status import error_of_status
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("informer")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+#: Seconds that a watch lasts, as client-go asks for: between this and twice as long.
+_WATCH_SECONDS = 300
+#: Objects decoded before other tasks have their turn: some 5 ms.
+_TURN = 50
+#: Refusals of a watch in a row after which the kind is listed again.
+_MOST_REFUSALS = 3
+_END_OF_LIST: Final = "k8s.io/initial-events-end"
+_TYPES: Final = {type_.name: type_ for type_ in EventType}
+
+
+class WatchEvent(NamedTuple):
+    """One change as it came; for DELETED the last state of the object."""
+
+    type: EventType
+    key: str
+    object: AnyObject
+
+
+class Sink(Protocol):
+    """Who keeps the objects."""
+
+    async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None:
+        """Take over all objects of the kind, by key."""
+        ...
+
+    def changed(self, kind: str, events: Sequence[WatchEvent]) -> None:
+        """Take over changes, in order."""
+        ...
+
+    def unreadable(self, kind: str, key: str, type_: EventType) -> None:
+        """Note an object that cannot be decoded, or that it is gone."""
+        ...
+
+
+class Source(Requests, Protocol):
+    """The part of ``KubeHttp`` that is used."""
+
+    def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[list[bytes], None]: ...
+
+
+class Reflector:
+    """Follows one kind for a sink; ``run`` it once, as a task."""
+
+    def __init__(
+        self,
+        source: Source,
+        kind: Kind,
+        sink: Sink,
+        *,
+        field_selector: str = "",
+        jitter: random.Random | None = None,
+    ) -> None:
+        self._source = source
+        self._kind = kind
+        self._sink = sink
+        self._path = collection(kind)
+        self._selected = {"fieldSelector": field_selector} if field_selector else {}
+        self._jitter = jitter or random.Random()
+        self._waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random))
+        #: Whether the server streams lists; found out by asking.
+        self._streams_lists = True
+        self._version = ""
+        self._refusals = 0
+        self.relists = 0
+        #: Why the kind is not current, "" if it is.
+        self.problem = "not listed yet"
+
+    async def run(self) -> None:
+        """Follow the kind until cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            before, began, wait = self._version, clock(), 0.0
+            try:
+                if not self._version:
+                    await self._list()
+                else:
+                    await self._follow()
+                    # The server ends each watch in the end, maybe without a word.
+                    self._waits.works_since(began)
+            except Compacted as error:
+                _log.info("Listing again", kind=self._kind.name, cause=str(error))
+                self._version = ""
+                self.relists += 1
+            except ClientError as error:
+                self._count_refusal(error, news=self._version != before)
+                self.problem, wait = str(error), min(error.retry_after, _LONGEST_PAUSE)
+                _log.warning("The watch broke", kind=self._kind.name, error=str(error))
+            await asyncio.sleep(max(self._waits.next_delay(clock()), wait))
+
+    def _count_refusal(self, error: ClientError, *, news: bool) -> None:
+        """List again when a watch is refused over and over: its resourceVersion may be the cause.
+
+        Such as one that an etcd restored from a backup has not reached, or an event that the server
+        cannot decode. A server that is busy or not there says nothing about it.
+        """
+        answered = bool(error.http_status) and not isinstance(error, TooManyRequests | Unavailable)
+        self._refusals = 0 if news or not answered else self._refusals + 1
+        if self._refusals == _MOST_REFUSALS:
+            self._refusals, self._version = 0, ""
+            self.relists += 1
+
+    # ------------------------------------------------------------------ lists
+
+    async def _list(self) -> None:
+        if self._streams_lists:
+            try:
+                await self._list_by_watch()
+                return
+            except Invalid as error:
+                _log.info("Lists are not streamed", kind=self._kind.name, cause=str(error))
+                self._streams_lists = False
+            except (Compacted, Unauthorized, TooManyRequests):
+                raise
+            except ClientError as error:
+                # Rather slowly than never, as in client-go: who ignores the parameter, such as a
+                # proxy before an old server, streams without an end.
+                _log.info("The list was not streamed", kind=self._kind.name, cause=str(error))
+        await self._list_by_pages()
+
+    async def _list_by_watch(self) -> None:
+        """Have the list streamed, and go on with the same watch."""
+        wanted = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        listed: dict[str, AnyObject] = {}
+        async with aclosing(self._watch(wanted)) as watch:
+            async for response in watch:
+                for event in response.events:
+                    if event.type is EventType.DELETED:
+                        listed.pop(event.key, None)
+                    else:
+                        listed[event.key] = event.object
+                if response.list_ends:
+                    await self._take_list(listed, response.version)
+                    break
+            else:
+                raise Unreadable("the watch ended before the list was whole")
+            await self._take(watch)
+
+    async def _list_by_pages(self) -> None:
+        listed: dict[str, AnyObject] = {}
+        version = ""
+        async for page in pages(self._source, self._path, self._selected):
+            for number, item in enumerate(page.get("items") or (), 1):
+                if (event := self._read(EventType.ADDED, item)) is not None:
+                    listed[event.key] = event.object
+                if not number % _TURN:
+                    await asyncio.sleep(0)
+            version = str((page.get("metadata") or {}).get("resourceVersion", ""))
+        await self._take_list(listed, version)
+
+    async def _take_list(self, listed: dict[str, AnyObject], version: str) -> None:
+        if not version:
+            raise Unreadable("the list has no resourceVersion")
+        await self._sink.listed(self._kind.name, listed)
+        self._version, self.problem = version, ""
+
+    # ------------------------------------------------------------------ watches
+
+    async def _follow(self) -> None:
+        async with aclosing(self._watch({"resourceVersion": self._version})) as watch:
+            await self._take(watch)
+
+    async def _take(self, watch: AsyncGenerator[_Response, None]) -> None:
+        clock = asyncio.get_running_loop().time
+        async for events, version, _ in watch:
+            self._waits.works_since(clock())
+            self.problem = ""
+            if events:
+                self._sink.changed(self._kind.name, events)
+            self._version = version or self._version
+
+    async def _watch(self, wanted: Mapping[str, str]) -> AsyncGenerator[_Response, None]:
+        """Yield events, the resourceVersion after them, and whether the initial ones end here."""
+        params = {
+            **self._selected,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(_WATCH_SECONDS * (1 + self._jitter.random()))),
+            **wanted,
+        }
+        async with aclosing(self._source.lines(self._path, params)) as chunks:
+            async for lines in chunks:
+                for start in range(0, len(lines), _TURN):
+                    if start:
+                        await asyncio.sleep(0)
+                    for response in self._decoded(lines[start : start + _TURN]):
+                        yield response
+
+    def _decoded(self, lines: Sequence[bytes]) -> list[_Response]:
+        """Return what lines say. Raises ClientError for an ERROR event.
+
+        What came before it in the same lines comes again, from the same resourceVersion.
+        """
+        found: list[WatchEvent] = []
+        version, responses = "", []
+        for line in lines:
+            type_, content = _parsed(line)
+            if type_ == "ERROR":
+                raise error_of_status(content)
+            metadata = content.get("metadata") or {}
+            version = str(metadata.get("resourceVersion") or version)
+            if type_ == "BOOKMARK":
+                if (metadata.get("annotations") or {}).get(_END_OF_LIST) == "true":
+                    responses.append(_Response(found, version, True))
+                    found = []
+            elif type_ in _TYPES and (event := self._read(_TYPES[type_], content)) is not None:
+                found.append(event)
+        return [*responses, _Response(found, version, False)]
+
+    def _read(self, type_: EventType, content: dict[str, Any]) -> WatchEvent | None:
+        metadata = content.get("metadata") or {}
+        name, namespace = metadata.get("name"), metadata.get("namespace")
+        key = f"{namespace}/{name}" if namespace else str(name)
+        try:
+            message = read_object(self._kind, content)
+        except UnreadableObjectError:
+            self._sink.unreadable(self._kind.name, key, type_)
+            return None
+        return WatchEvent(type_, key, message)
+
+
+class _Response(NamedTuple):
+    events: list[WatchEvent]
+    version: str
+    list_ends: bool
+
+
+def _parsed(line: bytes) -> tuple[str, dict[str, Any]]:
+    try:
+        event = orjson.loads(line)
+        type_, content = event["type"], event["object"]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise Unreadable("a line of the watch is no event") from error
+    if not isinstance(content, dict) or not isinstance(content.get("metadata") or {}, dict):
+        raise Unreadable("a line of the watch has no object")
+    return type_, content

@@ -1,0 +1,142 @@
+"""Bearer tokens for a kube-apiserver: fixed, in a file that changes, or from an exec plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from podsched.config.errors import ConfigError, invalid, required
+from podsched.serve.client.bearer_token import BearerToken
+from podsched.serve.client.errors import Unauthorized
+
+_API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+#: Seconds that a plugin may take; it may ask somebody on the network, but nobody at a terminal.
+_PATIENCE = 60.0
+#: Seconds before its end from which on a token is not used any more.
+_MARGIN = 10.0
+_MOST_BYTES = 1 << 20
+
+
+class TokenSource(Protocol):
+    """What is sent as ``Authorization: Bearer``."""
+
+    async def token(self, *, renew: bool = False) -> str:
+        """Return the token, "" for none; ``renew``: the last one was refused.
+
+        Raises Unauthorized when there is none to be had.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedToken:
+    """A token that never changes; "" for none."""
+
+    value: str = field(default="", repr=False)
+
+    async def token(self, *, renew: bool = False) -> str:
+        """See ``TokenSource``."""
+        return self.value
+
+
+class FileToken:
+    """A token in a file, read again when it changes."""
+
+    def __init__(self, file: BearerToken) -> None:
+        self._file = file
+
+    async def token(self, *, renew: bool = False) -> str:
+        """See ``TokenSource``."""
+        ((_, value),) = self._file.metadata()
+        return value.removeprefix("Bearer ")
+
+
+def token_in_file(path: str) -> FileToken:
+    """Return the token in a file. Raises CertificateError."""
+    return FileToken(BearerToken(path))
+
+
+class ExecToken:
+    """A token that a program prints, as ``client.authentication.k8s.io/v1`` describes it."""
+
+    def __init__(
+        self, command: str, arguments: Sequence[str], environment: Mapping[str, str], version: str
+    ) -> None:
+        self._command = (command, *arguments)
+        self._environment = dict(environment)
+        self._version = version
+        self._token = ""
+        self._until = 0.0
+        self._asking = asyncio.Lock()
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], folder: Path) -> ExecToken:
+        """Return the plugin that ``user.exec`` of a kubeconfig describes. Raises ConfigError."""
+        version, command = str(content.get("apiVersion", "")), str(content.get("command", ""))
+        if version not in _API_VERSIONS:
+            reason = f"must be {_API_VERSIONS[0]}"
+            raise ConfigError([invalid("user.exec.apiVersion", version, reason)])
+        if not command:
+            raise ConfigError([required("user.exec.command")])
+        if content.get("interactiveMode") == "Always":
+            reason = "nobody is at a terminal"
+            raise ConfigError([invalid("user.exec.interactiveMode", "Always", reason)])
+        if os.sep in command:
+            command = str(folder / command)
+        environment = {str(e["name"]): str(e["value"]) for e in content.get("env") or ()}
+        return cls(command, [str(a) for a in content.get("args") or ()], environment, version)
+
+    async def token(self, *, renew: bool = False) -> str:
+        """See ``TokenSource``."""
+        asked_for = self._token
+        async with self._asking:
+            refused = renew and self._token == asked_for  # else another call has got a new one
+            if refused or time.time() > self._until - _MARGIN:
+                await self._ask()
+        return self._token
+
+    async def _ask(self) -> None:
+        info = {"apiVersion": self._version, "kind": "ExecCredential", "spec": {}}
+        environment = {**os.environ, **self._environment}
+        environment["KUBERNETES_EXEC_INFO"] = json.dumps({**info, "spec": {"interactive": False}})
+        name = self._command[0]
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                output = await _output(self._command, environment)
+            status = json.loads(output)["status"]
+            self._token = str(status["token"])
+        except TimeoutError:
+            raise Unauthorized(f"{name}: printed no token within {_PATIENCE:g} s") from None
+        except OSError as error:
+            raise Unauthorized(f"{name}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError):
+            raise Unauthorized(f"{name}: printed no ExecCredential with a token") from None
+        self._until = float("inf")
+        if ends := status.get("expirationTimestamp"):
+            self._until = datetime.fromisoformat(ends).timestamp()
+
+
+async def _output(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env=environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        limit=_MOST_BYTES,
+    )
+    try:
+        output, _ = await process.communicate()
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode:
+        raise Unauthorized(f"{command[0]}: ended with exit code {process.returncode}")
+    return output

@@ -1,0 +1,59 @@
+"""From an identity to its rights, by the roles and bindings in the watch cache.
+
+Compiled anew when one of these objects has changed; between changes, once for each identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from podsched.api.kinds import KINDS
+from podsched.serve.server import errors
+from podsched.serve.server.access.identity import MASTERS, Identity
+from podsched.serve.server.access.policy import Policy
+from podsched.serve.server.access.rights import Rights
+from podsched.serve.server.watchcache import WatchCache
+
+_RBAC = tuple(KINDS[name] for name in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"))
+_KEPT = 4096
+
+
+class Authorizer:
+    """Knows what each identity may do.
+
+    is_ready: whether the cache holds the roles; until then only masters are answered.
+    """
+
+    def __init__(self, cache: WatchCache, is_ready: Callable[[], bool]) -> None:
+        self._cache = cache
+        self._is_ready = is_ready
+        self._policy = Policy()
+        self._compiled_at: tuple[int, ...] = ()
+        self._known: dict[tuple[str, frozenset[str]], Rights] = {}
+
+    def rights_of(self, identity: Identity) -> Rights:
+        """Return what an identity may do. Raises ApiError UNAVAILABLE during the start."""
+        if MASTERS in identity.groups:
+            return Rights(identity, everything=True)
+        if not self._is_ready():
+            raise errors.starting()
+        self._refresh()
+        key = (identity.user, identity.groups)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            found = Rights(identity, self._policy, latest=self.rights_of)
+            self._known[key] = found
+        return found
+
+    def _refresh(self) -> None:
+        changed_at = tuple(self._cache.last_change(kind) for kind in _RBAC)
+        if changed_at != self._compiled_at:
+            found: list[Any] = [
+                [entry.message for entry in self._cache.objects(kind).values()] for kind in _RBAC
+            ]
+            self._policy = Policy(*found)
+            self._known.clear()
+            self._compiled_at = changed_at

@@ -1,0 +1,198 @@
+"""The roles and bindings that every cluster has, under Kubernetes' names where it has them.
+
+Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, v1.36. What is this system's own:
+``submitter``; the scheduler's role holds the rights of the node, disruption, eviction and garbage
+collection controllers, which run in the leader; the volume controller runs in the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from podsched.api.kinds import KINDS, Kind
+from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from podsched.api.owners import KEPT_KINDS
+from podsched.api.validation.rbac import GROUP, RBAC_GROUP, USER
+from podsched.serve.server.access.identity import MASTERS
+from podsched.serve.server.access.nodes import NODES
+
+SCHEDULER = "system:kube-scheduler"
+VOLUME_CONTROLLERS = "system:volume-controllers"
+VOLUME_BINDER = "system:controller:persistent-volume-binder"
+LEADER_LOCKING = "system::leader-locking-kube-scheduler"
+_KUBE_SYSTEM = "kube-system"
+
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "delete", "deletecollection", "patch", "update")
+_CHANGE = ("patch", "update")
+_APPS, _POLICY, _STORAGE = ("apps",), ("policy",), ("storage.k8s.io",)
+_CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
+
+_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+#: "false": the role gets no rights that it lacks.
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+
+_Rule = tuple[Sequence[str], Sequence[str], Sequence[str]]
+"""Verbs, API groups, resources."""
+
+_CORE_WORKLOADS = (
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "services",
+)
+_APP_WORKLOADS = ("replicasets", "statefulsets")
+_VIEW: tuple[_Rule, ...] = (
+    # Quotas bind those who work in a namespace; they are set by those who hand it out.
+    (
+        _READ,
+        _CORE,
+        (*_CORE_WORKLOADS, "events", "limitranges", "namespaces", "resourcequotas"),
+    ),
+    (_READ, _APPS, _APP_WORKLOADS),
+    (_READ, _POLICY, ("poddisruptionbudgets",)),
+    # Of other namespaces' pods an explanation does not tell the names.
+    (("get",), _CORE, ("pods/explain",)),
+)
+_EDIT: tuple[_Rule, ...] = (
+    *_VIEW,
+    (_WRITE, _CORE, _CORE_WORKLOADS),
+    (_WRITE, _APPS, _APP_WORKLOADS),
+    (_WRITE, _POLICY, ("poddisruptionbudgets",)),
+    (("create",), _CORE, ("pods/eviction",)),
+)
+
+
+def _in_groups(kinds: Iterable[Kind], *verbs: str) -> tuple[_Rule, ...]:
+    by_group: dict[str, list[str]] = {}
+    for kind in kinds:
+        by_group.setdefault(kind.group, []).append(kind.plural)
+    return tuple((verbs, (group,), tuple(plurals)) for group, plurals in by_group.items())
+
+
+#: The garbage collector and the namespace controller, which run in the leader. They create nothing.
+_COLLECTING: tuple[_Rule, ...] = (
+    *_in_groups(KINDS.values(), *_READ, *_CHANGE),
+    *_in_groups((k for k in KINDS.values() if k.name not in KEPT_KINDS), "delete"),
+    *_in_groups((k for k in KINDS.values() if k.namespaced), "deletecollection"),
+)
+_SCHEDULING: tuple[_Rule, ...] = (
+    *_COLLECTING,
+    (
+        _READ,
+        _CORE,
+        (
+            "namespaces",
+            "nodes",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "replicationcontrollers",
+            "services",
+        ),
+    ),
+    (_READ, _APPS, _APP_WORKLOADS),
+    (_READ, _POLICY, ("poddisruptionbudgets",)),
+    (_READ, ("scheduling.k8s.io",), ("priorityclasses",)),
+    (
+        _READ,
+        _STORAGE,
+        ("csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"),
+    ),
+    (_READ, _LEASES, ("leases",)),
+    (("create",), _CORE, ("pods/binding", "pods/eviction")),
+    (("delete",), _CORE, ("pods",)),
+    (_CHANGE, _CORE, ("pods/status",)),
+    (("answer",), _CORE, ("pods/explain",)),
+    (_CHANGE, _CORE, ("persistentvolumeclaims", "persistentvolumes")),
+    (("create", "patch", "update"), _CORE, ("events",)),
+    # The other controllers that run in the leader.
+    (("create",), _CORE, ("persistentvolumeclaims",)),
+    (_CHANGE, _CORE, ("nodes", "nodes/status")),
+    (_CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
+)
+_NODE: tuple[_Rule, ...] = (
+    (("create", *_READ, *_CHANGE), _CORE, ("nodes",)),
+    (_CHANGE, _CORE, ("nodes/status",)),
+    ((*_READ, "delete"), _CORE, ("pods",)),
+    (_CHANGE, _CORE, ("pods/status",)),
+    (("create",), _CORE, ("pods/eviction",)),
+    (_READ, _CORE, ("namespaces", "persistentvolumeclaims", "persistentvolumes", "services")),
+    (_READ, _STORAGE, ("csidrivers", "csinodes", "storageclasses", "volumeattachments")),
+    (_READ, _NODE_GROUP, ("runtimeclasses",)),
+    (("create", "patch", "update"), _CORE, ("events",)),
+    (("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),
+)
+_VOLUMES: tuple[_Rule, ...] = (
+    ((*_READ, "create", "delete", *_CHANGE), _CORE, ("persistentvolumes",)),
+    (_CHANGE, _CORE, ("persistentvolumes/status", "persistentvolumeclaims/status")),
+    ((*_READ, *_CHANGE), _CORE, ("persistentvolumeclaims",)),
+    (_READ, _CORE, ("nodes",)),
+    (_READ, _STORAGE, ("csinodes", "storageclasses")),
+)
+
+#: The cluster roles and their rules.
+CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
+    "cluster-admin": ((("*",), ("*",), ("*",)),),
+    "admin": (*_EDIT, ((*_READ, *_WRITE), (RBAC_GROUP,), ("rolebindings", "roles"))),
+    "edit": _EDIT,
+    "view": _VIEW,
+    "submitter": ((("create", *_READ), _CORE, ("pods",)), (("get",), _CORE, ("pods/explain",))),
+    SCHEDULER: _SCHEDULING,
+    "system:node": _NODE,
+    VOLUME_BINDER: _VOLUMES,
+}
+#: Kind and name of whom each of them is bound to.
+BOUND: dict[str, tuple[str, str]] = {
+    "cluster-admin": (GROUP, MASTERS),
+    SCHEDULER: (USER, SCHEDULER),
+    "system:node": (GROUP, NODES),
+    VOLUME_BINDER: (GROUP, VOLUME_CONTROLLERS),
+}
+
+
+def bootstrap_policy() -> list[AnyObject]:
+    """Return the roles and bindings to be created where they are missing."""
+    found: list[AnyObject] = []
+    for name, rules in CLUSTER_ROLES.items():
+        role = ClusterRole()
+        role.metadata.name = name
+        role.metadata.labels.update(_LABELS)
+        role.metadata.annotations[AUTO_UPDATE] = "true"
+        _add_rules(role, rules)
+        found.append(role)
+    for name, (kind, subject) in BOUND.items():
+        binding = ClusterRoleBinding()
+        binding.metadata.name = name
+        binding.metadata.labels.update(_LABELS)
+        _bind(binding, "ClusterRole", name, kind, subject)
+        found.append(binding)
+    # Each replica keeps a Lease of its own beside the lock, for ``sched status``.
+    leases = Role()
+    leases.metadata.name, leases.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
+    leases.metadata.labels.update(_LABELS)
+    leases.metadata.annotations[AUTO_UPDATE] = "true"
+    rules = (
+        (("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),
+        # --policy-configmap: elsewhere than in this namespace it takes a role of one's own.
+        (("get",), _CORE, ("configmaps",)),
+    )
+    _add_rules(leases, rules)
+    bound = RoleBinding()
+    bound.metadata.name, bound.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
+    bound.metadata.labels.update(_LABELS)
+    _bind(bound, "Role", LEADER_LOCKING, USER, SCHEDULER)
+    return [*found, leases, bound]
+
+
+def _add_rules(role: Any, rules: Sequence[_Rule]) -> None:
+    for verbs, groups, resources in rules:
+        role.rules.add(verbs=verbs, api_groups=groups, resources=resources)
+
+
+def _bind(binding: Any, kind: str, role: str, subject_kind: str, subject: str) -> None:
+    binding.role_ref.kind, binding.role_ref.name = kind, role
+    binding.role_ref.api_group = RBAC_GROUP
+    binding.subjects.add(kind=subject_kind, name=subject, api_group=RBAC_GROUP)

@@ -1,0 +1,128 @@
+"""What an agent's identity is limited to, whatever its roles permit: its own nodes.
+
+As Kubernetes' NodeRestriction (plugin/pkg/admission/noderestriction, v1.36): a member of the group
+system:nodes writes its own Node, without its taints, its owners and labels that decide about
+security, the Lease of that Node, and the status of the pods bound to it, without their labels.
+
+Beyond Kubernetes, it does not cordon or uncordon its Node, puts no finalizers on it, and leaves
+its pods' annotations alone. And the user may be a pattern, "system:node:lab-*", for an agent that
+plays all nodes with this prefix: "*" cannot be part of a node's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from podsched.api.kinds import Kind
+from podsched.api.objects import AnyObject, Node, Pod
+from podsched.serve.server import errors
+
+NODES: Final = "system:nodes"
+USER_PREFIX: Final = "system:node:"
+_LEASES: Final = "kube-node-lease"
+_RESTRICTED = ("kubernetes.io", "k8s.io")
+_OWN_PREFIXES = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_OWN_LABELS = frozenset(
+    {
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "kubernetes.io/arch",
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    }
+)
+
+
+#: Metadata that decides when an object goes.
+_HELD_BY: Final = ("owner_references", "finalizers")
+
+
+class NodeScope(NamedTuple):
+    """The nodes that an identity plays: one, or those with a prefix; "" for none."""
+
+    pattern: str
+
+    def includes(self, node: str) -> bool:
+        """Return whether it plays a node."""
+        if self.pattern.endswith("*"):
+            return bool(node) and node.startswith(self.pattern[:-1])
+        return bool(node) and node == self.pattern
+
+    def check_creation(self, kind: Kind, new: AnyObject) -> None:
+        """Raise ApiError unless it may create an object that its role permits."""
+        self.check_address(kind, new.metadata.namespace, new.metadata.name)
+        if isinstance(new, Node):
+            self._check_labels(kind, new.metadata.name, {}, new.metadata.labels)
+
+    def check_address(self, kind: Kind, namespace: str, name: str) -> None:
+        """Raise ApiError for the node or Lease of another."""
+        if kind.name == "Node" and not self.includes(name):
+            raise self._refused(kind, name, "cannot be written by this node")
+        if kind.name == "Lease" and not (namespace == _LEASES and self.includes(name)):
+            raise self._refused(kind, name, f"can only access node lease of its own in {_LEASES}")
+
+    def check_change(self, kind: Kind, old: AnyObject, new: AnyObject | None) -> None:
+        """Raise ApiError unless it may change, or remove (None), an object."""
+        metadata = old.metadata
+        self.check_address(kind, metadata.namespace, metadata.name)
+        if isinstance(old, Pod):
+            if not self.includes(old.spec.node_name):
+                why = f'is bound to "{old.spec.node_name}", not to this node'
+                raise self._refused(kind, metadata.name, why)
+            if new is not None:
+                self._check_kept(kind, old, new, ("labels", "annotations", *_HELD_BY))
+        elif isinstance(old, Node) and isinstance(new, Node):
+            self._check_labels(kind, metadata.name, metadata.labels, new.metadata.labels)
+            self._check_kept(kind, old, new, _HELD_BY)
+            if list(old.spec.taints) != list(new.spec.taints):
+                raise self._refused(kind, metadata.name, "a node may not modify its taints")
+            if old.spec.unschedulable != new.spec.unschedulable:
+                raise self._refused(kind, metadata.name, "a node may not cordon or uncordon itself")
+
+    def _check_kept(
+        self, kind: Kind, old: AnyObject, new: AnyObject, fields: Iterable[str]
+    ) -> None:
+        """Raise ApiError for a change of metadata that is not an agent's to change."""
+        for field in fields:
+            if getattr(old.metadata, field) != getattr(new.metadata, field):
+                shown = old.metadata.DESCRIPTOR.fields_by_name[field].json_name
+                why = f"a node may not modify metadata.{shown} of {kind.plural}"
+                raise self._refused(kind, old.metadata.name, why)
+
+    def _check_labels(
+        self, kind: Kind, name: str, old: Mapping[str, str], new: Mapping[str, str]
+    ) -> None:
+        changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
+        if bad := sorted(_not_own(changed)):
+            raise self._refused(kind, name, f"a node may not set the labels {', '.join(bad)}")
+
+    def _refused(self, kind: Kind, name: str, why: str) -> errors.ApiError:
+        return errors.forbidden(kind, name, f'node "{self.pattern}": {why}')
+
+
+def node_scope(user: str, groups: Iterable[str]) -> NodeScope | None:
+    """Return the nodes that an identity is limited to; None for one that is no agent.
+
+    A member of system:nodes whose name is no node's plays none.
+    """
+    if NODES not in groups:
+        return None
+    return NodeScope(user.removeprefix(USER_PREFIX) if user.startswith(USER_PREFIX) else "")
+
+
+def _not_own(keys: Iterable[str]) -> Iterable[str]:
+    """Yield the labels that only administrators may set on nodes."""
+    for key in keys:
+        domain, slash, _ = key.partition("/")
+        if not slash or key in _OWN_LABELS:
+            continue
+        if any(domain == own or domain.endswith(f".{own}") for own in _OWN_PREFIXES):
+            continue
+        if any(domain == kept or domain.endswith(f".{kept}") for kept in _RESTRICTED):
+            yield key

@@ -1,0 +1,100 @@
+"""What depends on the object itself, beyond the verb on its kind: where it is about to be stored.
+
+    a pod with a node         also needs create pods/binding: otherwise creating would be binding
+    a pod of a system class   also needs the verb use on that PriorityClass, outside kube-system
+    an RBAC object            grants nothing that its author does not have (``escalation``), also by
+                              its labels, which decide what other roles are made of
+    what an agent writes      is its own (``nodes``)
+
+Each is decided on the version of the object that is replaced.
+"""
+
+from __future__ import annotations
+
+from podsched.api.kinds import KINDS, Kind
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
+from podsched.api.objects import (
+    AnyObject,
+    ClusterRole,
+    ClusterRoleBinding,
+    Pod,
+    Role,
+    RoleBinding,
+)
+from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
+from podsched.serve.server import errors
+from podsched.serve.server.access.escalation import check_grant
+from podsched.serve.server.access.rights import Rights, rights
+from podsched.serve.server.entries import Entry
+
+_CLASS = KINDS["PriorityClass"]
+_SYSTEM = "kube-system"
+_RBAC = (Role, ClusterRole, RoleBinding, ClusterRoleBinding)
+
+
+def check_creation(kind: Kind, new: AnyObject) -> None:
+    """Raise ApiError unless the caller may create an object."""
+    own = rights()
+    if own.everything:
+        return
+    metadata = new.metadata
+    namespace = metadata.namespace or DEFAULT_NAMESPACE
+    own.check("create", kind, namespace)
+    if isinstance(new, Pod) and new.spec.node_name:
+        own.check("create", kind, namespace, metadata.name, "binding")
+    if own.node is not None:
+        own.node.check_creation(kind, new)
+
+
+def check_new(kind: Kind, new: AnyObject) -> None:
+    """Raise ApiError for a new object, complete with defaults, that the caller may not store."""
+    own = rights()
+    if own.everything:
+        return
+    if isinstance(new, Pod):
+        _check_priority(own, kind, new)
+    elif isinstance(new, _RBAC):
+        check_grant(own, kind, new)
+
+
+def _check_priority(own: Rights, kind: Kind, pod: Pod) -> None:
+    """Raise ApiError for a pod that may evict the system's, and whose author is not allowed to."""
+    name = pod.spec.priority_class_name
+    if pod.spec.priority <= HIGHEST_USER_DEFINABLE_PRIORITY or pod.metadata.namespace == _SYSTEM:
+        return
+    if not own.permit("use", _CLASS.group, _CLASS.plural, "", name):
+        why = (
+            f'User "{own.identity.user}" cannot use the priority class "{name}" outside the '
+            f'namespace "{_SYSTEM}": it needs the verb "use" on {_CLASS.plural}'
+        )
+        raise errors.forbidden(kind, pod.metadata.name, why)
+
+
+def check_change(kind: Kind, old: AnyObject, new: AnyObject) -> None:
+    """Raise ApiError unless the caller may replace an object that he may change by his roles."""
+    own = rights()
+    if own.everything:
+        return
+    if own.node is not None:
+        own.node.check_change(kind, old, new)
+    if isinstance(new, _RBAC) and _granting(new) != _granting(old):
+        check_grant(own, kind, new, old)
+
+
+def check_own(entry: Entry) -> None:
+    """Raise ApiError for an agent that is about to remove, or write the status of, another's."""
+    own = rights()
+    if own.node is not None:
+        own.node.check_change(entry.kind, entry.message, None)
+
+
+def _granting(message: AnyObject) -> AnyObject:
+    """Return an RBAC object without what the garbage collector changes, which grants nothing.
+
+    As Kubernetes' ``IsOnlyMutatingGCFields``.
+    """
+    bare = type(message)()
+    bare.CopyFrom(message)  # type: ignore[arg-type]
+    for field in ("owner_references", "finalizers", "managed_fields", "resource_version"):
+        bare.metadata.ClearField(field)
+    return bare

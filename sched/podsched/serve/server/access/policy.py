@@ -1,0 +1,106 @@
+"""Which rules hold for whom: roles and bindings, compiled.
+
+Pure. A ``Policy`` is made of all RBAC objects at once and never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from podsched.api.objects import (
+    ClusterRole,
+    ClusterRoleBinding,
+    Role,
+    RoleBinding,
+    RoleRef,
+    Subject,
+)
+from podsched.api.selectors import compile_selector
+from podsched.api.validation.rbac import SERVICE_ACCOUNT, USER
+from podsched.serve.server.access.rules import Rule
+
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+
+
+class Grants(NamedTuple):
+    """The rules that hold for somebody: everywhere, and by namespace."""
+
+    everywhere: tuple[Rule, ...]
+    in_namespace: Mapping[str, tuple[Rule, ...]]
+
+    def rules_in(self, namespace: str) -> Sequence[Rule]:
+        """Return the rules that hold in a namespace; "": at the cluster scope."""
+        return (*self.everywhere, *self.in_namespace.get(namespace, ()))
+
+
+class Policy:
+    """Roles and bindings as of one revision."""
+
+    def __init__(
+        self,
+        roles: Iterable[Role] = (),
+        cluster_roles: Iterable[ClusterRole] = (),
+        role_bindings: Iterable[RoleBinding] = (),
+        cluster_role_bindings: Iterable[ClusterRoleBinding] = (),
+    ) -> None:
+        self._cluster_roles = {role.metadata.name: role for role in cluster_roles}
+        self._roles = {(role.metadata.namespace, role.metadata.name): role for role in roles}
+        self._compiled: dict[tuple[str, str], tuple[Rule, ...]] = {}
+        # By whether it is a user, and his or the group's name: pairs of namespace and role.
+        self._bound: dict[tuple[bool, str], list[tuple[str, RoleRef]]] = {}
+        for cluster_binding in cluster_role_bindings:
+            for subject in cluster_binding.subjects:
+                self._bind(subject, "", cluster_binding.role_ref)
+        for binding in role_bindings:
+            for subject in binding.subjects:
+                self._bind(subject, binding.metadata.namespace, binding.role_ref)
+
+    def _bind(self, subject: Subject, namespace: str, role: RoleRef) -> None:
+        name = subject.name
+        if subject.kind == SERVICE_ACCOUNT:
+            account = subject.namespace or namespace
+            name = f"{SERVICE_ACCOUNT_PREFIX}{account}:{name}"
+        is_user = subject.kind in (USER, SERVICE_ACCOUNT)
+        self._bound.setdefault((is_user, name), []).append((namespace, role))
+
+    def grants(self, user: str, groups: Iterable[str]) -> Grants:
+        """Return the rules that hold for a user with groups."""
+        found: dict[str, dict[Rule, None]] = {}
+        for subject in ((True, user), *((False, group) for group in groups)):
+            for namespace, ref in self._bound.get(subject, ()):
+                rules = self.rules_of(ref, namespace)
+                found.setdefault(namespace, {}).update(dict.fromkeys(rules))
+        everywhere = tuple(found.pop("", ()))
+        return Grants(everywhere, {space: tuple(rules) for space, rules in found.items()})
+
+    def rules_of(self, ref: RoleRef, namespace: str) -> tuple[Rule, ...]:
+        """Return the rules of the role that a binding of a namespace names; none if it is gone."""
+        key = ("" if ref.kind == "ClusterRole" else namespace, ref.name)
+        rules = self._compiled.get(key)
+        if rules is None:
+            rules = self._compiled[key] = tuple(self._compile(*key))
+        return rules
+
+    def has(self, ref: RoleRef, namespace: str) -> bool:
+        """Return whether the role that a binding of a namespace names exists."""
+        if ref.kind == "ClusterRole":
+            return ref.name in self._cluster_roles
+        return (namespace, ref.name) in self._roles
+
+    def _compile(self, namespace: str, name: str) -> Iterable[Rule]:
+        if namespace:
+            role = self._roles.get((namespace, name))
+            return [Rule.of(rule) for rule in role.rules] if role is not None else ()
+        cluster_role = self._cluster_roles.get(name)
+        if cluster_role is None:
+            return ()
+        found = [Rule.of(rule) for rule in cluster_role.rules]
+        selectors = [
+            compile_selector(selector)
+            for selector in cluster_role.aggregation_rule.cluster_role_selectors
+        ]
+        for other in self._cluster_roles.values() if selectors else ():
+            if any(selector.matches(other.metadata.labels) for selector in selectors):
+                found += [Rule.of(rule) for rule in other.rules]
+        return found

@@ -1,0 +1,154 @@
+"""What the caller may do: asked wherever the server reads or writes an object for a client.
+
+``rights()`` are those of the call under way; outside of a call, the server's own, which are all. An
+identity of system:masters and everyone where nobody is asked may do everything, which costs a look
+at one attribute. For others a check is a look-up in a table that remembers (verb, kind,
+subresource, namespace), some 0.3 us.
+
+Verbs and subresources are Kubernetes'. These are this API's alone:
+
+    create pods/binding     also for a pod that is created with a node in its spec
+    bindunfenced pods/binding   bind without a fence through gRPC, as nobody's leader
+    get pods/explain        ask why a pod waits, or is where it is
+    update leases/configuration     give the schedulers another configuration
+    answer pods/explain     answer such questions, as a scheduler replica
+    use priorityclasses     create pods of a system class outside kube-system
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import Final
+
+from podsched.api.kinds import Kind
+from podsched.serve.server import errors
+from podsched.serve.server.access.identity import SERVER, UNSECURED, Identity
+from podsched.serve.server.access.nodes import NodeScope, node_scope
+from podsched.serve.server.access.policy import Policy
+from podsched.serve.server.access.rules import names_permitted, path_permitted
+
+_MOST_REMEMBERED = 4096
+#: Characters of a question; longer ones name nothing that exists, and may be of any length.
+_LONGEST_REMEMBERED = 1000
+_NO_ROLES = Policy()
+
+
+class Rights:
+    """What one identity may do as of one state of the roles.
+
+    everything: it may do all; node: the nodes that an agent is limited to.
+    """
+
+    __slots__ = ("_latest", "_remembered", "everything", "grants", "identity", "node", "policy")
+
+    def __init__(
+        self,
+        identity: Identity,
+        policy: Policy = _NO_ROLES,
+        *,
+        everything: bool = False,
+        latest: Callable[[Identity], Rights] | None = None,
+    ) -> None:
+        """latest: returns the rights of an identity as of now."""
+        self.identity = identity
+        self.policy = policy
+        self.grants = policy.grants(identity.user, identity.groups)
+        self.everything = everything
+        self.node: NodeScope | None = (
+            None if everything else node_scope(identity.user, identity.groups)
+        )
+        self._latest = latest
+        self._remembered: dict[tuple[str, str, str, str], frozenset[str] | None] = {}
+
+    def latest(self) -> Rights:
+        """Return the rights of the same identity as of now: itself while nothing has changed."""
+        return self if self._latest is None else self._latest(self.identity)
+
+    def permit(
+        self, verb: str, group: str, resource: str, namespace: str = "", name: str = ""
+    ) -> bool:
+        """Return whether a verb on a resource is permitted; "" as name means every object."""
+        if self.everything:
+            return True
+        key = (verb, group, resource, namespace)
+        try:
+            names = self._remembered[key]
+        except KeyError:
+            rules = self.grants.rules_in(namespace)
+            names = names_permitted(rules, verb, group, resource)
+            if sum(map(len, key)) <= _LONGEST_REMEMBERED:
+                if len(self._remembered) >= _MOST_REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[key] = names
+        return names is None or (bool(name) and name in names)
+
+    def check_path(self, verb: str, path: str) -> None:
+        """Raise ApiError PERMISSION_DENIED unless a verb on a path of no resource is permitted."""
+        if self.everything or path_permitted(self.grants.rules_in(""), verb, path):
+            return
+        user = self.identity.user
+        raise errors.not_permitted(f'forbidden: User "{user}" cannot {verb} path "{path}"')
+
+    def check(
+        self, verb: str, kind: Kind, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> None:
+        """Raise ApiError PERMISSION_DENIED unless a verb on a kind is permitted."""
+        if self.everything:
+            return
+        resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
+        namespace = namespace if kind.namespaced else ""
+        if not self.permit(verb, kind.group, resource, namespace, name):
+            raise errors.forbidden(kind, name, _cannot(self, verb, kind, resource, namespace))
+
+
+def _cannot(rights: Rights, verb: str, kind: Kind, resource: str, namespace: str) -> str:
+    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    return (
+        f'User "{rights.identity.user}" cannot {verb} resource "{resource}" '
+        f'in API group "{kind.group}" {where}'
+    )
+
+
+#: Of the server itself, for what it does outside of calls.
+OWN: Final = Rights(SERVER, everything=True)
+#: Of everyone, where nobody is asked.
+UNASKED: Final = Rights(UNSECURED, everything=True)
+
+_rights: ContextVar[Rights] = ContextVar("rights", default=OWN)
+
+
+def rights() -> Rights:
+    """Return what the caller of the call under way may do."""
+    return _rights.get()
+
+
+def set_rights(found: Rights) -> None:
+    """Set what may be done in the call that this task handles."""
+    _rights.set(found)
+
+
+class WatchRight:
+    """The right to watch kinds, for as long as a watch goes on."""
+
+    def __init__(self, kinds: Iterable[Kind], namespace: str) -> None:
+        """Raise ApiError unless all kinds may be watched."""
+        self._kinds = tuple(kinds)
+        self._namespace = namespace
+        self._rights = rights()
+        self._check()
+
+    def check(self) -> None:
+        """Raise ApiError when the right is withdrawn or the credential has expired."""
+        identity = self._rights.identity
+        if identity.expires <= time.time():
+            raise errors.unauthenticated("the credential has expired")
+        latest = self._rights.latest()
+        if latest is not self._rights:
+            self._rights = latest
+            self._check()
+
+    def _check(self) -> None:
+        for kind in self._kinds:
+            self._rights.check("watch", kind, self._namespace)

@@ -1,0 +1,214 @@
+"""From what a client sends to what is stored: defaults, priority, validation, immutable metadata.
+
+Raises ApiError with every mistake at once. Time, uid and what is looked up are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podsched.api.defaulting import default_object
+from podsched.api.field_errors import FieldError, forbidden
+from podsched.api.kinds import Kind
+from podsched.api.limit_ranges import aggregate, claim_errors
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
+from podsched.api.objects import (
+    AnyObject,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PriorityClass,
+    timestamp,
+)
+from podsched.api.pod_admission import admit_pod
+from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec, merge_label_keys
+from podsched.api.priorities import PriorityClasses
+from podsched.api.storage_classes import names_class
+from podsched.api.validation import validate, validate_status
+from podsched.serve.server import errors
+from podsched.serve.server.admission_sources import AdmissionSources
+from podsched.serve.server.errors import ApiError, Violation
+
+#: The largest object: etcd takes requests of 1.5 MiB by default, which are more than their values.
+MAX_OBJECT_BYTES = 1 << 20
+
+# A status that a client may bring along when it creates an object: a node registers itself with
+# what it has; the others' are written by controllers, as in Kubernetes.
+_STATUS_AT_CREATION = frozenset({"Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim"})
+_PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+
+
+def admit_new(
+    kind: Kind, message: AnyObject, *, now: float, uid: str, sources: AdmissionSources
+) -> None:
+    """Make a new object complete, in place."""
+    if not kind.namespaced and message.metadata.namespace:
+        reason = "not allowed on this type"
+        raise _invalid(kind, message, [forbidden("metadata.namespace", reason)])
+    if kind.has_status and kind.name not in _STATUS_AT_CREATION:
+        message.ClearField("status")
+    classes = sources.priority_classes()
+    found = default_object(message, now=now, uid=uid, priority_classes=classes)
+    _check_policies(kind, message, sources)
+    if isinstance(message, PriorityClass):
+        found += classes.default_conflict(message)
+    found += validate(kind, message)
+    if found:
+        raise _invalid(kind, message, found)
+
+
+def admit_update(
+    kind: Kind, message: AnyObject, old: AnyObject, *, sources: AdmissionSources
+) -> None:
+    """Make an object that replaces ``old`` complete, in place; its status stays as it was."""
+    classes = sources.priority_classes()
+    _complete(kind, message, old, classes)
+    _check_policies(kind, message, sources, old)
+    _keep_metadata(message, old)
+    if isinstance(message, Namespace) and isinstance(old, Namespace):
+        message.spec.finalizers[:] = old.spec.finalizers
+    if kind.has_status:
+        _take(message, old, "status")
+    if _without_metadata(message) != _without_metadata(old):
+        message.metadata.generation = old.metadata.generation + 1
+    found = validate(kind, message, old)
+    if isinstance(message, PriorityClass):
+        found += classes.default_conflict(message)
+    if found:
+        raise _invalid(kind, message, found)
+
+
+def _check_policies(
+    kind: Kind, message: AnyObject, sources: AdmissionSources, old: AnyObject | None = None
+) -> None:
+    """Apply what namespace and runtime say, in place. Raises ApiError for what they forbid."""
+    metadata = message.metadata
+    why = ""
+    if isinstance(message, Pod):
+        # Of an update, containers and runtime cannot change.
+        if old is None:
+            ranges = sources.limit_ranges(metadata.namespace)
+            runtime = sources.runtime_class(message.spec.runtime_class_name)
+            why = admit_pod(message, ranges, runtime)
+    elif isinstance(message, PersistentVolumeClaim):
+        before = old if isinstance(old, PersistentVolumeClaim) else None
+        default = "" if before or names_class(message) else sources.default_storage_class()
+        if default:
+            message.spec.storage_class_name = default
+        found = claim_errors(message, sources.limit_ranges(metadata.namespace), before)
+        why = aggregate(found) if found else ""
+    if why:
+        raise errors.forbidden(kind, metadata.name, why)
+
+
+def admit_status(kind: Kind, message: AnyObject, old: AnyObject, *, now: float) -> AnyObject:
+    """Return ``old`` with the status of ``message``; metadata and spec stay as they were.
+
+    now: Unix time in seconds.
+    """
+    if not kind.has_status:
+        raise errors.bad_request(f"{errors.resource(kind)} have no status", "kind")
+    updated = kind.new()
+    updated.CopyFrom(old)  # type: ignore[arg-type]
+    _take(updated, message, "status")
+    if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):
+        _note_phase(updated, old, now)
+    found = validate_status(kind, updated, old)
+    if found:
+        raise _invalid(kind, updated, found)
+    return updated
+
+
+def _note_phase(volume: PersistentVolume, old: PersistentVolume, now: float) -> None:
+    """Note when a volume came into its phase, as Kubernetes' strategy of volumes does."""
+    new, before = volume.status, old.status
+    same = new.last_phase_transition_time == before.last_phase_transition_time
+    if new.phase != before.phase and (same or not new.HasField("last_phase_transition_time")):
+        new.last_phase_transition_time.CopyFrom(timestamp(now, whole=True))
+    elif not new.HasField("last_phase_transition_time"):
+        _take(new, before, "last_phase_transition_time")
+
+
+def encoded(kind: Kind, message: AnyObject) -> bytes:
+    """Return the bytes to store. Raises ApiError for more than MAX_OBJECT_BYTES."""
+    value = message.SerializeToString()
+    if len(value) > MAX_OBJECT_BYTES:
+        raise errors.too_large(
+            f"{errors.named(kind, message.metadata.name)} is too large: {len(value)} bytes, "
+            f"the limit is {MAX_OBJECT_BYTES}"
+        )
+    return value
+
+
+def check_deletable(kind: Kind, name: str) -> None:
+    """Raise ApiError for what every cluster must have."""
+    if kind.name == "Namespace" and name in _PROTECTED_NAMESPACES:
+        raise errors.forbidden(kind, name, "this namespace may not be deleted")
+    if kind.name == "PriorityClass" and name.startswith("system-"):
+        raise errors.forbidden(kind, name, "this is a system priority class and cannot be deleted")
+
+
+def local_namespace(kind: Kind, namespace: str) -> str:
+    """Return the namespace that a request means."""
+    return (namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
+
+
+def _complete(kind: Kind, message: AnyObject, old: AnyObject, classes: PriorityClasses) -> None:
+    if not isinstance(message, Pod):
+        default_object(message, now=0, uid=old.metadata.uid, priority_classes=classes)
+        return
+    assert isinstance(old, Pod)
+    if message.spec == old.spec:
+        return
+    default_pod_spec(message.spec)
+    add_default_tolerations(message.spec)
+    merge_label_keys(message.spec, old.metadata.labels)
+    # Priority is decided when a pod is created; an update that leaves it out means no change.
+    if not message.spec.HasField("priority") and old.spec.HasField("priority"):
+        message.spec.priority = old.spec.priority
+    for field in ("preemption_policy", "priority_class_name"):
+        if not getattr(message.spec, field):
+            setattr(message.spec, field, getattr(old.spec, field))
+
+
+def _keep_metadata(message: AnyObject, old: AnyObject) -> None:
+    new, before = message.metadata, old.metadata
+    new.namespace = before.namespace
+    new.uid = new.uid or before.uid
+    new.generation = before.generation
+    new.generate_name = before.generate_name
+    new.resource_version = ""
+    for field in ("creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds"):
+        _take(new, before, field)
+
+
+def take_status(target: AnyObject, source: AnyObject) -> None:
+    """Copy the status of another object of the kind."""
+    _take(target, source, "status")
+
+
+def _take(target: object, source: object, field: str) -> None:
+    """Copy one field from another message of the same type, absence included."""
+    target.ClearField(field)  # type: ignore[attr-defined]
+    if source.HasField(field):  # type: ignore[attr-defined]
+        value = getattr(source, field)
+        if hasattr(value, "CopyFrom"):
+            getattr(target, field).CopyFrom(value)
+        else:
+            setattr(target, field, value)
+
+
+def _without_metadata(message: AnyObject) -> AnyObject:
+    bare = type(message)()
+    bare.CopyFrom(message)  # type: ignore[arg-type]
+    bare.ClearField("metadata")
+    if "status" in bare.DESCRIPTOR.fields_by_name:
+        bare.ClearField("status")
+    return bare
+
+
+def _invalid(kind: Kind, message: AnyObject, found: Sequence[FieldError]) -> ApiError:
+    # One more than are told, by which it is known that there are more.
+    violations = [Violation.of(error) for error in found[: errors.MOST_VIOLATIONS + 1]]
+    return errors.invalid(kind, message.metadata.name, violations)

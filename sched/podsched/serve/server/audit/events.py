@@ -1,0 +1,382 @@
+"""From a call to an event of ``audit.k8s.io/v1``, as one line of JSON.
+
+A batch is one event: it has the number of its items, how many ended how, and the names of the first
+ones; at level Request their content as well. Values of environment variables, and of what is called
+a password, token, key or secret, are never written; content beyond ``MAX_CONTENT`` is left out.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import unquote_plus
+
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
+from google.protobuf.message import DecodeError
+
+from podsched.api.json_text import load_json
+from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind, kind_of, unwrap
+from podsched.api.reasons import StatusCode
+from podsched.serve.server.access.identity import Identity
+from podsched.serve.server.audit.policy import API_VERSION, Attributes, Level
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.requests import Batch
+from podsched.v1 import api_pb2 as v1
+
+#: Names of a batch, and items of which the content is written.
+FIRST_ITEMS: Final = 5
+#: Characters of the content of a request.
+MAX_CONTENT: Final = 64 << 10
+
+_VERBS: Final = {
+    "Create": ("create", ""),
+    "CreateBatch": ("create", ""),
+    "CreatePods": ("create", ""),
+    "SubmitPods": ("create", ""),
+    "Get": ("get", ""),
+    "List": ("list", ""),
+    "Watch": ("watch", ""),
+    "Update": ("update", ""),
+    "UpdateStatus": ("update", "status"),
+    "Patch": ("patch", ""),
+    "PatchBatch": ("patch", ""),
+    "PatchPodStatuses": ("patch", "status"),
+    "Delete": ("delete", ""),
+    "DeleteBatch": ("delete", ""),
+    "DeleteCollection": ("deletecollection", ""),
+    "Bind": ("create", "binding"),
+    "BindPods": ("create", "binding"),
+    "Evict": ("create", "eviction"),
+    "EvictPods": ("create", "eviction"),
+    "Explain": ("get", "explain"),
+    "Decisions": ("get", "explain"),
+    "ApplyConfig": ("update", "configuration"),
+    "Answer": ("answer", "explain"),
+    "Discovery": ("get", ""),
+}
+_PODS_CALLS: Final = frozenset(
+    {
+        "CreatePods",
+        "SubmitPods",
+        "Bind",
+        "BindPods",
+        "Evict",
+        "EvictPods",
+        "PatchPodStatuses",
+        "Explain",
+        "Decisions",
+        "Answer",
+    }
+)
+_ITEM_FIELDS: Final = {
+    "PatchBatch": "patches",
+    "DeleteBatch": "deletions",
+    "BindPods": "bindings",
+    "EvictPods": "evictions",
+    "PatchPodStatuses": "patches",
+}
+#: As Kubernetes' API would answer.
+_HTTP_CODES: Final = {
+    StatusCode.OK: 200,
+    StatusCode.INVALID_ARGUMENT: 400,
+    StatusCode.UNAUTHENTICATED: 401,
+    StatusCode.PERMISSION_DENIED: 403,
+    StatusCode.NOT_FOUND: 404,
+    StatusCode.ALREADY_EXISTS: 409,
+    StatusCode.ABORTED: 409,
+    StatusCode.FAILED_PRECONDITION: 409,
+    StatusCode.OUT_OF_RANGE: 410,
+    StatusCode.RESOURCE_EXHAUSTED: 429,
+    StatusCode.CANCELLED: 499,
+    StatusCode.UNIMPLEMENTED: 501,
+    StatusCode.UNAVAILABLE: 503,
+    StatusCode.DEADLINE_EXCEEDED: 504,
+}
+_SECRET: Final = re.compile(
+    "password|passwd|authorization|token|secret|credential|private.?key|api.?key|scheduler.?configuration",
+    re.I,
+)
+_MASKED: Final = "REDACTED"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedCall:
+    """A call that has ended. Times are Unix seconds; ``response``: "" of a stream."""
+
+    method: str
+    request: Any
+    response: bytes
+    identity: Identity | None
+    peer: str
+    user_agent: str
+    request_id: str
+    code: StatusCode
+    error: ApiError | None
+    received: float
+    completed: float
+    uri: str = ""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it keeps in memory."""
+        request = self.request
+        if isinstance(request, Batch):
+            return 2000 + sum(map(len, request.items)) + len(self.response)
+        return 2000 + (request.ByteSize() if request is not None else 0) + len(self.response)
+
+
+def attributes_of(call: AuditedCall) -> Attributes:
+    """Return what the rules of a policy ask of a call."""
+    verb, subresource = _VERBS.get(call.method, ("create", ""))
+    user, groups = "system:anonymous", frozenset[str]()
+    if call.identity is not None:
+        user, groups = call.identity.user, call.identity.groups
+    kind, namespace, name = _object_of(call)
+    return Attributes(
+        user=user,
+        groups=groups,
+        verb=verb,
+        group=kind.group if kind else "",
+        resource=kind.plural if kind else "",
+        subresource=subresource,
+        namespace=namespace,
+        name=name,
+    )
+
+
+def _object_of(call: AuditedCall) -> tuple[Kind | None, str, str]:
+    """Return kind, namespace and name of what a call is about; of a batch, the first one's kind."""
+    request = call.request
+    if request is None:
+        return None, "", ""
+    pods = KINDS["Pod"] if call.method in _PODS_CALLS else None
+    items = _items(call, 1)
+    if _is_batch(call):
+        return pods or (items[0][0] if items else None), _only_namespace(items), ""
+    if items:
+        return items[0]
+    return pods, "", ""
+
+
+def _is_batch(call: AuditedCall) -> bool:
+    return isinstance(call.request, Batch) or call.method in _ITEM_FIELDS
+
+
+def _only_namespace(items: Sequence[tuple[Kind | None, str, str]]) -> str:
+    return items[0][1] if items else ""
+
+
+def _items(call: AuditedCall, most: int) -> list[tuple[Kind | None, str, str]]:
+    """Return kind, namespace and name of the first things that a call is about."""
+    found = []
+    for message in _messages(call, most):
+        try:
+            found.append(_named(message, call.method))
+        except UnknownKindError:
+            found.append((None, getattr(message, "namespace", ""), getattr(message, "name", "")))
+    return found
+
+
+def _messages(call: AuditedCall, most: int) -> list[Any]:
+    request = call.request
+    if isinstance(request, Batch):
+        found = []
+        for raw in request.items[:most]:
+            try:
+                found.append(request.decode(raw))
+            except (DecodeError, ApiError):
+                continue
+        return found
+    field = _ITEM_FIELDS.get(call.method)
+    return list(getattr(request, field)[:most]) if field else [request]
+
+
+def _named(message: Any, method: str) -> tuple[Kind | None, str, str]:
+    fields = message.DESCRIPTOR.fields_by_name
+    if "binding" in fields:
+        message = message.binding
+        fields = message.DESCRIPTOR.fields_by_name
+    if "object" in fields:
+        try:
+            message = unwrap(message.object)
+        except ValueError:
+            return None, "", ""
+        fields = message.DESCRIPTOR.fields_by_name
+    if "metadata" in fields:
+        metadata = message.metadata
+        return kind_of(message), metadata.namespace, metadata.name or metadata.generate_name
+    if "kinds" in fields:  # a watch
+        kind = find_kind(message.kinds[0]) if len(message.kinds) == 1 else None
+        return kind, message.namespace, ""
+    namespace = getattr(message, "namespace", "")
+    name = getattr(message, "name", "")
+    if "kind" in fields:
+        return find_kind(message.kind), namespace, name
+    return (KINDS["Pod"] if method in _PODS_CALLS else None), namespace, name
+
+
+def event_line(call: AuditedCall, level: Level) -> str:
+    """Return the event of a call as one line of JSON."""
+    return json.dumps(event_of(call, level), separators=(",", ":"), ensure_ascii=True) + "\n"
+
+
+def event_of(call: AuditedCall, level: Level) -> dict[str, Any]:
+    """Return the event of a call."""
+    attributes = attributes_of(call)
+    event: dict[str, Any] = {
+        "kind": "Event",
+        "apiVersion": API_VERSION,
+        "level": level.value,
+        "auditID": call.request_id,
+        "stage": "ResponseComplete",
+        "requestURI": _without_secrets(call.uri) or f"/podsched.v1/{call.method}",
+        "verb": attributes.verb,
+        "user": {"username": attributes.user, "groups": sorted(attributes.groups)},
+        "sourceIPs": [source_ip(call.peer)],
+        "userAgent": call.user_agent,
+        "responseStatus": _status(call),
+        "requestReceivedTimestamp": _timestamp(call.received),
+        "stageTimestamp": _timestamp(call.completed),
+        "annotations": _annotations(call),
+    }
+    if reference := _reference(attributes):
+        event["objectRef"] = reference
+    if level is Level.REQUEST and call.request is not None:
+        event["requestObject"] = _content(call, event["annotations"])
+    return event
+
+
+def _reference(attributes: Attributes) -> dict[str, str]:
+    fields = {
+        "resource": attributes.resource,
+        "namespace": attributes.namespace,
+        "name": attributes.name,
+        "apiGroup": attributes.group,
+        "subresource": attributes.subresource,
+    }
+    return {field: value for field, value in fields.items() if value}
+
+
+def _status(call: AuditedCall) -> dict[str, Any]:
+    status: dict[str, Any] = {"code": _HTTP_CODES.get(call.code, 500)}
+    if call.code is not StatusCode.OK:
+        status["status"] = "Failure"
+    if call.error is not None:
+        status["reason"] = call.error.reason.value
+        status["message"] = call.error.message[:1000]
+    return status
+
+
+def _annotations(call: AuditedCall) -> dict[str, str]:
+    forbidden = call.code in (StatusCode.PERMISSION_DENIED, StatusCode.UNAUTHENTICATED)
+    found = {
+        "authorization.k8s.io/decision": "forbid" if forbidden else "allow",
+        "podsched.io/grpc-status": call.code.name,
+        "podsched.io/latency-seconds": f"{max(call.completed - call.received, 0):.6f}",
+    }
+    fence = getattr(call.request, "fence", None)
+    if fence is not None and fence.lock:
+        # Who wrote what, and in which term: the revisions are those of a batch's objects.
+        found["podsched.io/fence"] = f"{fence.lock}:{fence.term}"
+        if revisions := _revisions(call):
+            found["podsched.io/revisions"] = revisions
+    if _is_batch(call):
+        request = call.request
+        field = _ITEM_FIELDS.get(call.method, "")
+        items = request.items if isinstance(request, Batch) else getattr(request, field)
+        found["podsched.io/items"] = str(len(items))
+        found["podsched.io/first-items"] = ",".join(
+            f"{namespace}/{name}" if namespace else name
+            for _, namespace, name in _items(call, FIRST_ITEMS)
+        )
+        if outcomes := _outcomes(call):
+            found["podsched.io/outcomes"] = outcomes
+    return found
+
+
+def _outcomes(call: AuditedCall) -> str:
+    """Return how many items of a batch ended how: "ALREADY_EXISTS=1,OK=499"."""
+    if call.code is not StatusCode.OK:
+        return ""
+    results = v1.BatchResponse.FromString(call.response).results
+    counts = collections.Counter(StatusCode(result.code).name for result in results)
+    return ",".join(f"{name}={count}" for name, count in sorted(counts.items()))
+
+
+def _revisions(call: AuditedCall) -> str:
+    """Return the revisions of a batch's objects after the call, "" of any other call."""
+    if call.code is not StatusCode.OK or not _is_batch(call):
+        return ""
+    results = v1.BatchResponse.FromString(call.response).results
+    revisions = {result.resource_version for result in results if result.code == StatusCode.OK}
+    return ",".join(map(str, sorted(revisions)))
+
+
+def _content(call: AuditedCall, annotations: dict[str, str]) -> Any:
+    content = [_masked(_plain(message)) for message in _messages(call, FIRST_ITEMS)]
+    written = content if _is_batch(call) else content[0] if content else None
+    if len(json.dumps(written)) > MAX_CONTENT:
+        annotations["podsched.io/content"] = f"left out: more than {MAX_CONTENT} characters"
+        return None
+    return written
+
+
+def _plain(message: Any) -> Any:
+    """Return a message as JSON has it, a patch as the JSON that it is and not as bytes.
+
+    None if a number in it is one that JSON does not have, which is refused.
+    """
+    try:
+        plain = MessageToDict(message)
+    except (ValueError, SerializeToJsonError):
+        return None
+    if "mergePatch" in plain:
+        try:
+            plain["mergePatch"] = load_json(message.merge_patch)
+        except (ValueError, RecursionError):
+            plain["mergePatch"] = None
+    return plain
+
+
+def _masked(value: Any, *, environment: bool = False) -> Any:
+    """Return a copy of decoded JSON without what might be a secret."""
+    if isinstance(value, Mapping):
+        return {
+            key: _MASKED
+            if (_SECRET.search(key) and isinstance(item, str)) or (environment and key == "value")
+            else _masked(item, environment=key == "env")
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_masked(item, environment=environment) for item in value]
+    return value
+
+
+def _without_secrets(uri: str) -> str:
+    """Return a path and query without the values of what is called a token, password or the like.
+
+    Nothing here reads an ``access_token`` of a query, but people try.
+    """
+    path, mark, query = uri.partition("?")
+    pairs = [
+        f"{name}={_MASKED}"
+        if value and _SECRET.search(unquote_plus(name))
+        else name + equals + value
+        for name, equals, value in (pair.partition("=") for pair in query.split("&"))
+    ]
+    return path + mark + "&".join(pairs)
+
+
+def source_ip(peer: str) -> str:
+    """Return the address of a peer as gRPC names it: "ipv4:10.0.0.1:4711"."""
+    address = peer.partition(":")[2] or peer
+    return address.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]") or peer
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

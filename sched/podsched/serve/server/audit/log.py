@@ -1,0 +1,167 @@
+"""The audit log's file, written by a thread of its own.
+
+A call hands over what is known of it and goes on. When more waits than ``MAX_WAITING`` events or
+``MAX_WAITING_BYTES``, or the disk is full, events are dropped: counted by cause, and named in the
+process's log once a minute. Neither blocks the server or ends it.
+
+    FILE                        mode 0600, appended to
+    FILE-2026-01-02T03-04-05.678901   earlier ones, from when FILE reached its largest size
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from podsched.serve.server.audit.events import AuditedCall, attributes_of, event_line
+from podsched.serve.server.audit.policy import EVERYTHING, AuditPolicy, Level
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("audit")
+
+MAX_WAITING: Final = 10_000
+MAX_WAITING_BYTES: Final = 64 << 20
+_WARN_EVERY = 60.0
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSettings:
+    """Where the audit log goes."""
+
+    path: Path
+    policy: AuditPolicy = EVERYTHING
+    max_bytes: int = 100 << 20
+    """Size at which the file is renamed and a new one begun."""
+    max_backups: int = 10
+    """Earlier files kept; 0: all."""
+    max_days: float = 0
+    """Days for which earlier files are kept; 0: for ever."""
+
+
+class AuditLog:
+    """The audit log of a server."""
+
+    def __init__(self, settings: AuditSettings, *, now: Callable[[], float] = time.time) -> None:
+        """Open the file. Raises OSError when it cannot be written; now: Unix seconds."""
+        self._settings = settings
+        self._now = now
+        self._waiting: queue.SimpleQueue[tuple[AuditedCall, Level] | None] = queue.SimpleQueue()
+        self._waiting_bytes = 0
+        self._lock = threading.Lock()
+        self._warned_at = -_WARN_EVERY
+        #: Events written, and dropped by cause: "buffer" (too many wait), "log" (not written).
+        self.written = 0
+        self.dropped = {"buffer": 0, "log": 0}
+        self._file: BinaryIO | None = self._open()
+        # A daemon: a disk that does not answer must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="audit log", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def record(self, call: AuditedCall) -> None:
+        """Take a call that has ended; returns at once."""
+        try:
+            level = self._settings.policy.level_of(attributes_of(call))
+        except Exception as error:  # no call may fail because nobody can describe it
+            self._drop("log", repr(error))
+            return
+        if level is Level.NONE:
+            return
+        if (
+            self._waiting.qsize() >= MAX_WAITING
+            or self._waiting_bytes + call.size > MAX_WAITING_BYTES
+        ):
+            self._drop("buffer", "too many events wait to be written")
+            return
+        with self._lock:
+            self._waiting_bytes += call.size
+        self._waiting.put((call, level))
+
+    def stop(self, within: float = 5.0) -> None:
+        """Write what waits, for at most so many seconds, and close the file."""
+        self._waiting.put(None)
+        self._thread.join(within)
+
+    # ------------------------------------------------------------------ in the thread
+
+    def _run(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            call, level = item
+            with self._lock:
+                self._waiting_bytes -= call.size
+            try:
+                self._write(event_line(call, level).encode())
+            except OSError as error:
+                self._drop("log", str(error))
+            except Exception as error:  # a call that no line can be made of must not end the log
+                self._drop("log", repr(error))
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, line: bytes) -> None:
+        """Append one whole line, or nothing. Raises OSError."""
+        if self._file is None:
+            self._file = self._open()
+        size = self._file.tell()
+        if size and size + len(line) > self._settings.max_bytes:
+            self._rotate()
+            size = 0
+        try:
+            written = self._file.write(line)
+            if written != len(line):
+                raise OSError("the line was written in part: is the disk full?")
+        except OSError:
+            # Of a full disk: what was written of the line goes, so that lines stay whole.
+            with contextlib.suppress(OSError):
+                self._file.truncate(size)
+                self._file.seek(size)
+            raise
+        self.written += 1
+
+    def _open(self) -> BinaryIO:
+        path = self._settings.path
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Unbuffered: what the server has acknowledged is in the file when the process is killed.
+        file = os.fdopen(handle, "ab", buffering=0)
+        file.seek(0, os.SEEK_END)
+        return file
+
+    def _rotate(self) -> None:
+        """Begin a new file. Raises OSError."""
+        path = self._settings.path
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        stamp = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
+        path.rename(path.with_name(f"{path.name}-{stamp}"))
+        self._file = self._open()
+        self._remove_old()
+
+    def _remove_old(self) -> None:
+        path, settings = self._settings.path, self._settings
+        backups = sorted(path.parent.glob(f"{path.name}-*"))
+        spare = backups[: -settings.max_backups] if settings.max_backups else []
+        if settings.max_days:
+            before = self._now() - settings.max_days * _DAY
+            spare += [backup for backup in backups if backup.stat().st_mtime < before]
+        for backup in spare:
+            backup.unlink(missing_ok=True)
+
+    def _drop(self, cause: str, why: str) -> None:
+        with self._lock:
+            self.dropped[cause] += 1
+            if time.monotonic() < self._warned_at + _WARN_EVERY:
+                return
+            self._warned_at = time.monotonic()
+        _log.warning("Audit events are dropped", cause=why, dropped=sum(self.dropped.values()))

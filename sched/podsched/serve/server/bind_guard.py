@@ -1,0 +1,181 @@
+"""What a binding compares beyond the pod and the term: its node exists, and has the room it had.
+
+Schedulers with locks of their own, side by side on one store, do not know what the others assume.
+Each decides on what it has seen up to some revision, which its bindings name. When there is more
+than one lock, a binding puts the key of its node and its own lock, and is refused if the key of
+that node and any other lock has been put since that revision. So of two that take the same room
+the second to arrive is refused, and is decided on again with the first one counted.
+
+    /podsched/schedulers                              the locks whose holders bind
+    /podsched/bound/<node>/<namespace>/<name>         put by bindings to a node under that lock
+
+With one lock, as usual, no key is put and none is compared but that of the list of locks: it is
+where the second one is met. Whoever enters the list bound nothing before, and may not have seen
+what others bound while they were alone; so a decision made before the list changed is refused, too.
+
+The list drops locks that nobody holds when another one enters it. They enter again when they bind.
+
+Who binds as Kubernetes' schedulers do has no lock here and names no revision. All of them count as
+one more lock, ``UNLOCKED``, which stays in the list: what they bind, others notice. They themselves
+are refused nothing, as in Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from podsched.api.etcd_keys import SCHEDULERS, bound_key, object_key, term_key
+from podsched.api.kinds import KINDS
+from podsched.serve.server import errors
+from podsched.serve.server.errors import ApiError
+from podsched.serve.store.errors import StoreError
+from podsched.serve.store.protocol import (
+    Compare,
+    CompareRelation,
+    CompareTarget,
+    Delete,
+    KeyValue,
+    Put,
+    Store,
+    Write,
+    WriteOp,
+)
+from podsched.v1.api_pb2 import Binding, Fence
+
+#: Stands in the list for those who bind without a lock.
+UNLOCKED = "-"
+
+_NODE = KINDS["Node"]
+#: A lock enters the list once in a cluster's life; who is overtaken so often has met a bug.
+_ATTEMPTS = 16
+
+
+class BindGuard:
+    """The compares of bindings; what it knows of the list of locks is compared with each."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._locks: tuple[str, ...] = ()
+        self._revision = 0
+        #: What a decision must have seen at least.
+        self._since = 0
+
+    def forget(self) -> None:
+        """Learn the list of locks anew: the revisions known of it are of another history."""
+        self._locks, self._revision, self._since = (), 0, 0
+
+    async def admit(self, fence: Fence | None) -> None:
+        """See that the lock, or ``UNLOCKED``, is in the list.
+
+        A fence that is lost is left to the binding itself. Raises ApiError when the store does not
+        answer.
+        """
+        for _ in range(_ATTEMPTS):
+            if (fence.lock if fence is not None else UNLOCKED) in self._locks:
+                return
+            try:
+                if not await self._enter(fence):
+                    return
+            except StoreError as error:
+                raise errors.of_store(error) from error
+        raise errors.unavailable("the list of schedulers changes all the time")
+
+    async def _enter(self, fence: Fence | None) -> bool:
+        """Try to put the lock into the list as it is known; return whether it makes sense to go on.
+
+        A lock without a term binds nothing. It leaves the list in a write that compares just that.
+        """
+        held = [lock for lock in self._locks if lock != UNLOCKED]
+        free = [lock for lock in held if (await self._store.get(term_key(lock))).kv is None]
+        name = fence.lock if fence is not None else UNLOCKED
+        locks = sorted({name, *self._locks} - set(free))
+        own = () if fence is None else (Compare.mod_revision_is(term_key(name), fence.term),)
+        compares = (
+            Compare.mod_revision_is(SCHEDULERS, self._revision),
+            *own,
+            *(Compare.absent(term_key(lock)) for lock in free),
+        )
+        write = Write(compares, (Put(SCHEDULERS, "\n".join(locks).encode()),))
+        (result,) = await self._store.write_many([write])
+        if isinstance(result, StoreError):
+            raise result
+        if result.succeeded:
+            # Who comes first has missed nothing.
+            self._since = result.revision if self._revision else 0
+            self._locks, self._revision = tuple(locks), result.revision
+            return True
+        self._learn(result.current.get(SCHEDULERS))
+        if fence is None:
+            return True
+        term = result.current.get(term_key(name))
+        return term is not None and term.mod_revision == fence.term
+
+    def _learn(self, kv: KeyValue | None) -> None:
+        self._locks = tuple(kv.value.decode().split("\n")) if kv is not None else ()
+        self._revision = kv.mod_revision if kv is not None else 0
+        self._since = kv.mod_revision if kv is not None and kv.version > 1 else 0
+
+    def conditions(
+        self, binding: Binding, fence: Fence | None
+    ) -> tuple[tuple[Compare, ...], tuple[WriteOp, ...]]:
+        """Return what a binding compares and puts. Raises ApiError when it was decided too early.
+
+        A writer that does not name a revision (it has no fence, or is of an older version) takes
+        nobody's word; those who do take notice of it if it has a fence.
+        """
+        node = binding.node_name
+        there = Compare.exists(object_key(_NODE, node))
+        if fence is None:
+            return (there,), ()
+        listed = Compare.mod_revision_is(SCHEDULERS, self._revision)
+        if 0 < binding.revision < self._since:
+            raise errors.overtaken(node, "the list of schedulers has changed", self._since)
+        if len(self._locks) <= 1:
+            return (there, listed), ()
+        unchanged = [
+            Compare(
+                bound_key(node, lock),
+                CompareTarget.MOD_REVISION,
+                CompareRelation.LESS,
+                binding.revision + 1,
+            )
+            for lock in self._locks
+            if lock != fence.lock and binding.revision
+        ]
+        return (there, listed, *unchanged), (Put(bound_key(node, fence.lock), b""),)
+
+    def notice_of(self, node: str) -> tuple[tuple[Compare, ...], tuple[WriteOp, ...]]:
+        """Return what a binding without a lock compares and puts, so that others notice it."""
+        listed = Compare.mod_revision_is(SCHEDULERS, self._revision)
+        alone = len(self._locks) <= 1
+        return (listed,), () if alone else (Put(bound_key(node, UNLOCKED), b""),)
+
+    def list_changed(self, current: Mapping[str, KeyValue | None]) -> None:
+        """Learn the list that a binding without a lock met, which may be tried again.
+
+        current: the compared keys as they are.
+        """
+        self._learn(current.get(SCHEDULERS))
+
+    def refusal(self, binding: Binding, current: Mapping[str, KeyValue | None]) -> ApiError | None:
+        """Return why a binding was refused whose pod has not changed; None: it may be tried again.
+
+        current: the compared keys as they are.
+        """
+        node = binding.node_name
+        if current.get(object_key(_NODE, node)) is None:
+            return errors.not_found(_NODE, node)
+        if SCHEDULERS in current:
+            self._learn(current[SCHEDULERS])
+        for lock in self._locks:
+            kv = current.get(bound_key(node, lock))
+            if kv is not None and kv.mod_revision > binding.revision:
+                why = f'scheduler "{lock}" has bound a pod to it'
+                return errors.overtaken(node, why, kv.mod_revision)
+        return None
+
+    def leftovers(self, node: str) -> tuple[WriteOp, ...]:
+        """Return what is deleted together with a node."""
+        if len(self._locks) <= 1:
+            return ()
+        return tuple(Delete(bound_key(node, lock)) for lock in self._locks)

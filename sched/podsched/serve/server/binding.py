@@ -1,0 +1,90 @@
+"""The effect of a binding on a pod, as Kubernetes' binding subresource decides it.
+
+Pure: a version of the pod and the time in, a step or a refusal out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from podsched.api.conditions import POD_SCHEDULED, TRUE, is_terminating, set_pod_condition
+from podsched.api.kinds import KINDS
+from podsched.api.objects import Pod, PodCondition, Timestamp
+from podsched.api.reasons import StatusReason
+from podsched.api.validation.meta import bounded
+from podsched.api.validation.storable import validate_storable
+from podsched.serve.server import errors
+from podsched.serve.server.deletion import check_preconditions
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.storage import Step
+from podsched.v1.api_pb2 import Binding, PodStatusPatch, Preconditions
+
+POD = KINDS["Pod"]
+#: Of one patch. Each is looked for among those that the pod has.
+_MOST_CONDITIONS: Final = 100
+_SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
+
+
+Adorn = Callable[[Pod], None]
+"""Adds to a pod that is about to be bound, in place."""
+
+
+def bind_step(
+    entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool, adorn: Adorn | None = None
+) -> Step | None:
+    """Return the pod with its node. Raises ApiError when it cannot be bound.
+
+    None when the pod is bound there already and the request is taken for a repetition: a fenced
+    writer that names the uid repeats a call whose answer it has lost, and has succeeded.
+    """
+    pod = entry.decode()
+    assert isinstance(pod, Pod)
+    name, spec = binding.name, pod.spec
+    if binding.uid and pod.metadata.uid != binding.uid:
+        raise errors.precondition(POD, name, "UID", binding.uid, pod.metadata.uid)
+    if spec.node_name:
+        if fenced and binding.uid and spec.node_name == binding.node_name:
+            return None
+        raise errors.already_bound(POD, name, spec.node_name)
+    if is_terminating(pod):
+        why = "is being deleted, cannot be assigned to a host"
+        raise errors.not_bindable(POD, name, StatusReason.POD_DELETING, why)
+    if spec.scheduling_gates:
+        why = "has non-empty .spec.schedulingGates"
+        raise errors.not_bindable(POD, name, StatusReason.SCHEDULING_GATED, why)
+    spec.node_name = binding.node_name
+    # As since Kubernetes 1.35: the nomination has served its purpose.
+    pod.status.nominated_node_name = ""
+    set_pod_condition(pod.status, _SCHEDULED, now)
+    if adorn is not None:
+        adorn(pod)
+    return Step(pod.SerializeToString())
+
+
+def check_conditions(name: str, conditions: Sequence[PodCondition]) -> None:
+    """Raise ApiError for conditions that no reader could use once they are stored, or too many."""
+    found = bounded("status.conditions", conditions, _MOST_CONDITIONS) or [
+        error
+        for condition in conditions
+        for error in validate_storable(condition, f"status.conditions[{condition.type}]")
+    ]
+    if found:
+        raise errors.invalid(POD, name, [errors.Violation.of(error) for error in found])
+
+
+def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | None:
+    """Return the pod with conditions and nomination set; None when it has them already."""
+    check_preconditions(entry, Preconditions(uid=patch.uid))
+    pod = entry.decode()
+    assert isinstance(pod, Pod)
+    check_conditions(patch.name, patch.conditions)
+    changed = False
+    for condition in patch.conditions:
+        changed |= set_pod_condition(pod.status, condition, now)
+    if found := bounded("status.conditions", pod.status.conditions):
+        raise errors.invalid(POD, patch.name, [errors.Violation.of(error) for error in found])
+    if patch.HasField("nominated_node_name"):
+        changed |= pod.status.nominated_node_name != patch.nominated_node_name
+        pod.status.nominated_node_name = patch.nominated_node_name
+    return Step(pod.SerializeToString()) if changed else None

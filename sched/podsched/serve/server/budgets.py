@@ -1,0 +1,92 @@
+"""Whether a disruption budget permits an eviction, as Kubernetes' eviction subresource decides it.
+
+Pure: pod, budget and time in; the budget to be written, None or a refusal out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from podsched.api.conditions import is_finished, is_pod_ready, set_disruption_allowed
+from podsched.api.objects import Pod, PodDisruptionBudget, timestamp
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.selectors import SelectorError, compile_selector
+from podsched.serve.server import errors
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+
+MAX_DISRUPTED_PODS = 2000
+
+
+def needs_no_budget(pod: Pod) -> bool:
+    """Return whether evicting the pod disrupts nothing: it does not run, or is being deleted."""
+    return (
+        is_finished(pod)
+        or pod.status.phase == "Pending"
+        or pod.metadata.HasField("deletion_timestamp")
+    )
+
+
+def budgets_of(pod: Pod, budgets: Iterable[Entry]) -> list[Entry]:
+    """Return the budgets of the pod's namespace that select it."""
+    found = []
+    for entry in budgets:
+        budget = entry.message
+        assert isinstance(budget, PodDisruptionBudget)
+        if budget.metadata.namespace != pod.metadata.namespace:
+            continue
+        if not budget.spec.HasField("selector"):
+            continue
+        try:
+            selector = compile_selector(budget.spec.selector)
+        except SelectorError:
+            continue
+        if selector.matches(pod.metadata.labels):
+            found.append(entry)
+    return found
+
+
+def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
+    """Return the budget less this eviction; None when the pod may go without counting.
+
+    Raises ApiError when the budget does not allow it.
+    """
+    budget = entry.decode()
+    assert isinstance(budget, PodDisruptionBudget)
+    status, name = budget.status, budget.metadata.name
+    if not is_pod_ready(pod):
+        if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
+            return None
+        if status.current_healthy >= status.desired_healthy > 0:
+            return None
+    if status.observed_generation < budget.metadata.generation:
+        cause = f"The disruption budget {name} is still being processed by the server."
+        raise errors.budget(name, cause)
+    if status.disruptions_allowed < 0:
+        raise errors.forbidden(entry.kind, name, "pdb disruptions allowed is negative")
+    if len(status.disrupted_pods) > MAX_DISRUPTED_PODS:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise errors.forbidden(entry.kind, name, why)
+    if status.disruptions_allowed == 0:
+        cause = (
+            f"The disruption budget {name} needs {status.desired_healthy} healthy pods "
+            f"and has {status.current_healthy} currently"
+        )
+        if status.current_healthy > status.desired_healthy:
+            cause = f"The disruption budget {name} does not allow evicting pods currently"
+        raise errors.budget(name, cause)
+    status.disruptions_allowed -= 1
+    if status.disruptions_allowed == 0:
+        set_disruption_allowed(status, timestamp(now, whole=True))
+    status.disrupted_pods[pod.metadata.name].CopyFrom(timestamp(now, whole=True))
+    return budget
+
+
+def more_than_one() -> ApiError:
+    """Make Kubernetes' error for a pod with several budgets."""
+    return ApiError(
+        StatusCode.FAILED_PRECONDITION,
+        StatusReason.MULTIPLE_BUDGETS,
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
+        "support.",
+    )

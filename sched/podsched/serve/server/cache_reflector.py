@@ -1,0 +1,153 @@
+"""Keeps the watch cache at etcd's state, and knows when it is fresh enough to answer a read.
+
+A read that must see every completed write, made through whichever API server, asks etcd for its
+current revision and waits until the cache has come that far. One such question serves all reads
+that were waiting when it was sent; a read that comes later waits for the next one, because a
+question already on its way may have been answered before a write that the reader knows of.
+
+    reads at the same time ->  _reading   on its way; answers those that came before it was sent
+    reads that come later  ->  _queued    sent when the one before it has been answered
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from itertools import groupby
+
+from podsched.api import etcd_keys
+from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.lib.event_loop import Turn
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.store.errors import Compacted, Restored, StoreError, Unavailable
+from podsched.serve.store.protocol import Put, Store, WatchBatch, Write
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("watch-cache")
+
+_PAGE = 2000
+# Changes that are taken in at once: 1 to 2 ms.
+_AT_ONCE = 100
+# Seconds that a read waits for the cache: less than the clients' deadline of 10 s, so that they
+# learn the cause and can ask another server.
+_FRESHNESS_TIMEOUT = 4.0
+# Long enough for a change on its way; a cache that is still behind is waiting for changes outside
+# its prefix, which will never come.
+_NUDGE_SECONDS = 0.05
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
+
+
+class CacheReflector:
+    """Fills the cache from a list and one watch of everything podsched keeps in etcd."""
+
+    def __init__(
+        self, store: Store, cache: WatchCache, on_restored: Callable[[], None] = lambda: None
+    ) -> None:
+        """on_restored: called when etcd's history turns out to be another one."""
+        self._store = store
+        self._cache = cache
+        self._reading: asyncio.Task[int] | None = None
+        self._queued: asyncio.Task[int] | None = None
+        self.ready = asyncio.Event()
+        self._on_restored = on_restored
+
+    async def run(self) -> None:
+        """Follow etcd until cancelled or until the store is closed."""
+        try:
+            await self._follow()
+        finally:
+            for task in (self._reading, self._queued):
+                if task is not None:
+                    task.cancel()
+
+    async def _follow(self) -> None:
+        waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random))
+        clock = asyncio.get_running_loop().time
+        while True:
+            try:
+                await self._load()
+                waits.works_since(clock())
+                self.ready.set()
+                async for batch in self._store.watch(
+                    etcd_keys.ROOT, start_revision=self._cache.revision + 1
+                ):
+                    await self._apply(batch)
+            except Restored as error:
+                self._on_restored()
+                _log.error(
+                    "etcd was restored from a backup, listing again: changes since then are lost",
+                    error=str(error),
+                )
+            except Compacted as error:
+                _log.warning(
+                    "The watch fell behind etcd's compaction, listing again", error=str(error)
+                )
+            except Unavailable as error:
+                _log.warning("etcd is unavailable, trying again", error=str(error))
+            await asyncio.sleep(waits.next_delay(clock()))
+
+    async def _apply(self, batch: WatchBatch) -> None:
+        """Take in a batch; after a pause it may have thousands of changes, which take turns."""
+        if len(batch.events) > _AT_ONCE:
+            turn = Turn()
+            await turn.wait()
+            for revision, events in groupby(batch.events, lambda event: event.kv.mod_revision):
+                self._cache.apply(WatchBatch(revision, list(events)))
+                if turn.is_over:
+                    await turn.give_way()
+            batch = batch._replace(events=())
+        self._cache.apply(batch)
+
+    async def _load(self) -> None:
+        page = await self._store.range(etcd_keys.OBJECTS, limit=_PAGE)
+        revision = page.revision
+        kvs = page.kvs
+        while page.more:
+            page = await self._store.range(
+                etcd_keys.OBJECTS, limit=_PAGE, start_after=page.kvs[-1].key, revision=revision
+            )
+            kvs += page.kvs
+        self._cache.load([e for e in map(Entry.of, kvs) if e is not None], revision)
+
+    async def current_revision(self) -> int:
+        """Return a revision of etcd not older than any write completed before this call."""
+        if self._queued is None:
+            self._queued = asyncio.create_task(self._ask(self._reading), name="read revision")
+            self._queued.add_done_callback(_retrieve)
+        return await asyncio.shield(self._queued)
+
+    async def _ask(self, before: asyncio.Task[int] | None) -> int:
+        if before is not None:
+            await asyncio.wait([before])
+        self._reading, self._queued = self._queued, None
+        return (await self._store.get(etcd_keys.SYNC)).revision
+
+    async def wait_until_fresh(self) -> None:
+        """Wait until the cache shows every write completed before this call.
+
+        Raises StoreError: Unavailable when etcd does not answer or the watch stays behind.
+        """
+        try:
+            async with asyncio.timeout(_FRESHNESS_TIMEOUT):
+                revision = await self.current_revision()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_NUDGE_SECONDS):
+                        return await self._cache.wait_for(revision)
+                await self._nudge()
+                return await self._cache.wait_for(revision)
+        except TimeoutError:
+            raise Unavailable("the watch cache stays behind etcd") from None
+
+    async def _nudge(self) -> None:
+        """Write a key under the watched prefix, whose change the watch must deliver."""
+        with contextlib.suppress(StoreError):
+            await self._store.write(Write((), (Put(etcd_keys.SYNC, b""),)))
+
+
+def _retrieve(task: asyncio.Task[int]) -> None:
+    """Retrieve the error of a read that nobody awaits any more, so that asyncio does not log it."""
+    if not task.cancelled():
+        task.exception()

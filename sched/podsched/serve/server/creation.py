@@ -1,0 +1,244 @@
+"""New objects: completed, validated and stored, each by itself.
+
+An object whose name the server made up gets another name when that one is taken; Events share
+leases and make room for themselves (``expiry``).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import NamedTuple
+
+from podsched.api.etcd_keys import local_key
+from podsched.api.kinds import kind_of
+from podsched.api.metadata_defaulting import generated_name
+from podsched.api.objects import AnyObject, Event, Namespace, Pod, object_key
+from podsched.api.owners import SCALED_KINDS
+from podsched.api.priorities import system_priority_classes
+from podsched.api.reasons import StatusReason
+from podsched.api.trace_context import annotate
+from podsched.serve.server import errors
+from podsched.serve.server.access.bootstrap_policy import bootstrap_policy
+from podsched.serve.server.access.object_checks import check_creation, check_new
+from podsched.serve.server.admission import admit_new, encoded
+from podsched.serve.server.admission_sources import AdmissionSources
+from podsched.serve.server.call_warnings import add_warning
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.event_rates import EventRates
+from podsched.serve.server.expiry import EVENT, EventExpiry
+from podsched.serve.server.fairness.turns import Work
+from podsched.serve.server.namespaces import NAMESPACE, Namespaces
+from podsched.serve.server.quotas.charging import QuotaCharging
+from podsched.serve.server.storage import New, Outcome, only_entry
+from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.store.errors import StoreError
+from podsched.telemetry.tracing import current_span
+from podsched.v1.api_pb2 import Fence
+
+_GENERATED_NAME_TRIES = 8
+#: As long as no controller of theirs is part of podsched; owners of pods they are all the same.
+_NO_CONTROLLER = (
+    "a {kind} makes no pods: podsched has no controller for it; submit its pods instead"
+)
+_BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def random_uid() -> str:
+    """Return a new object's uid."""
+    return str(uuid.uuid4())
+
+
+class _Item(NamedTuple):
+    """One object of a batch on its way: its place, and what is written for it.
+
+    ``message`` is kept only where the server made up the name, which may be taken.
+    """
+
+    place: int
+    new: New
+    message: AnyObject | None
+
+
+class Creator:
+    """Creates objects of any kind. Methods raise ApiError when a call fails as a whole.
+
+    now: Unix time in seconds; new_uid: a random uid.
+    """
+
+    def __init__(
+        self,
+        sources: AdmissionSources,
+        namespaces: Namespaces,
+        expiry: EventExpiry,
+        quotas: QuotaCharging,
+        *,
+        now: Callable[[], float] = time.time,
+        new_uid: Callable[[], str] = random_uid,
+    ) -> None:
+        self._sources = sources
+        self._namespaces = namespaces
+        self._expiry = expiry
+        self._quotas = quotas
+        self._now = now
+        self._new_uid = new_uid
+        self._event_rates = EventRates()
+
+    async def create(
+        self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
+    ) -> Entry:
+        """Store a new object. Raises ApiError."""
+        return only_entry(await self.create_many([message], fence, dry_run=dry_run))
+
+    async def _tried(self, messages: Iterable[AnyObject | ApiError]) -> list[Outcome]:
+        """Return what creating objects would come to."""
+        outcomes: list[Outcome] = []
+        coming: set[str] = set()
+        for message in messages:
+            try:
+                if isinstance(message, ApiError):
+                    raise message
+                await self._check(message, coming)
+                new = self._admitted(message, 0)
+                await self._quotas.check(new)
+            except ApiError as error:
+                outcomes.append(error)
+                continue
+            if new.kind is NAMESPACE:
+                coming.add(new.key)
+            outcomes.append(Entry(new.kind, new.key, new.value, 0, 0))
+        return outcomes
+
+    async def create_many(
+        self,
+        messages: Iterable[AnyObject | ApiError],
+        fence: Fence | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> list[Outcome]:
+        """Store new objects, each by itself; the messages are completed in place.
+
+        ``messages`` is gone through once, and each message is let go as soon as its bytes are
+        known; an error in place of one is its outcome.
+        """
+        if dry_run:
+            return await self._tried(messages)
+        outcomes: list[Outcome | None] = []
+        items: list[_Item] = []
+        #: Namespaces of the batch itself, which later objects of it may be in.
+        coming: set[str] = set()
+        work = Work()
+        for index, message in enumerate(messages):
+            found = await self._admitted_or_error(index, message, coming)
+            if isinstance(found, ApiError):
+                outcomes.append(found)
+            else:
+                outcomes.append(None)
+                items.append(found)
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
+        await self._namespaces.provide((item.new for item in items), coming)
+        items = self._with_room(items)
+        for _ in range(_GENERATED_NAME_TRIES):
+            results = await self._quotas.create([item.new for item in items], fence)
+            retries = []
+            for item, result in zip(items, results, strict=True):
+                outcomes[item.place] = result
+                if isinstance(result, ApiError):
+                    retry = await self._retry_of(item, result)
+                    if retry is not None:
+                        retries.append(item._replace(new=retry))
+            items = retries
+            if not items:
+                break
+        await self._sources.settle(outcomes)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _admitted_or_error(
+        self, index: int, message: AnyObject | ApiError, coming: set[str]
+    ) -> _Item | ApiError:
+        if isinstance(message, ApiError):
+            return message
+        try:
+            await self._check(message, coming)
+            lease = 0
+            if isinstance(message, Event):
+                self._event_rates.admit(message)
+                lease = self._expiry.present_lease() or await self._new_lease()
+            new = self._admitted(message, lease)
+        except ApiError as error:
+            return error
+        if new.kind is NAMESPACE:
+            coming.add(new.key)
+        return _Item(index, new, message if message.metadata.generate_name else None)
+
+    async def _check(self, message: AnyObject, coming: Container[str] = ()) -> None:
+        """Raise ApiError if the caller may not create it, or not in its namespace."""
+        kind = kind_of(message)
+        check_creation(kind, message)
+        if not self._namespaces.takes(kind, message) and message.metadata.namespace not in coming:
+            await self._namespaces.check(kind, message)
+        if isinstance(message, Pod) and not self._sources.know(message):
+            await self._sources.refresh()
+
+    async def ensure_built_in(self, cache: WatchCache) -> None:
+        """Create what every cluster has. Raises ApiError when the store does not answer."""
+        await self._ensure(
+            cache, [Namespace(metadata={"name": name}) for name in _BUILT_IN_NAMESPACES]
+        )
+        await self._ensure(cache, [*system_priority_classes(), *bootstrap_policy()])
+
+    async def _ensure(self, cache: WatchCache, built_in: Sequence[AnyObject]) -> None:
+        missing = [m for m in built_in if cache.get(kind_of(m), object_key(m)) is None]
+        for outcome in await self.create_many(missing):
+            if isinstance(outcome, ApiError) and outcome.reason != StatusReason.ALREADY_EXISTS:
+                raise outcome
+
+    def _admitted(self, message: AnyObject, lease: int) -> New:
+        kind = kind_of(message)
+        admit_new(kind, message, now=self._now(), uid=self._new_uid(), sources=self._sources)
+        check_new(kind, message)
+        metadata = message.metadata
+        if isinstance(message, Pod) and (span := current_span()).recording:
+            annotate(metadata.annotations, span.context.partition(",")[0], int(self._now() * 1e9))
+        if kind.name in SCALED_KINDS:
+            add_warning(_NO_CONTROLLER.format(kind=kind.name))
+        value = encoded(kind, message)
+        key = local_key(kind, metadata.namespace, metadata.name)
+        usage = self._quotas.usage_of(kind, message)
+        return New(kind, key, value, lease, usage=usage)
+
+    async def _retry_of(self, item: _Item, error: ApiError) -> New | None:
+        """Return the item to try instead, if its generated name or shared lease was at fault."""
+        if error.reason == StatusReason.LEASE_NOT_FOUND:
+            self._expiry.forget_lease()
+            try:
+                return item.new._replace(lease=await self._expiry.lease())
+            except StoreError:
+                return None
+        if error.reason != StatusReason.ALREADY_EXISTS or item.message is None:
+            return None
+        metadata = item.message.metadata
+        if metadata.name != generated_name(metadata.generate_name, metadata.uid):
+            return None  # the client chose the name itself
+        metadata.uid = self._new_uid()
+        metadata.name = generated_name(metadata.generate_name, metadata.uid)
+        key = local_key(item.new.kind, metadata.namespace, metadata.name)
+        return item.new._replace(key=key, value=item.message.SerializeToString())
+
+    async def _new_lease(self) -> int:
+        try:
+            return await self._expiry.lease()
+        except StoreError as error:
+            raise errors.of_store(error) from error
+
+    def _with_room(self, items: list[_Item]) -> list[_Item]:
+        """Return the items, new Events with the removal of the oldest in the same write."""
+        events = [at for at, item in enumerate(items) if item.new.kind is EVENT]
+        removals = self._expiry.make_room(len(events)) if events else []
+        for at, removal in zip(events, removals, strict=False):
+            items[at] = items[at]._replace(new=items[at].new._replace(also=(removal,)))
+        return items

@@ -1,0 +1,60 @@
+"""The TLS certificates of an API server, read anew when their files change.
+
+gRPC asks before each handshake, so that a new certificate serves the next connection; connections
+that are open stay.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+
+import grpc
+
+from podsched.lib.certificate_files import CertificateError, CertificateFiles
+from podsched.lib.certificates import describe
+from podsched.serve.server.settings import ServerSettings
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("apiserver")
+
+
+class ServerCertificates:
+    """The certificate, key and client authorities in files. Raises CertificateError."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._files = CertificateFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
+        # gRPC asks from threads of its own.
+        self._lock = threading.Lock()
+
+    def credentials(self, *, demanding: bool) -> grpc.ServerCredentials:
+        """Return credentials of which each new connection gets the latest certificates.
+
+        demanding: clients must show one of the authorities' certificates.
+        """
+        return grpc.dynamic_ssl_server_credentials(
+            self._configuration(),
+            self.changed,
+            require_client_authentication=demanding,
+        )
+
+    def changed(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return the certificates if the files have changed and can be used; None otherwise."""
+        with self._lock:
+            try:
+                return self._configuration() if self._files.changed() else None
+            except CertificateError as error:
+                _log.warning("Keeping the certificates in use", error=str(error))
+                return None
+
+    def _configuration(self) -> grpc.ServerCertificateConfiguration:
+        pems = self._files.pems
+        assert pems.certificate is not None
+        own = describe(pems.certificate, self._settings.tls_cert)[0]
+        _log.info("Certificate loaded", subject=own.subject, not_after=own.not_after.isoformat())
+        if problem := own.problem(datetime.now(UTC)):
+            _log.warning("The server's certificate needs renewal", problem=problem)
+        return grpc.ssl_server_certificate_configuration(
+            [(pems.key, pems.certificate)], pems.authorities
+        )

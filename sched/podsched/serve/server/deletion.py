@@ -1,0 +1,154 @@
+"""What a deletion makes of an object, as Kubernetes decides it: gone, marked, or under way.
+
+    state                     request                     then
+    bound pod, still running  grace > 0 (or its own)      marked: deletionTimestamp = now + grace
+    marked pod                grace shorter than before   marked anew with the shorter one
+    marked pod                none, or not shorter        left as it is
+    any                       grace 0, or not such a pod  removed
+    not to be decoded         any                         removed
+    any with finalizers       instead of being removed    marked with grace 0 until the last goes
+    any                       Orphan, Foreground          a finalizer for the garbage collector
+
+Namespaces have a life of their own (``namespaces``). Pure: ``now`` is an argument.
+"""
+
+from __future__ import annotations
+
+from podsched.api.conditions import is_finished
+from podsched.api.field_errors import invalid, not_supported
+from podsched.api.kinds import Kind
+from podsched.api.objects import AnyObject, Namespace, Pod, timestamp
+from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
+from podsched.serve.server import errors
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.storage import Step
+from podsched.v1.api_pb2 import Preconditions
+
+#: 68 years: with more, the time of the end is soon one that cannot be represented.
+MAX_GRACE_PERIOD = 2**31 - 1
+_POLICIES = ("", "Background", "Foreground", "Orphan")
+_FINALIZERS = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER}
+
+
+def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
+    """Raise ApiError when the object is not the one asked for."""
+    name = entry.key.rpartition("/")[2]
+    if wanted.uid:
+        uid = entry.message.metadata.uid
+        if uid != wanted.uid:
+            raise errors.precondition(entry.kind, name, "UID", wanted.uid, uid)
+    if wanted.resource_version and wanted.resource_version != entry.revision:
+        raise errors.precondition(
+            entry.kind, name, "ResourceVersion", str(wanted.resource_version), str(entry.revision)
+        )
+
+
+def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
+    """Return the seconds between the mark and the end; 0 for all that ends at once.
+
+    Raises ApiError when more are asked for than MAX_GRACE_PERIOD.
+    """
+    if kind.name != "Pod" or not isinstance(message, Pod):
+        return 0
+    if not message.spec.node_name or is_finished(message):
+        return 0
+    if asked is not None and asked > MAX_GRACE_PERIOD:
+        found = invalid("gracePeriodSeconds", asked, f"must be at most {MAX_GRACE_PERIOD}")
+        raise errors.invalid(kind, message.metadata.name, [errors.Violation.of(found)])
+    grace = asked if asked is not None else message.spec.termination_grace_period_seconds
+    return min(grace, MAX_GRACE_PERIOD) if grace >= 0 else 1
+
+
+def check_propagation(policy: str) -> None:
+    """Raise ApiError for a propagation policy that there is not."""
+    if policy not in _POLICIES:
+        found = not_supported("propagationPolicy", policy, [p for p in _POLICIES if p])
+        raise errors.bad_request(str(found), found.path)
+
+
+def deletion_step(
+    entry: Entry,
+    asked: int | None,
+    now: float,
+    propagation: str = "",
+    message: AnyObject | None = None,
+) -> Step | None:
+    """Return the step of a deletion with this many seconds of grace (None: the object's own).
+
+    message: the entry's, decoded and changed for the same write. None when the object is being
+    deleted already and nothing is to be changed. What cannot be read is removed at once.
+    """
+    if message is None or not entry.is_of(message):
+        if not entry.is_readable():
+            return Step(None)
+        message = entry.decode()
+    changed = _set_propagation(message, propagation)
+    step = _deletion_step(entry.kind, message, asked, now)
+    if step is None and changed:
+        return Step(None) if is_over(message) else Step(message.SerializeToString())
+    return step
+
+
+def _set_propagation(message: AnyObject, policy: str) -> bool:
+    """Set the finalizers by which the garbage collector knows the policy; whether they change."""
+    if not policy:
+        return False
+    metadata = message.metadata
+    wanted = [f for f in metadata.finalizers if f not in _FINALIZERS.values()]
+    if policy in _FINALIZERS:
+        wanted.append(_FINALIZERS[policy])
+    if wanted == [*metadata.finalizers]:
+        return False
+    metadata.finalizers[:] = wanted
+    return True
+
+
+def _deletion_step(kind: Kind, message: AnyObject, asked: int | None, now: float) -> Step | None:
+    metadata = message.metadata
+    grace = grace_of(kind, message, asked)
+    if metadata.HasField("deletion_timestamp"):
+        before = metadata.deletion_grace_period_seconds
+        if grace > 0 and (asked is None or grace >= before):
+            return None
+        if grace == 0 and before == 0 and metadata.finalizers:
+            return None
+        if asked is None and before > 0:
+            return None
+        if grace == 0 and not metadata.finalizers:
+            return Step(None)
+        end = metadata.deletion_timestamp.seconds - before + grace
+        return Step(_marked(message, end, grace))
+    if grace == 0 and not metadata.finalizers:
+        return Step(None)
+    return Step(_marked(message, int(now) + grace, grace))
+
+
+def marked_first(entry: Entry, step: Step | None, now: float, propagation: str = "") -> Step | None:
+    """Return the step that comes before a pod's removal: it is marked, with no grace left."""
+    if step is None or step.value is not None or entry.kind.name != "Pod":
+        return step
+    if not entry.is_readable() or is_over(entry.message):
+        return step
+    message = entry.decode()
+    _set_propagation(message, propagation)
+    return Step(_marked(message, int(now), 0))
+
+
+def _marked(message: AnyObject, end: int, grace: int) -> bytes:
+    metadata = message.metadata
+    if metadata.generation and not metadata.HasField("deletion_timestamp"):
+        metadata.generation += 1
+    metadata.deletion_timestamp.CopyFrom(timestamp(end, whole=True))
+    metadata.deletion_grace_period_seconds = grace
+    return message.SerializeToString()
+
+
+def is_over(message: AnyObject) -> bool:
+    """Return whether a marked object can go: it has no grace period left and no finalizer."""
+    metadata = message.metadata
+    return (
+        metadata.HasField("deletion_timestamp")
+        and metadata.deletion_grace_period_seconds == 0
+        and not metadata.finalizers
+        and not (isinstance(message, Namespace) and message.spec.finalizers)
+    )

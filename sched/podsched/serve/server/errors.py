@@ -1,0 +1,310 @@
+"""Errors that the API answers: status code, reason and message.
+
+    ApiError             code is a gRPC status, reason for programs, message for people
+    ├── not_found        NOT_FOUND            NOT_FOUND
+    ├── already_exists   ALREADY_EXISTS       ALREADY_EXISTS
+    ├── conflict         ABORTED              CONFLICT              read again and retry
+    ├── overtaken        ABORTED              CONFLICT              decide again on newer state
+    ├── precondition     ABORTED              PRECONDITION_FAILED   another uid or resourceVersion
+    ├── invalid          INVALID_ARGUMENT     INVALID               with every mistake
+    ├── bad_request      INVALID_ARGUMENT     BAD_REQUEST
+    ├── unknown_method   UNIMPLEMENTED        BAD_REQUEST
+    ├── forbidden        PERMISSION_DENIED    FORBIDDEN
+    ├── unauthenticated  UNAUTHENTICATED      UNAUTHORIZED
+    ├── fence_lost       FAILED_PRECONDITION  FENCE_LOST            the term is over: stop leading
+    ├── not_bindable     FAILED_PRECONDITION  ALREADY_BOUND, POD_DELETING, SCHEDULING_GATED
+    ├── budget           RESOURCE_EXHAUSTED   DISRUPTION_BUDGET     try again later
+    ├── too_large        RESOURCE_EXHAUSTED   TOO_LARGE
+    ├── too_many_requests RESOURCE_EXHAUSTED  TOO_MANY_REQUESTS     try again after the time given
+    ├── expired          OUT_OF_RANGE         COMPACTED             list again
+    ├── unreadable       DATA_LOSS            STORE_READ_ERROR      what is stored is no such object
+    └── unavailable      UNAVAILABLE          UNAVAILABLE, OUTCOME_UNKNOWN
+
+Single calls raise them, batches return them as entries: an item that fails is an outcome, not a
+fault. The wording is Kubernetes'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from podsched.api.field_errors import FieldError
+from podsched.api.kinds import KINDS, Kind
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.serve.store import errors as store_errors
+
+#: Of one object. Whoever has made more mends these first; 100,000 were an answer of 100 MB.
+MOST_VIOLATIONS: Final = 100
+
+
+class Violation(NamedTuple):
+    """One mistake: its path, what is wrong, and the kind of mistake ("Required value", ...)."""
+
+    field: str
+    description: str
+    reason: str = ""
+
+    @classmethod
+    def of(cls, error: FieldError) -> Violation:
+        """Convert a field error of the api layer."""
+        return cls(error.path, str(error).removeprefix(f"{error.path}: "), error.type.value)
+
+
+class ApiError(Exception):
+    """A request that is refused or failed, as the client sees it."""
+
+    def __init__(
+        self,
+        code: StatusCode,
+        reason: StatusReason,
+        message: str,
+        *,
+        violations: Sequence[Violation] = (),
+        metadata: Mapping[str, str] | None = None,
+        retry_after: float = 0.0,
+        about: tuple[Kind, str] | None = None,
+    ) -> None:
+        """retry_after: seconds after which the same call may succeed; 0: nothing is known.
+
+        about: kind and name of the object that is meant.
+        """
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.violations = tuple(violations)
+        self.metadata = dict(metadata or {})
+        self.retry_after = retry_after
+        self.about = about
+
+
+def resource(kind: Kind) -> str:
+    """Return how messages call a kind: "pods", "poddisruptionbudgets.policy"."""
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+
+
+def named(kind: Kind, name: str) -> str:
+    """Return how messages call an object: pods "web-1"."""
+    return f'{resource(kind)} "{name}"'
+
+
+def not_found(kind: Kind, name: str) -> ApiError:
+    """Make the error for an object that does not exist."""
+    message = f"{named(kind, name)} not found"
+    return ApiError(StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, message, about=(kind, name))
+
+
+def already_exists(kind: Kind, name: str) -> ApiError:
+    """Make the error for a name that is taken."""
+    message = f"{named(kind, name)} already exists"
+    return ApiError(
+        StatusCode.ALREADY_EXISTS, StatusReason.ALREADY_EXISTS, message, about=(kind, name)
+    )
+
+
+def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
+    """Make the error for an object that has changed since the writer read it."""
+    why = why or (
+        "the object has been modified; "
+        "please apply your changes to the latest version and try again"
+    )
+    return ApiError(
+        StatusCode.ABORTED,
+        StatusReason.CONFLICT,
+        _cannot_be_fulfilled(kind, name, why),
+        about=(kind, name),
+    )
+
+
+def overtaken(node: str, why: str, revision: int) -> ApiError:
+    """Make the error for a binding decided before somebody else took room on its node.
+
+    revision: what the scheduler must have seen before it decides again.
+    """
+    message = _cannot_be_fulfilled(KINDS["Node"], node, f"{why} since the pod was decided on")
+    metadata = {"revision": str(revision)}
+    return ApiError(StatusCode.ABORTED, StatusReason.CONFLICT, message, metadata=metadata)
+
+
+def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> ApiError:
+    """Make the error for an object that is not the one, or not the version, asked for."""
+    why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
+    message = _cannot_be_fulfilled(kind, name, why)
+    return ApiError(
+        StatusCode.ABORTED,
+        StatusReason.PRECONDITION_FAILED,
+        message,
+        metadata={"what": what, "wanted": wanted, "actual": actual},
+        about=(kind, name),
+    )
+
+
+def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
+    """Make the error for an object with mistakes; it lists the first MOST_VIOLATIONS of them."""
+    told = violations[:MOST_VIOLATIONS]
+    texts = [f"{v.field}: {v.description}" if v.field else v.description for v in told]
+    if len(told) < len(violations):
+        texts.append("and more")
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    shown = f"{kind.name}.{kind.group}" if kind.group else kind.name
+    return ApiError(
+        StatusCode.INVALID_ARGUMENT,
+        StatusReason.INVALID,
+        f'{shown} "{name}" is invalid: {listed}',
+        violations=told,
+        about=(kind, name),
+    )
+
+
+def bad_request(message: str, field: str = "") -> ApiError:
+    """Make the error for a request that is wrong whatever is stored."""
+    violations = [Violation(field, message)] if field else []
+    return ApiError(
+        StatusCode.INVALID_ARGUMENT, StatusReason.BAD_REQUEST, message, violations=violations
+    )
+
+
+def forbidden(kind: Kind, name: str, why: str) -> ApiError:
+    """Make the error for what policy does not permit."""
+    what = named(kind, name) if name else resource(kind)
+    error = not_permitted(f"{what} is forbidden: {why}")
+    error.about = (kind, name)
+    return error
+
+
+def not_permitted(message: str) -> ApiError:
+    """Make the error for what roles or policy do not permit, in words of its own."""
+    return ApiError(StatusCode.PERMISSION_DENIED, StatusReason.FORBIDDEN, message)
+
+
+def unauthenticated(why: str) -> ApiError:
+    """Make the error for a caller who has not shown who he is."""
+    return ApiError(StatusCode.UNAUTHENTICATED, StatusReason.UNAUTHORIZED, f"Unauthorized: {why}")
+
+
+def fence_lost(lock: str, term: int) -> ApiError:
+    """Make the error for a writer that no longer leads."""
+    return ApiError(
+        StatusCode.FAILED_PRECONDITION,
+        StatusReason.FENCE_LOST,
+        f'the lock "{lock}" no longer belongs to term {term}: nothing was written',
+        metadata={"lock": lock, "term": str(term)},
+    )
+
+
+def already_bound(kind: Kind, name: str, node: str) -> ApiError:
+    """Make the error for a pod that has a node."""
+    return ApiError(
+        StatusCode.FAILED_PRECONDITION,
+        StatusReason.ALREADY_BOUND,
+        _cannot_be_fulfilled(kind, name, f'pod {name} is already assigned to node "{node}"'),
+        metadata={"node": node},
+        about=(kind, name),
+    )
+
+
+def not_bindable(kind: Kind, name: str, reason: StatusReason, why: str) -> ApiError:
+    """Make the error for a pod that is in no state to be bound."""
+    message = _cannot_be_fulfilled(kind, name, f"pod {name} {why}")
+    return ApiError(StatusCode.FAILED_PRECONDITION, reason, message, about=(kind, name))
+
+
+def too_large(message: str) -> ApiError:
+    """Make the error for more than the server takes."""
+    return ApiError(StatusCode.RESOURCE_EXHAUSTED, StatusReason.TOO_LARGE, message)
+
+
+def too_many_requests(cause: str, retry_after: float) -> ApiError:
+    """Make the error for a client that wants more than its share; nothing was done."""
+    return ApiError(
+        StatusCode.RESOURCE_EXHAUSTED,
+        StatusReason.TOO_MANY_REQUESTS,
+        f"too many requests: {cause}; try again after {retry_after:g} s",
+        retry_after=retry_after,
+    )
+
+
+def budget(budget_name: str, cause: str) -> ApiError:
+    """Make the error for an eviction that a disruption budget does not permit now."""
+    return ApiError(
+        StatusCode.RESOURCE_EXHAUSTED,
+        StatusReason.DISRUPTION_BUDGET,
+        f"Cannot evict pod as it would violate the pod's disruption budget. {cause}".rstrip(),
+        metadata={"budget": budget_name},
+    )
+
+
+def expired(message: str) -> ApiError:
+    """Make the error for a history that is gone."""
+    return ApiError(StatusCode.OUT_OF_RANGE, StatusReason.COMPACTED, f"{message}: list again")
+
+
+def unreadable(kind: Kind, name: str) -> ApiError:
+    """Make the error for stored bytes that are not the object that their key names."""
+    message = (
+        f"what is stored of {named(kind, name)} cannot be read; it can be deleted, without a uid"
+    )
+    return ApiError(StatusCode.DATA_LOSS, StatusReason.STORE_READ_ERROR, message)
+
+
+def starting() -> ApiError:
+    """Make the error of a server that does not know yet what its clients may do."""
+    message = "the server is starting: roles and bindings are not loaded"
+    return ApiError(StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, message)
+
+
+def unknown_method() -> ApiError:
+    """Make the error for a call of a method that does not exist, in gRPC's words."""
+    return ApiError(StatusCode.UNIMPLEMENTED, StatusReason.BAD_REQUEST, "Method not found!")
+
+
+def shutting_down() -> ApiError:
+    """Make the error that sends clients to another server, or to this one when it is back."""
+    message = "the server is shutting down"
+    return ApiError(StatusCode.UNAVAILABLE, StatusReason.SHUTTING_DOWN, message)
+
+
+def internal(incident: str) -> ApiError:
+    """Make the error for a bug; the log has the traceback under this id."""
+    return ApiError(
+        StatusCode.INTERNAL,
+        StatusReason.INTERNAL,
+        f"internal error {incident}: the server's log has the details",
+        metadata={"incident": incident},
+    )
+
+
+def of_store(error: store_errors.StoreError) -> ApiError:
+    """Translate a fault of the store."""
+    if error.outcome_unknown:
+        message = f"the outcome is unknown, read before trying again: {error}"
+        return ApiError(StatusCode.UNAVAILABLE, StatusReason.OUTCOME_UNKNOWN, message)
+    if isinstance(error, store_errors.Compacted):
+        return expired("The provided continue parameter is too old")
+    if isinstance(error, store_errors.TooLarge):
+        return too_large(f"the object is too large for the store: {error}")
+    if isinstance(error, store_errors.LeaseNotFound):
+        message = f"the event's lease has ended: {error}"
+        return ApiError(StatusCode.UNAVAILABLE, StatusReason.LEASE_NOT_FOUND, message)
+    if isinstance(error, store_errors.NoSpace):
+        message = f"the store is full: {error}"
+        return ApiError(StatusCode.RESOURCE_EXHAUSTED, StatusReason.STORE_FULL, message)
+    return unavailable(str(error))
+
+
+def unavailable(cause: str) -> ApiError:
+    """Make the error for a store that does not answer; nothing was done."""
+    message = f"the store is unavailable: {cause}"
+    return ApiError(StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, message)
+
+
+def overloaded(cause: str) -> ApiError:
+    """Make the error for a server that has enough to do; another one may take the call."""
+    return ApiError(
+        StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, f"the server is overloaded: {cause}"
+    )
+
+
+def _cannot_be_fulfilled(kind: Kind, name: str, why: str) -> str:
+    return f"Operation cannot be fulfilled on {named(kind, name)}: {why}"

@@ -1,0 +1,86 @@
+"""Whether etcd answers, and how full it is.
+
+Asks for a linearizable read each second: it needs a majority, as every write does. The answer is
+part of the API server's readiness, so that clients and load balancers go to one that can serve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from podsched.api.etcd_keys import SYNC
+from podsched.serve.store.errors import StoreError
+from podsched.serve.store.protocol import Store, StoreStatus
+from podsched.telemetry.logs import get_logger
+
+#: Seconds between two questions, and until one counts as not answered.
+PERIOD = 1.0
+TIMEOUT = 2.0
+#: Seconds between two looks at the size of the database.
+STATUS_PERIOD = 30.0
+#: Fraction of the quota from which on a warning is logged.
+NEARLY_FULL = 0.8
+
+_log = get_logger("etcd")
+
+
+class EtcdMonitor:
+    """``problem`` is "" while etcd answers; ``status`` is None until it has been read.
+
+    ``quota`` is etcd's --quota-backend-bytes, which etcd does not report.
+    """
+
+    def __init__(self, store: Store, quota: int) -> None:
+        self._store = store
+        self._quota = quota
+        self._full = False
+        self.problem = ""
+        self.status: StoreStatus | None = None
+
+    async def run(self, serving: Callable[[bool], Awaitable[None]]) -> None:
+        """Ask until cancelled; ``serving`` is called when it changes whether etcd can be used."""
+        clock = asyncio.get_running_loop().time
+        next_status = clock()
+        while True:
+            before, self.problem = self.problem, await self._ask()
+            if bool(before) != bool(self.problem):
+                self._report()
+                await serving(not self.problem)
+            if not self.problem and clock() >= next_status:
+                next_status = clock() + STATUS_PERIOD
+                await self._read_status()
+            await asyncio.sleep(PERIOD)
+
+    async def _ask(self) -> str:
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                await self._store.get(SYNC)
+        except TimeoutError:
+            return f"etcd has not answered within {TIMEOUT:g} s"
+        except StoreError as error:
+            return f"etcd does not answer: {error}"
+        return ""
+
+    def _report(self) -> None:
+        if self.problem:
+            _log.error("etcd cannot be used", error=self.problem)
+        else:
+            _log.info("etcd can be used again")
+
+    async def _read_status(self) -> None:
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                self.status = await self._store.status()
+        except (TimeoutError, StoreError) as error:
+            _log.info("Could not read the status of etcd", error=str(error) or "timeout")
+            return
+        full = self.status.db_size >= NEARLY_FULL * self._quota
+        if full and not self._full:
+            _log.warning(
+                "etcd is nearly full: once its quota is used up it takes no writes",
+                bytes=self.status.db_size,
+                quota=self._quota,
+                endpoint=self.status.endpoint,
+            )
+        self._full = full

@@ -1,0 +1,51 @@
+"""How many Events one source may create about one object, as kube-apiserver's EventRateLimit.
+
+A token bucket for each user, source and object, with client-go's burst: whoever reports in a loop
+is refused, item by item, and everyone else's Events are stored. Repetitions of an Event that is
+stored are patches and cost nothing here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from podsched.api.objects import Event
+from podsched.serve.server import errors
+from podsched.serve.server.access.identity import caller
+
+#: Events at once, and seconds after which one more is permitted.
+BURST, EVERY = 25, 10.0
+#: Buckets kept, those used last; as many as EventRateLimit's default.
+KEPT: Final = 4096
+
+_Key = tuple[str, str, str, str]
+
+
+class EventRates:
+    """The buckets of one server."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """clock: monotonic seconds."""
+        self._clock = clock
+        # When the bucket will be full again: one number says how full it is.
+        self._full_at: OrderedDict[_Key, float] = OrderedDict()
+
+    def admit(self, event: Event) -> None:
+        """Take a token for an Event. Raises ApiError RESOURCE_EXHAUSTED when there is none."""
+        about = event.involved_object
+        source = event.source.component or event.reporting_controller
+        key = (caller().user, source, about.namespace, about.uid or f"{about.kind}/{about.name}")
+        now = self._clock()
+        full_at = max(self._full_at.get(key, now), now) + EVERY
+        if full_at > now + BURST * EVERY:
+            raise errors.too_many_requests(
+                f"{source or 'this source'} reports too many Events about one object",
+                full_at - now - BURST * EVERY,
+            )
+        self._full_at[key] = full_at
+        self._full_at.move_to_end(key)
+        if len(self._full_at) > KEPT:
+            self._full_at.popitem(last=False)

@@ -1,0 +1,76 @@
+"""Bounds what Event objects cost: shared etcd leases end them, and the oldest make room.
+
+A lease per event would cost etcd a write each. Events created within the same tenth of their life
+share one lease, so an event lives between one and 1.1 times the time set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+from podsched.api.etcd_keys import object_key
+from podsched.api.kinds import KINDS
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.store.protocol import Delete, Store
+
+EVENT = KINDS["Event"]
+_BUCKETS = 10
+
+
+class EventExpiry:
+    """Leases for new events, and the removal of the oldest beyond a number."""
+
+    def __init__(
+        self,
+        store: Store,
+        cache: WatchCache,
+        settings: ServerSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._ttl = settings.event_ttl_seconds
+        self._most = settings.max_events
+        self._clock = clock
+        self._lease = 0
+        self._granted = 0.0
+        self._granting = asyncio.Lock()
+        self._oldest: deque[str] = deque()
+
+    def present_lease(self) -> int:
+        """Return the lease for an event created now; 0 when there is none yet."""
+        return 0 if self._clock() - self._granted > self._ttl / _BUCKETS else self._lease
+
+    async def lease(self) -> int:
+        """Return the lease for an event created now. Raises StoreError."""
+        async with self._granting:
+            if not self.present_lease():
+                life = int(self._ttl + self._ttl / _BUCKETS) + 1
+                granted = await self._store.lease_grant(life)
+                self._lease, self._granted = granted.id, self._clock()
+            return self._lease
+
+    def forget_lease(self) -> None:
+        """Grant a new lease for the next event: the present one turned out to be gone."""
+        self._lease = 0
+
+    def make_room(self, coming: int) -> list[Delete]:
+        """Return removals of the oldest events, as many as are too many when these are added.
+
+        Other servers may remove the same ones: removing what is gone does no harm.
+        """
+        excess = len(self._cache.objects(EVENT)) + coming - self._most
+        if excess <= 0:
+            return []
+        if len(self._oldest) < excess:
+            entries = sorted(self._cache.objects(EVENT).values(), key=lambda entry: entry.created)
+            self._oldest = deque(entry.key for entry in entries[: max(excess * 4, 1000)])
+        return [
+            Delete(object_key(EVENT, self._oldest.popleft()))
+            for _ in range(min(excess, coming, len(self._oldest)))
+        ]

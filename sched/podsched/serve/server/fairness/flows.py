@@ -1,0 +1,306 @@
+"""Which flow may go on: shares of a level's seats, and of the event loop's time. Pure.
+
+Two things are divided, each among the flows that want it at the moment:
+
+    seats   calls handled at once. A flow alone may take all; with n flows each may have 1/(n+1) of
+            them, so that seats are left for whoever comes next.
+    time    of the event loop, which does all work. What a flow has used lately is an average that
+            decays within ``WINDOW`` seconds. While several flows want it, and two of them use much
+            or one has many calls under way, they may use a part of the loop together, divided so
+            that the smallest get what they want and the others equal shares (max-min). One that has
+            used more waits until it has not. The part is at most ``MOST``; it shrinks while the
+            loop lags behind its own work, and grows again afterwards.
+            Turns are spaced, so that calls of flows far below their share come in between.
+
+What flows are charged is an estimate: much of what calls cost nobody sees, such as gRPC's work and
+the cache's. All charges together are therefore held against the processor time that the loop has
+used. And where the machine has other work to do, the loop has a part of a processor only, and
+that part is what is divided.
+
+A flow that stays below its share never waits for one that does not; nor does a sparse one, which
+has few small calls under way at a time, as an ordinary client has. Those that flood have many, or
+large ones.
+Times are seconds of any monotonic clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from podsched.serve.server.fairness.levels import FlowSchema, PriorityLevel
+
+#: Seconds in which what a flow has used is forgotten to a third.
+WINDOW: Final = 0.5
+#: Of the event loop's time, at most and at least, for flows that share it while they compete. The
+#: rest is for those that never wait: schedulers, nodes, health.
+MOST, LEAST = 0.7, 0.05
+#: Seconds by which the loop may be late; twice in a row shrinks the part. Once may be the machine.
+LAG: Final = 0.01
+_SHRINK, _GROW = 0.7, 1.05
+#: What a sparse flow has under way at most, and uses of the loop's time.
+SPARSE_CALLS, SPARSE_PART = 4, 0.2
+#: Part of the loop's time from which on a flow counts as one that wants a share.
+_BUSY: Final = 0.002
+#: How many times more than was charged may have been used.
+_MOST_UNSEEN: Final = 10.0
+#: Seconds for which a flow is kept that does nothing.
+_KEPT: Final = 10 * WINDOW
+#: Seconds between two looks at who is busy, and in addition for each flow.
+_LOOK_EVERY, _LOOK_EACH = 0.05, 20e-6
+
+
+class Effort(NamedTuple):
+    """Seconds since some start: of processor time used, and kept waiting for a processor."""
+
+    used: float
+    delayed: float
+
+
+class Flow:
+    """What one user, or one connection, does in one level."""
+
+    __slots__ = (
+        "_used",
+        "_used_at",
+        "held",
+        "intake",
+        "key",
+        "refuse_at",
+        "schema",
+        "waiting",
+        "watches",
+    )
+
+    def __init__(self, key: Hashable, schema: FlowSchema, now: float) -> None:
+        self.key = key
+        self.schema = schema
+        #: Seats taken, and streams open.
+        self.held = 0
+        self.watches = 0
+        #: Calls that wait for a seat, the oldest first.
+        self.waiting: deque[Any] = deque()
+        #: What bounds the reading of requests; None: none has been read.
+        self.intake: Any = None
+        #: When the last refusal is, or was, sent.
+        self.refuse_at = now
+        self._used = 0.0
+        self._used_at = now
+
+    def charge(self, seconds: float, now: float) -> None:
+        """Note that so much of the loop's time is used for it."""
+        self._used = self.used(now) + seconds
+        self._used_at = now
+
+    def used(self, now: float) -> float:
+        """Return the seconds used lately."""
+        return self._used * math.exp((self._used_at - now) / WINDOW)
+
+    def part(self, now: float) -> float:
+        """Return the part of the loop's time used lately."""
+        return self.used(now) / WINDOW
+
+    def is_sparse(self, part: float) -> bool:
+        """Return whether it has few small calls at a time; ``part``: of the loop, used lately."""
+        return part < SPARSE_PART and not self.is_crowded
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it has many calls under way."""
+        return self.held + len(self.waiting) + self.watches > SPARSE_CALLS
+
+    def is_over(self, now: float) -> bool:
+        """Return whether nothing of it is under way, and what it has used is forgotten."""
+        return not (self.watches or self.held or self.waiting) and now > self._used_at + _KEPT
+
+
+class Flows:
+    """All flows of a server."""
+
+    def __init__(self) -> None:
+        self._flows: dict[Hashable, Flow] = {}
+        self._held: dict[str, int] = {}
+        self._wanting: dict[str, int] = {}
+        #: Of the event loop, for flows that compete.
+        self.shared_part = MOST
+        self._next_turn = -math.inf
+        self._late = 0
+        #: Of the loop's capacity, what a second of charges in a second comes to.
+        self.weight = 1.0
+        self._effort: Effort | None = None
+        self._measured_at = -math.inf
+        self._worked = self._kept_waiting = self._delay = 0.0
+        self._share = math.inf
+        self._look_at = -math.inf
+        #: Those with calls that wait.
+        self.queued: set[Flow] = set()
+
+    def __iter__(self) -> Iterator[Flow]:
+        return iter(self._flows.values())
+
+    def get(self, key: Hashable, schema: FlowSchema, now: float) -> Flow:
+        """Return the flow with this key; a new one belongs to the schema."""
+        flow = self._flows.get(key)
+        if flow is None:
+            flow = self._flows[key] = Flow(key, schema, now)
+            self._wanting[schema.level.name] = self._wanting.get(schema.level.name, 0) + 1
+        return flow
+
+    def promote(self, flow: Flow, schema: FlowSchema) -> None:
+        """Let a flow belong to another schema from now on."""
+        if flow.schema is schema:
+            return
+        before, after = flow.schema.level.name, schema.level.name
+        for counts, number in ((self._held, flow.held), (self._wanting, 1)):
+            counts[before] = counts.get(before, 0) - number
+            counts[after] = counts.get(after, 0) + number
+        flow.schema = schema
+
+    def held(self, level: PriorityLevel) -> int:
+        """Return how many seats of a level are taken."""
+        return self._held.get(level.name, 0)
+
+    def take(self, flow: Flow) -> None:
+        """Take a seat."""
+        flow.held += 1
+        name = flow.schema.level.name
+        self._held[name] = self._held.get(name, 0) + 1
+
+    def leave(self, flow: Flow) -> None:
+        """Give a seat back."""
+        flow.held -= 1
+        self._held[flow.schema.level.name] -= 1
+
+    def wait_of(self, flow: Flow, now: float) -> float:
+        """Return the seconds until a flow may have a seat: 0 at once, inf when one is given back.
+
+        A flow that is due may still have to wait for others that have used less (``next_of``).
+        """
+        level = flow.schema.level
+        if not level.seats:
+            return 0.0
+        self._look(now)
+        flows = self._wanting.get(level.name, 1)
+        most = max(1, level.seats // (flows + 1)) if flows > 1 else level.seats
+        if flow.held >= most or self.held(level) >= level.seats:
+            return math.inf
+        return self.pause_of(flow, now)
+
+    def pause_of(self, flow: Flow, now: float) -> float:
+        """Return the seconds until a flow has used no more than its share of the loop's time."""
+        if not flow.schema.level.shared:
+            return 0.0
+        self._look(now)
+        part = self._part(flow, now)
+        over = 0.0 if flow.is_sparse(part) else part / self._share
+        return WINDOW * math.log(over) if over > 1 else 0.0
+
+    def turn_after(self, flow: Flow, seconds: float, now: float) -> float:
+        """Reserve the next turn of work for so many seconds; return those until it begins."""
+        pause = self.pause_of(flow, now)
+        if self.is_small(flow, now):
+            return pause
+        begins = max(now + pause, self._next_turn)
+        self._next_turn = max(now, self._next_turn) + seconds / self.shared_part
+        return begins - now
+
+    def is_small(self, flow: Flow, now: float) -> bool:
+        """Return whether a flow uses far less than its share, or need not share."""
+        if not (flow.schema.level.shared and self.competing):
+            return True
+        part = self._part(flow, now)
+        return flow.is_sparse(part) or part < self._share / 2
+
+    def _part(self, flow: Flow, now: float) -> float:
+        """Return the part of the loop's capacity that a flow has used lately."""
+        return flow.part(now) * self.weight
+
+    @property
+    def competing(self) -> bool:
+        """Whether several flows want a share of the loop's time."""
+        return self._share < math.inf
+
+    def next_of(self, now: float) -> tuple[Flow | None, float]:
+        """Return the waiting flow that is next, the one that has used least; None if none may.
+
+        The second is the seconds after which to look again, inf if only a seat can help.
+        """
+        due: Flow | None = None
+        soonest = math.inf
+        for flow in self.queued:
+            wait = self.wait_of(flow, now)
+            if wait > 0:
+                soonest = min(soonest, wait)
+            elif due is None or flow.used(now) < due.used(now):
+                due = flow
+        return due, soonest
+
+    def _look(self, now: float) -> None:
+        """Divide anew, and forget the flows that have wanted nothing lately."""
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK_EVERY + _LOOK_EACH * len(self._flows)
+        self._wanting = {}
+        parts = []
+        heavy = crowded = 0
+        for key, flow in list(self._flows.items()):
+            part = self._part(flow, now)
+            if part >= _BUSY or flow.held or flow.waiting:
+                name = flow.schema.level.name
+                self._wanting[name] = self._wanting.get(name, 0) + 1
+                if flow.schema.level.shared:
+                    parts.append(part)
+                    heavy += not flow.is_sparse(part)
+                    crowded += flow.is_crowded
+            elif flow.is_over(now):
+                del self._flows[key]
+        # One client that sends batch after batch, beside others that want little, is no contest.
+        contested = heavy >= 2 or crowded > 0
+        self._share = share_of(parts, self.shared_part) if contested else math.inf
+
+    def measure(self, effort: Effort, now: float) -> None:
+        """Hold what has been charged against what the loop has done, as far as it is known."""
+        before, self._effort = self._effort, effort
+        self._delay = effort.delayed - before.delayed if before is not None else 0.0
+        seconds, self._measured_at = now - self._measured_at, now
+        if before is None or seconds <= 0:
+            return
+        kept = math.exp(-seconds / WINDOW)
+        self._worked = self._worked * kept + effort.used - before.used
+        self._kept_waiting = self._kept_waiting * kept + effort.delayed - before.delayed
+        charged = sum(flow.used(now) for flow in self._flows.values())
+        if charged <= 0:
+            return
+        # What charges and measurements forget is the same, so that they are of the same time.
+        unseen = min(max(self._worked / charged, 1.0), _MOST_UNSEEN)
+        self.weight = unseen / max(1 - self._kept_waiting / WINDOW, 1 / _MOST_UNSEEN)
+
+    def adjust(self, lag: float) -> None:
+        """Adjust what is shared to how late the event loop is, in seconds.
+
+        Not late is what was waiting for a processor since the last ``measure``: who shares less is
+        then no better off.
+        """
+        lag -= self._delay
+        self._late = self._late + 1 if lag > LAG else 0
+        if self._late >= 2:
+            self.shared_part = max(self.shared_part * _SHRINK, LEAST)
+        elif not self._late:
+            self.shared_part = min(self.shared_part * _GROW, MOST)
+
+
+def share_of(parts: Sequence[float], total: float) -> float:
+    """Return the share that no flow may exceed; inf if at most one wants any.
+
+    parts: what each has used of the loop; total: what they may use together.
+    """
+    if len(parts) < 2:
+        return math.inf
+    left = total
+    for others, part in zip(range(len(parts), 0, -1), sorted(parts), strict=True):
+        if part > left / others:
+            return left / others
+        left -= part
+    return max(left, total / len(parts))

@@ -1,0 +1,241 @@
+"""Where each call to the API gets its seat, waits for it, or is refused.
+
+A call of a flow within its share passes in some microseconds. Others wait in the order in which
+they came, at most ``LONGEST_WAIT`` seconds and ``queue_length`` of a flow; what is more is refused
+with RESOURCE_EXHAUSTED and the time after which to try again. Refusals are not sent faster than
+``_REFUSALS_PER_SECOND`` to a flow: answering is work, too, and a client that knows no pause gets
+one that way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from podsched.serve.server import errors
+from podsched.serve.server.access.identity import Authentication, Identity
+from podsched.serve.server.fairness.effort import effort_of_thread
+from podsched.serve.server.fairness.flows import Flow, Flows
+from podsched.serve.server.fairness.intake import Intake, within_time
+from podsched.serve.server.fairness.levels import STRANGERS, promotes, schema_of
+from podsched.serve.server.fairness.turns import CALL_SECONDS, RECEIVED_BYTE, Lane, Seat
+
+#: Seconds that a call may wait for a seat.
+LONGEST_WAIT: Final = 5.0
+#: Streams that one flow may have open.
+MAX_WATCHES: Final = 200
+#: Seconds to try again after.
+RETRY_AFTER: Final = 1.0
+_REFUSALS_PER_SECOND: Final = 20
+#: Of the event loop: what calls cost in addition that begin with much work.
+_SECONDS: Final = {"List": 0.3e-3, "CreatePods": 0.6e-3, "CreateBatch": 0.6e-3}
+#: Batches of flows that use much which are with the store at once.
+_WRITES: Final = 2
+#: Seconds between two looks at how late the event loop is, while flows compete.
+_PROBE_EVERY: Final = 0.02
+#: Least seconds after which seats are given again because of the time only.
+_SOONEST: Final = 0.002
+
+
+def _time_of_loop() -> Callable[[], float]:
+    """Return the clock of the loop that asks first; to find it each time takes three times as long.
+
+    A call asks nine times.
+    """
+    known: Callable[[], float] | None = None
+
+    def now() -> float:
+        nonlocal known
+        if known is None:
+            known = asyncio.get_running_loop().time
+        return known()
+
+    return now
+
+
+class FlowObserver(Protocol):
+    """Counts what the gate does."""
+
+    def dispatched(self, flow: Flow, waited: float) -> None:
+        """Take note of a call that has got a seat after so many seconds."""
+
+    def rejected(self, flow: Flow, reason: str) -> None:
+        """Take note of a refusal; reason: "queue-full", "time-out" or "unauthenticated"."""
+
+
+class Gate:
+    """The gate of one server."""
+
+    def __init__(
+        self,
+        observer: FlowObserver | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """clock: monotonic seconds; by default those of the event loop."""
+        self.flows = Flows()
+        self.clock = clock or _time_of_loop()
+        self._observer = observer
+        self._writes = asyncio.Semaphore(_WRITES)
+        self._lane = Lane(self.clock)
+        self._timer: asyncio.TimerHandle | None = None
+        self._probe: asyncio.TimerHandle | None = None
+
+    def call_came(self, identity: Identity, peer: str, method: str) -> None:
+        """Note that a call has come in: others may be waiting behind it.
+
+        It is accounted for at once, because one that its client gives up while it waits has cost
+        as much by then.
+        """
+        self._lane.call_came()
+        self._flow_of(identity, peer, method).charge(CALL_SECONDS, self.clock())
+
+    async def receive(
+        self, identity: Identity, peer: str, method: str, read: Callable[[], Awaitable[bytes]]
+    ) -> tuple[bytes, Intake | None]:
+        """Read a request, when it is its turn to be read; return what to ``let_go`` of it.
+
+        Raises ApiError: RESOURCE_EXHAUSTED when too many calls of the flow wait already.
+        """
+        flow = self._flow_of(identity, peer, method)
+        if not flow.schema.level.shared:
+            return await within_time(read), None
+        if len(flow.waiting) >= flow.schema.level.queue_length:
+            await self._refuse(flow, "queue-full")
+        if flow.intake is None:
+            flow.intake = Intake()
+        intake: Intake = flow.intake
+        return await intake.read(read), intake
+
+    async def enter(self, identity: Identity, peer: str, method: str, size: int) -> Seat:
+        """Return a seat, which the caller gives back. Raises ApiError RESOURCE_EXHAUSTED.
+
+        peer: the connection; size: bytes of the request.
+        """
+        flow = self._flow_of(identity, peer, method)
+        if flow.waiting or self.flows.wait_of(flow, self.clock()) > 0:
+            await self._wait(flow)
+        else:
+            self.flows.take(flow)
+            if self._observer is not None:
+                self._observer.dispatched(flow, 0.0)
+        if self.flows.competing and self._probe is None:
+            self._probe_later()
+        flow.charge(_SECONDS.get(method, 0.0) + size * RECEIVED_BYTE, self.clock())
+        seat = Seat(self.flows, flow, self.clock, self._writes, self._lane, self.left)
+        if seat.competes:
+            try:
+                await seat.give_way()
+            except BaseException:
+                seat.leave()
+                raise
+        return seat
+
+    def _flow_of(self, identity: Identity, peer: str, method: str) -> Flow:
+        now = self.clock()
+        schema = schema_of(identity)
+        if identity.how is not Authentication.NONE:
+            return self.flows.get((schema.name, identity.user), schema, now)
+        flow = self.flows.get(peer, schema, now)
+        if (higher := promotes(method)) is not None:
+            self.flows.promote(flow, higher)
+        return flow
+
+    async def _wait(self, flow: Flow) -> None:
+        """Take a seat when it is this call's turn. Raises ApiError."""
+        began = self.clock()
+        if len(flow.waiting) >= flow.schema.level.queue_length:
+            await self._refuse(flow, "queue-full")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        flow.waiting.append(turn)
+        self.flows.queued.add(flow)
+        self._dispatch()
+        try:
+            async with asyncio.timeout(LONGEST_WAIT):
+                await turn
+        except BaseException as error:
+            with contextlib.suppress(ValueError):
+                flow.waiting.remove(turn)
+            if turn.done() and not turn.cancelled():
+                self.left(flow)
+            self._dispatch()
+            if isinstance(error, TimeoutError):
+                await self._refuse(flow, "time-out")
+            raise
+        if self._observer is not None:
+            self._observer.dispatched(flow, self.clock() - began)
+
+    async def _refuse(self, flow: Flow, reason: str) -> None:
+        """Raise ApiError, when it is this refusal's turn."""
+        await self._pause(flow, reason)
+        raise errors.too_many_requests(
+            "this client has too many calls under way or waiting", RETRY_AFTER
+        )
+
+    async def _pause(self, flow: Flow, reason: str) -> None:
+        """Wait until the flow may be refused again."""
+        if self._observer is not None:
+            self._observer.rejected(flow, reason)
+        now = self.clock()
+        flow.refuse_at = max(now, flow.refuse_at + 1 / _REFUSALS_PER_SECOND)
+        await asyncio.sleep(min(flow.refuse_at - now, LONGEST_WAIT))
+
+    async def turn_away(self, peer: str) -> None:
+        """Wait before a caller without a good credential is refused, as others that are refused.
+
+        peer: the connection.
+        """
+        self._lane.call_came()
+        flow = self.flows.get(("stranger", peer), STRANGERS, self.clock())
+        flow.charge(CALL_SECONDS, self.clock())
+        await self._pause(flow, "unauthenticated")
+
+    def left(self, flow: Flow) -> None:
+        """Take a seat back, and give it to the next."""
+        self.flows.leave(flow)
+        if self.flows.queued:
+            self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Give seats to flows that wait, as long as one may have one."""
+        flows, now = self.flows, self.clock()
+        for flow in [flow for flow in flows.queued if not flow.waiting]:
+            flows.queued.discard(flow)
+        while True:
+            due, again = flows.next_of(now)
+            if due is None:
+                break
+            turn = due.waiting.popleft()
+            if not due.waiting:
+                flows.queued.discard(due)
+            if not turn.done():
+                flows.take(due)
+                turn.set_result(None)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if again < math.inf:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(again, _SOONEST), self._dispatch)
+
+    def _probe_later(self) -> None:
+        due = self.clock() + _PROBE_EVERY
+        loop = asyncio.get_running_loop()
+        self._probe = loop.call_later(_PROBE_EVERY, self._probe_lag, due)
+
+    def _probe_lag(self, due: float) -> None:
+        """See how late the event loop is, as long as flows compete."""
+        self._probe = None
+        now = self.clock()
+        self.flows.measure(effort_of_thread(), now)
+        self.flows.adjust(now - due)
+        if self.flows.competing:
+            self._probe_later()
+
+    def close(self) -> None:
+        """Forget what is to be done later; all calls have ended."""
+        for timer in (self._timer, self._probe):
+            if timer is not None:
+                timer.cancel()

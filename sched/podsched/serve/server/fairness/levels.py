@@ -1,0 +1,92 @@
+"""Priority levels, and the flow schemas that sort calls into them; names as in Kubernetes.
+
+    who                                     flow schema           priority level
+    health                                  (not asked)           exempt
+    system:masters                          exempt                exempt
+    system:kube-scheduler, controllers      kube-scheduler        workload-high
+    system:nodes                            system-nodes          system
+    service accounts                        service-accounts      workload-low
+    everyone else                           global-default        global-default
+    without a good credential: refused      catch-all             catch-all
+    nobody is asked who he is: by call      kube-scheduler, ...   workload-high, global-default
+
+A flow is what one user does within a schema. Where nobody is asked who he is (a listener on
+loopback without client certificates), a flow is one connection, and a connection that binds pods or
+writes their statuses is taken for a scheduler's. That protects against accidents, not against
+malice, as everything there does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from podsched.serve.server.access.identity import MASTERS, Authentication, Identity
+
+NODES: Final = "system:nodes"
+_SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
+_CONTROL_PLANE: Final = frozenset({"system:kube-scheduler", "system:kube-controller-manager"})
+#: What only schedulers call, as far as nobody is asked.
+_SCHEDULER_CALLS: Final = frozenset({"Bind", "BindPods", "PatchPodStatuses"})
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityLevel:
+    """How many calls of a level are handled at once, and how those that must wait are bounded.
+
+    seats: calls handled at once. queue_length: calls that may wait, of one flow. shared: whether
+    its flows share the event loop's time by turns; the others are never held back for it.
+    """
+
+    name: str
+    seats: int
+    queue_length: int = 50
+    shared: bool = True
+
+
+#: Never waits.
+EXEMPT: Final = PriorityLevel("exempt", 0, shared=False)
+WORKLOAD_HIGH: Final = PriorityLevel("workload-high", 200, 200, shared=False)
+SYSTEM: Final = PriorityLevel("system", 200, 200, shared=False)
+WORKLOAD_LOW: Final = PriorityLevel("workload-low", 100)
+GLOBAL_DEFAULT: Final = PriorityLevel("global-default", 100)
+#: Of those who are refused, at a pace.
+CATCH_ALL: Final = PriorityLevel("catch-all", 0, shared=False)
+
+LEVELS: Final = (EXEMPT, WORKLOAD_HIGH, SYSTEM, WORKLOAD_LOW, GLOBAL_DEFAULT, CATCH_ALL)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSchema:
+    """What sorts calls into a level."""
+
+    name: str
+    level: PriorityLevel
+
+
+_MASTERS = FlowSchema("exempt", EXEMPT)
+_SCHEDULER = FlowSchema("kube-scheduler", WORKLOAD_HIGH)
+_NODES = FlowSchema("system-nodes", SYSTEM)
+_ACCOUNTS = FlowSchema("service-accounts", WORKLOAD_LOW)
+_DEFAULT = FlowSchema("global-default", GLOBAL_DEFAULT)
+STRANGERS: Final = FlowSchema("catch-all", CATCH_ALL)
+
+SCHEMAS: Final = (_MASTERS, _SCHEDULER, _NODES, _ACCOUNTS, _DEFAULT, STRANGERS)
+
+
+def schema_of(identity: Identity) -> FlowSchema:
+    """Return the schema of a caller's calls."""
+    if identity.how is Authentication.NONE:
+        return _DEFAULT
+    if MASTERS in identity.groups:
+        return _MASTERS
+    if identity.user in _CONTROL_PLANE:
+        return _SCHEDULER
+    if NODES in identity.groups:
+        return _NODES
+    return _ACCOUNTS if _SERVICE_ACCOUNTS in identity.groups else _DEFAULT
+
+
+def promotes(method: str) -> FlowSchema | None:
+    """Return the schema that a call shows its connection to belong to, where nobody is asked."""
+    return _SCHEDULER if method in _SCHEDULER_CALLS else None

@@ -1,0 +1,205 @@
+"""Lists: all that matches, at one revision, in pages.
+
+The first page comes from memory, at a revision not older than any write completed before the
+request. The continue token names that revision and the last key seen; later pages show the same
+revision, from memory while nothing of the kind has changed since, otherwise from etcd's history,
+until that is compacted.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from podsched.api.etcd_keys import kind_prefix, object_key
+from podsched.serve.server import errors, frames
+from podsched.serve.server.access.rights import rights
+from podsched.serve.server.cache_reflector import CacheReflector
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.fairness.turns import Work, end_turn
+from podsched.serve.server.scope import Scope, kind_named
+from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.store.errors import StoreError
+from podsched.serve.store.protocol import Store
+from podsched.v1.api_pb2 import ListRequest
+
+_by_key = attrgetter("key")
+#: Objects read from etcd at once; decoding them takes some 2 ms.
+_ETCD_PAGE = 250
+#: Characters; one that is given out has a key of at most 400.
+_MAX_TOKEN = 4096
+#: Objects looked at or encoded before it is asked whether others should have their turn: each takes
+#: up to 4 us if it is decoded for a selector.
+_AT_ONCE = 100
+#: What an object that is read from etcd costs, in multiples of decoding it.
+_READ_AND_DECODED = 2
+
+
+class Page(NamedTuple):
+    """Part of a list at ``revision``; ``token`` ("" at the end) continues it."""
+
+    entries: list[Entry]
+    revision: int
+    token: str
+    remaining: int
+
+    async def encoded(self) -> bytes:
+        """Return the serialized ListResponse. A page of small objects takes 20 ms, in turns."""
+        items: list[bytes] = []
+        work = Work()
+        async for part in work.in_parts(self.entries, _AT_ONCE):
+            items += [frames.list_item(entry.wrapped()) for entry in part]
+        work.end()
+        return frames.list_response(items, self.revision, self.token, self.remaining)
+
+
+class Lister:
+    """Answers list requests."""
+
+    def __init__(self, store: Store, cache: WatchCache, reflector: CacheReflector) -> None:
+        self._store = store
+        self._cache = cache
+        self._reflector = reflector
+
+    async def page(self, request: ListRequest, at_revision: int = 0) -> Page:
+        """Return one page. Raises ApiError; OUT_OF_RANGE: the revision is compacted.
+
+        at_revision: show the state of then, 0 for that of now.
+        """
+        kind = kind_named(request.kind)
+        rights().check("list", kind, request.namespace)
+        if request.limit < 0:
+            raise errors.bad_request("limit must not be negative", "limit")
+        scope = Scope(
+            [kind.name], request.namespace, request.label_selector, request.field_selector
+        )
+        token: str = getattr(request, "continue")
+        try:
+            if token:
+                revision, after = _decode_token(token)
+                revision = revision or await self._latest(request)
+            elif at_revision:
+                revision, after = at_revision, ""
+            else:
+                revision, after = await self._latest(request), ""
+            if self._cache.last_change(kind) > revision or self._cache.revision < revision:
+                return await self._from_etcd(request, scope, revision, after)
+        except StoreError as error:
+            raise errors.of_store(error) from error
+        entries = self._cache.in_order(kind)
+        start, end = 0, len(entries)
+        if request.namespace and kind.namespaced:
+            start = bisect_left(entries, f"{request.namespace}/", key=_by_key)
+            end = bisect_left(entries, f"{request.namespace}0", start, key=_by_key)
+        if after:
+            start = bisect_right(entries, after, start, end, key=_by_key)
+        return await self._from_cache(scope, entries[start:end], revision, request.limit)
+
+    async def _latest(self, request: ListRequest) -> int:
+        if not request.allow_stale or not self._reflector.ready.is_set():
+            await self._reflector.wait_until_fresh()
+        return self._cache.revision
+
+    async def all(self, scope: Scope) -> list[Entry]:
+        """Return everything that matches, as of now."""
+        await self._reflector.wait_until_fresh()
+        existing = [self._cache.in_order(kind) for kind in scope.kinds.values()]
+        found: list[Entry] = []
+        work = Work()
+        for entries in existing:
+            async for part in work.in_parts(entries, _AT_ONCE):
+                found += [entry for entry in part if scope.matches(entry)]
+        work.end()
+        return found
+
+    async def _from_cache(
+        self, scope: Scope, entries: Sequence[Entry], revision: int, limit: int
+    ) -> Page:
+        found: list[Entry] = []
+        size = 0
+        work = Work()
+        for at, entry in enumerate(entries):
+            if scope.matches(entry):
+                if _is_full(found, size, limit):
+                    # As in Kubernetes, what remains is counted only if nothing has to be matched.
+                    remaining = 0 if scope.selects else len(entries) - at
+                    work.end()
+                    return Page(found, revision, _encode_token(revision, found[-1].key), remaining)
+                found.append(entry)
+                size += len(entry.value)
+            if at % _AT_ONCE == _AT_ONCE - 1 and work.turn_is_over:
+                await work.give_way()
+        work.end()
+        return Page(found, revision, "", 0)
+
+    async def _from_etcd(
+        self, request: ListRequest, scope: Scope, revision: int, after: str
+    ) -> Page:
+        found: list[Entry] = []
+        size = 0
+        async for entry, remaining in self._history(request, scope, revision, after):
+            if scope.matches(entry):
+                if _is_full(found, size, request.limit):
+                    token = _encode_token(revision, found[-1].key)
+                    return Page(found, revision, token, 0 if scope.selects else remaining)
+                found.append(entry)
+                size += len(entry.value)
+        return Page(found, revision, "", 0)
+
+    async def _history(
+        self, request: ListRequest, scope: Scope, revision: int, after: str
+    ) -> AsyncIterator[tuple[Entry, int]]:
+        """Yield the objects behind a key, each with how many there are from it on."""
+        kind = next(iter(scope.kinds.values()))
+        start_after = object_key(kind, after)
+        more = True
+        while more:
+            page = await self._store.range(
+                kind_prefix(kind, request.namespace if kind.namespaced else ""),
+                limit=_ETCD_PAGE,
+                start_after=start_after,
+                revision=revision,
+            )
+            began = time.perf_counter()
+            entries = [(Entry.of(kv), page.total - at) for at, kv in enumerate(page.kvs)]
+            readable = [(e, left) for e, left in entries if e is not None and e.is_readable()]
+            await end_turn(_READ_AND_DECODED * (time.perf_counter() - began))
+            for found in readable:
+                yield found
+            more = page.more and bool(page.kvs)
+            if page.kvs:
+                start_after = page.kvs[-1].key
+
+
+def _is_full(found: Sequence[Entry], size: int, limit: int) -> bool:
+    return (limit > 0 and len(found) == limit) or (bool(found) and size > frames.MAX_RESPONSE_BYTES)
+
+
+def inconsistent_token(token: str) -> str:
+    """Return a token that goes on behind the same object, in the state of then. Raises ApiError."""
+    return _encode_token(0, _decode_token(token)[1])
+
+
+def _encode_token(revision: int, after: str) -> str:
+    content = json.dumps({"rv": revision, "start": after}, separators=(",", ":"))
+    return base64.urlsafe_b64encode(content.encode()).decode()
+
+
+def _decode_token(token: str) -> tuple[int, str]:
+    try:
+        if len(token) > _MAX_TOKEN:
+            raise ValueError("longer than any that is given out")
+        content = json.loads(base64.urlsafe_b64decode(token.encode()))
+        revision, start = content["rv"], content["start"]
+        if type(revision) is not int or not 0 <= revision < 2**63 or not isinstance(start, str):
+            raise ValueError("not what is given out")
+        start.encode()
+    except (binascii.Error, ValueError, KeyError, TypeError, RecursionError):
+        raise errors.bad_request("continue key is not valid", "continue") from None
+    return revision, start

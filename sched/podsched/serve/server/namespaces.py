@@ -1,0 +1,166 @@
+"""The life of namespaces: made on demand or demanded, terminating, gone with all that was in them.
+
+    state         created in it    deleted                       then
+    missing       made, or refused -                             Active
+    Active        accepted         marked, phase Terminating     Terminating
+    Terminating   refused          nothing, while it has content Terminating
+    Terminating   refused          its finalizers are dropped    gone, once it has none
+
+The leader's namespace controller deletes the content and then the namespace again. Source:
+plugin/pkg/admission/namespace and pkg/registry/core/namespace of Kubernetes 1.36. Through gRPC a
+deletion of a namespace without content stands for their ``finalize`` subresource; through HTTP
+``finalize`` ends it, and a second deletion changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Container, Iterable
+
+from podsched.api.defaulting import NAMESPACE_TERMINATING, default_object
+from podsched.api.kinds import KINDS, Kind
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
+from podsched.api.objects import AnyObject, Namespace, timestamp
+from podsched.api.owners import KUBERNETES_FINALIZER
+from podsched.api.priorities import PriorityClasses
+from podsched.serve.server import errors
+from podsched.serve.server.admission import encoded
+from podsched.serve.server.cache_reflector import CacheReflector
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import Violation
+from podsched.serve.server.storage import New, ObjectStorage, Step
+from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.store.errors import StoreError
+
+NAMESPACE = KINDS["Namespace"]
+_CONTENT = tuple(kind for kind in KINDS.values() if kind.namespaced)
+#: Nobody asks for a namespace by an event: one that is told late must not bring it back.
+_WITHOUT_DEMAND = "Event"
+#: Seconds to wait until the cache has a namespace that was just made.
+_SETTLE_SECONDS = 1.0
+
+
+class Namespaces:
+    """Namespaces as of the watch cache; ``required``: objects need one that exists."""
+
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        cache: WatchCache,
+        reflector: CacheReflector,
+        *,
+        required: bool,
+        now: Callable[[], float],
+        new_uid: Callable[[], str],
+    ) -> None:
+        self._storage = storage
+        self._cache = cache
+        self._reflector = reflector
+        self._required = required
+        self._now = now
+        self._new_uid = new_uid
+        self._active: dict[str, bool] = {}
+        self._compiled_at = -1
+
+    def takes(self, kind: Kind, message: AnyObject) -> bool:
+        """Return whether the namespace of a new object is there and takes it; quick."""
+        if not kind.namespaced:
+            return True
+        return self._states().get(message.metadata.namespace or DEFAULT_NAMESPACE, False)
+
+    async def check(self, kind: Kind, message: AnyObject) -> None:
+        """Raise ApiError if the namespace is terminating, or missing and required."""
+        name = message.metadata.namespace or DEFAULT_NAMESPACE
+        if self._required and name not in self._states():
+            await self._refresh()  # another server may have made it a moment ago
+            if name not in self._states():
+                raise errors.not_found(NAMESPACE, name)
+        if self._states().get(name) is False:
+            why = f"unable to create new content in namespace {name} because it is being terminated"
+            error = errors.forbidden(kind, message.metadata.name, why)
+            cause = f"namespace {name} is being terminated"
+            error.violations = (Violation("metadata.namespace", cause, "NamespaceTerminating"),)
+            raise error
+
+    async def provide(self, items: Iterable[New], coming: Container[str]) -> None:
+        """Make the namespaces that are missing for new objects, but for those that are coming."""
+        if self._required:
+            return
+        states = self._states()
+        missing = {
+            name: None
+            for item in items
+            if item.kind.namespaced and item.kind.name != _WITHOUT_DEMAND
+            if (name := item.key.partition("/")[0]) not in states and name not in coming
+        }
+        if not missing:
+            return
+        revision = 0
+        for outcome in await self._storage.create([self._new(name) for name in missing], None):
+            if isinstance(outcome, Entry):
+                revision = max(revision, outcome.revision)
+        if not revision:
+            # They exist, or the store does not answer, which the objects' own writes will tell.
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_SECONDS):
+                await self._cache.wait_for(revision)
+
+    async def is_emptied(self, name: str) -> bool:
+        """Return whether a namespace is terminating and nothing is left in it. Raises ApiError."""
+        await self._refresh()
+        return self._states().get(name) is False and not any(
+            key.startswith(f"{name}/") for kind in _CONTENT for key in self._cache.keys(kind)
+        )
+
+    def _new(self, name: str) -> New:
+        message = Namespace()
+        message.metadata.name = name
+        default_object(
+            message, now=self._now(), uid=self._new_uid(), priority_classes=PriorityClasses()
+        )
+        return New(NAMESPACE, name, encoded(NAMESPACE, message))
+
+    def _states(self) -> dict[str, bool]:
+        """Return whether each namespace takes new objects, by its name."""
+        changed_at = self._cache.last_change(NAMESPACE)
+        if changed_at != self._compiled_at:
+            self._active = {
+                name: not is_terminating(entry.message)
+                for name, entry in self._cache.objects(NAMESPACE).items()
+            }
+            self._compiled_at = changed_at
+        return self._active
+
+    async def _refresh(self) -> None:
+        try:
+            await self._reflector.wait_until_fresh()
+        except StoreError as error:
+            raise errors.of_store(error) from error
+
+
+def is_terminating(message: AnyObject) -> bool:
+    """Return whether a namespace is being deleted."""
+    return message.metadata.HasField("deletion_timestamp")
+
+
+def namespace_deletion_step(entry: Entry, now: float, *, emptied: bool) -> Step | None:
+    """Return the step of a namespace's deletion; ``emptied``: it terminates and has no content."""
+    message = entry.decode()
+    assert isinstance(message, Namespace)
+    if not is_terminating(message):
+        message.metadata.deletion_timestamp.CopyFrom(timestamp(now, whole=True))
+        message.status.phase = NAMESPACE_TERMINATING
+        if KUBERNETES_FINALIZER not in message.spec.finalizers:
+            message.spec.finalizers.append(KUBERNETES_FINALIZER)
+        return Step(message.SerializeToString())
+    if not emptied:
+        return None
+    kept = [name for name in message.spec.finalizers if name != KUBERNETES_FINALIZER]
+    if not kept and not message.metadata.finalizers:
+        return Step(None)
+    if len(kept) == len(message.spec.finalizers):
+        return None
+    message.spec.finalizers[:] = kept
+    return Step(message.SerializeToString())

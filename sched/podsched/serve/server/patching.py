@@ -1,0 +1,95 @@
+"""Patches through gRPC: RFC 7396, and Kubernetes' strategic merge.
+
+Pure. Both are read onto the message field by field, so that mistakes are told with their paths: a
+strategic patch is first turned into the merge patch that does the same to this object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from podsched.api.json_text import load_json
+from podsched.api.manifest import ManifestError, apply_merge_patch, to_manifest
+from podsched.api.objects import AnyObject
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.serve.server import errors
+from podsched.serve.server.errors import Violation
+from podsched.serve.server.strategic import PatchError, strategic_merge
+from podsched.v1.api_pb2 import STRATEGIC_MERGE_PATCH, PatchRequest
+
+#: Levels of objects and lists in a patch. What can be stored has fewer: some 12 of an object, and
+#: those of a field without a schema.
+MAX_PATCH_DEPTH = 100
+
+
+def parse_patch(request: PatchRequest) -> dict[str, Any]:
+    """Return the patch of a request. Raises ApiError."""
+    try:
+        patch = load_json(request.merge_patch)
+    except ValueError as error:
+        raise errors.bad_request(f"the patch is not JSON: {error}", "mergePatch") from None
+    except RecursionError:
+        raise _too_deep() from None
+    if not isinstance(patch, dict):
+        raise errors.bad_request("the patch must be a JSON object", "mergePatch")
+    if is_deep(patch):
+        raise _too_deep()
+    return patch
+
+
+def _too_deep() -> errors.ApiError:
+    return errors.bad_request("the patch is nested too deeply", "mergePatch")
+
+
+def is_deep(patch: Any) -> bool:
+    """Return whether a patch is nested beyond MAX_PATCH_DEPTH; merging it costs as much a level."""
+    level: list[Any] = [patch]
+    for _ in range(MAX_PATCH_DEPTH):
+        level = [
+            inner
+            for part in level
+            for inner in (part.values() if isinstance(part, dict) else part)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> AnyObject:
+    """Return a patched copy of an object. Raises ApiError with every mistake in the patch."""
+    try:
+        if patch_type == STRATEGIC_MERGE_PATCH:
+            current = to_manifest(message)
+            patch = _difference(current, strategic_merge(current, patch))
+        return apply_merge_patch(message, patch).message
+    except PatchError as error:
+        raise _invalid(str(error), [Violation("", str(error), "Invalid value")]) from None
+    except ManifestError as error:
+        violations = [
+            Violation(problem.path, f"{problem.reason}", "Invalid value")
+            for problem in error.problems
+        ]
+        raise _invalid(str(error), violations) from None
+
+
+def _invalid(text: str, violations: list[Violation]) -> errors.ApiError:
+    return errors.ApiError(
+        StatusCode.INVALID_ARGUMENT, StatusReason.INVALID, text, violations=violations
+    )
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merge patch that makes one object of another.
+
+    What a strategic merge has not touched is the same value, and is not looked into.
+    """
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if value is before:
+            continue
+        both = isinstance(value, dict) and isinstance(before, dict)
+        patch[name] = _difference(before or {}, value) if both else value
+    return patch

@@ -1,0 +1,300 @@
+"""What every call to the API passes, whichever face it comes through: gRPC or Kubernetes' REST.
+
+A face tells of a call what ``CallContext`` has, and runs its handler within a ``Call``. Identity,
+rights, turn, metrics, traces and the audit log are then the same for both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from podsched.api.reasons import StatusCode
+from podsched.api.trace_context import Metadata
+from podsched.serve.server import errors
+from podsched.serve.server.access.authentication import Authenticator, CallContext, nobody_is_asked
+from podsched.serve.server.access.identity import Identity, caller, set_caller
+from podsched.serve.server.access.rights import UNASKED, Rights, set_rights
+from podsched.serve.server.audit.events import AuditedCall
+from podsched.serve.server.call_warnings import collect_warnings
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
+from podsched.serve.server.fairness.intake import Intake
+from podsched.serve.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
+from podsched.serve.server.request_ids import request_id_of
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.tracing import NO_SPAN, Span
+
+_log = get_logger("apiserver")
+
+#: Batches whose items are decoded with the request, and the field that they are in.
+_ITEMS = {
+    "PatchBatch": "patches",
+    "DeleteBatch": "deletions",
+    "BindPods": "bindings",
+    "EvictPods": "evictions",
+    "PatchPodStatuses": "patches",
+}
+
+
+class CallObserver(Protocol):
+    """Counts and traces calls."""
+
+    def call_began(self, method: str, metadata: Metadata, started: float) -> Span:
+        """Take note of a call; return its span, within which it is handled."""
+        ...
+
+    def call_ended(
+        self,
+        method: str,
+        request: Any,
+        code: str,
+        started: float,
+        ended: float,
+        span: Span,
+        request_id: str,
+    ) -> None:
+        """Take note of a call that has ended.
+
+        started, ended: monotonic seconds; code: name of the gRPC status; request:
+        the decoded message, None if it could not be decoded; span: that of ``call_began``.
+        """
+
+
+class Auditor(Protocol):
+    """Writes down who did what."""
+
+    def record(self, call: AuditedCall) -> None:
+        """Take a call that has ended; must return at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What every call to the API passes, in this order.
+
+    Who makes it, what he may do, when it is its turn (``fairness``), its handler, its observer and
+    the audit log. The handlers' parts ask ``access.rights.rights()`` for each object that they read
+    or write.
+    """
+
+    observer: CallObserver | None = None
+    authenticate: Authenticator = nobody_is_asked
+    authorize: Callable[[Identity], Rights] = lambda _: UNASKED
+    gate: Gate | None = None
+    audit: Auditor | None = None
+
+
+class Call:
+    """One call while it is handled: its errors become statuses, and its end is observed.
+
+    identity: who makes it, None until that is known; request: the decoded message, likewise.
+    """
+
+    __slots__ = (
+        "_intake",
+        "_method",
+        "_peer",
+        "_pipeline",
+        "_received",
+        "_seat",
+        "_size",
+        "_span",
+        "_started",
+        "context",
+        "identity",
+        "request",
+        "request_id",
+        "response",
+        "uri",
+        "warnings",
+    )
+
+    def __init__(
+        self, method: str, context: CallContext, pipeline: Pipeline, uri: str = ""
+    ) -> None:
+        """Begin a call. method: as gRPC calls it; uri: what was asked for over HTTP."""
+        self._method = method
+        self.uri = uri
+        self.context: Any = context
+        self._pipeline = pipeline
+        self._started = time.monotonic()
+        self._received = time.time() if pipeline.audit is not None else 0.0
+        metadata = context.invocation_metadata() or ()
+        self.request_id = request_id_of(metadata)
+        observer = pipeline.observer
+        self._span = NO_SPAN
+        if observer is not None:
+            self._span = observer.call_began(method, metadata, self._started)
+        self.identity: Identity | None = None
+        self.request: Any = None
+        #: Of a call with one response; kept for those who look at batches' outcomes.
+        self.response = b""
+        self._seat: Seat | None = None
+        self._intake: Intake | None = None
+        self._size = 0
+        self._peer = ""
+        #: What its handler tells the client beside the answer.
+        self.warnings: Sequence[str] = ()
+
+    @property
+    def peer(self) -> str:
+        """The connection that it comes by, which gRPC puts into words each time it is asked."""
+        if not self._peer:
+            self._peer = self.context.peer()
+        return self._peer
+
+    def authenticate(self) -> None:
+        """Find out who calls and what he may do, for all that runs within. Raises ApiError."""
+        identity = self._pipeline.authenticate(self.context)
+        if identity.expires <= time.time():
+            # Of a certificate, the handshake has seen the beginning of the connection only.
+            raise errors.unauthenticated("the credential has expired")
+        self.identity = identity
+        set_caller(identity)
+        set_rights(self._pipeline.authorize(identity))
+
+    async def arrive(self) -> None:
+        """Find out who calls; strangers are refused at a pace. Raises ApiError."""
+        try:
+            self.authenticate()
+        except ApiError:
+            if self._pipeline.gate is not None:
+                await self._pipeline.gate.turn_away(self.peer)
+            raise
+        gate, identity = self._pipeline.gate, self.identity
+        if gate is not None and identity is not None:
+            gate.call_came(identity, self.peer, self._method)
+
+    async def receive(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Read the request, whose sender is known. Raises ApiError."""
+        gate, identity = self._pipeline.gate, self.identity
+        if gate is None or identity is None:
+            return await read()
+        raw, self._intake = await gate.receive(identity, self.peer, self._method, read)
+        self._size = len(raw)
+        return raw
+
+    async def enter(self, size: int) -> None:
+        """Wait until it is the call's turn; ``size``: bytes of the request. Raises ApiError."""
+        gate = self._pipeline.gate
+        if gate is not None and self.identity is not None:
+            self._seat = await gate.enter(self.identity, self.peer, self._method, size)
+            set_seat(self._seat)
+
+    def charge_items(self) -> None:
+        """Account for a batch whose items are not measured one by one."""
+        field = _ITEMS.get(self._method)
+        if field is not None and self._seat is not None:
+            self._seat.charge(len(getattr(self.request, field)) * ITEM_SECONDS)
+
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Count the call as a stream of its flow for the block. Raises ApiError for too many."""
+        seat = self._seat
+        if seat is None:
+            yield
+            return
+        if seat.flow.watches >= MAX_WATCHES:
+            raise errors.too_many_requests(
+                f"this client has {MAX_WATCHES} watches open already", RETRY_AFTER
+            )
+        seat.flow.watches += 1
+        try:
+            yield
+        finally:
+            seat.flow.watches -= 1
+
+    def leave_seat(self) -> None:
+        """Let another call have the seat."""
+        if self._seat is not None:
+            self._seat.leave()
+
+    async def sent(self, size: int) -> None:
+        """Account for a response of a stream, which needs no seat once it has begun."""
+        if self._seat is not None:
+            self._seat.leave()
+            await self._seat.sent(size)
+
+    async def fail(self, error: ApiError) -> BaseException:
+        """End the call with an error; return the exception that the face wants to be raised."""
+        return error
+
+    async def __aenter__(self) -> Self:
+        self.warnings = collect_warnings()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any
+    ) -> None:
+        code = _code_of(error)
+        self.leave_seat()
+        if self._intake is not None:
+            self._intake.let_go(self._size)
+        try:
+            if isinstance(error, Exception):
+                shown = error
+                if not isinstance(shown, ApiError):
+                    shown = _incident(self._method, error, self.request_id)
+                raise await self.fail(shown) from None
+        finally:
+            if self._pipeline.audit is not None:
+                self._audit(self._pipeline.audit, code, error)
+            if self._pipeline.observer is not None:
+                self._observe(self._pipeline.observer, code)
+            # What failed may be part of a cycle; large requests should not wait for its collection.
+            self.request, self.response, self.context = None, b"", None
+            if error is not None:
+                error.__traceback__ = None
+            del traceback
+
+    def _observe(self, observer: CallObserver, code: StatusCode) -> None:
+        ended = time.monotonic()
+        observer.call_ended(
+            self._method, self.request, code.name, self._started, ended, self._span, self.request_id
+        )
+
+    def _audit(self, audit: Auditor, code: StatusCode, error: BaseException | None) -> None:
+        metadata = self.context.invocation_metadata() or ()
+        audit.record(
+            AuditedCall(
+                method=self._method,
+                request=self.request,
+                response=self.response,
+                identity=self.identity,
+                peer=self.peer,
+                user_agent=next((value for key, value in metadata if key == "user-agent"), ""),
+                request_id=self.request_id,
+                code=code,
+                error=error if isinstance(error, ApiError) else None,
+                uri=self.uri,
+                received=self._received,
+                completed=self._received + time.monotonic() - self._started,
+            )
+        )
+
+
+def _code_of(error: BaseException | None) -> StatusCode:
+    if error is None:
+        return StatusCode.OK
+    if isinstance(error, ApiError):
+        return error.code
+    if isinstance(error, asyncio.CancelledError):
+        return StatusCode.CANCELLED
+    return StatusCode.INTERNAL
+
+
+def _incident(method: str, error: Exception, incident: str) -> ApiError:
+    user = caller()
+    _log.error(
+        "Internal error",
+        incident=incident,
+        method=method,
+        user=user.user,
+        authentication=user.how,
+        exc_info=error,
+    )
+    return errors.internal(incident)

@@ -1,0 +1,277 @@
+"""The pod subresources: bind, evict, status patches; each singly and in batches.
+
+Guarantees: a fenced write happens only while the lock belongs to the writer's term; a pod gets
+one node once; an eviction and the disruption it costs are one write.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from podsched.api.conditions import DISRUPTION_TARGET, TRUE, set_pod_condition
+from podsched.api.etcd_keys import object_key
+from podsched.api.kinds import KINDS
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
+from podsched.api.objects import Pod, PodCondition, timestamp
+from podsched.serve.server import errors
+from podsched.serve.server.access.object_checks import check_own
+from podsched.serve.server.access.rights import rights
+from podsched.serve.server.bind_guard import BindGuard
+from podsched.serve.server.binding import Adorn, bind_step, check_conditions, status_step
+from podsched.serve.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
+from podsched.serve.server.cache_reflector import CacheReflector
+from podsched.serve.server.deletion import check_preconditions, deletion_step
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step
+from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.store.errors import StoreError
+from podsched.serve.store.protocol import Compare, KeyValue, Put
+from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
+
+POD, PDB, NODE = KINDS["Pod"], KINDS["PodDisruptionBudget"], KINDS["Node"]
+_EVICT_ATTEMPTS = 8
+#: What Kubernetes' eviction subresource writes itself.
+EVICTED = PodCondition(
+    type=DISRUPTION_TARGET,
+    status=TRUE,
+    reason="EvictionByEvictionAPI",
+    message="Eviction API: evicting",
+)
+
+
+class PodOperations:
+    """Binds and evicts pods, and patches their statuses."""
+
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        cache: WatchCache,
+        reflector: CacheReflector,
+        guard: BindGuard,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._storage = storage
+        self._cache = cache
+        self._reflector = reflector
+        self._guard = guard
+        self._now = now
+
+    async def bind(
+        self, bindings: Sequence[Binding], fence: Fence | None, *, dry_run: bool = False
+    ) -> list[Outcome]:
+        """Bind pods to nodes, each by itself."""
+        now = timestamp(self._now(), whole=True)
+        fenced = fence is not None
+        if fence is not None:
+            await self._guard.admit(fence)
+        may = _may_bind if fenced else _may_bind_unfenced
+        outcomes: list[Outcome | None] = [_binding_error(b, may) for b in bindings]
+        good = [(i, b) for i, b in enumerate(bindings) if outcomes[i] is None]
+
+        def mutation_of(binding: Binding) -> Mutation:
+            def change(entry: Entry) -> Step | None:
+                step = bind_step(entry, binding, now, fenced=fenced)
+                if step is None:
+                    return None
+                compares, ops = self._guard.conditions(binding, fence)
+                return Step(step.value, compares, ops)
+
+            def refusal(current: Mapping[str, KeyValue | None]) -> ApiError | None:
+                return self._guard.refusal(binding, current)
+
+            return Mutation(POD, _key(binding.namespace, binding.name), change, refusal)
+
+        mutations = [mutation_of(b) for _, b in good]
+        done = await self._storage.mutate(mutations, fence, dry_run=dry_run)
+        for (index, _), outcome in zip(good, done, strict=True):
+            outcomes[index] = outcome
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def bind_as_asked(
+        self, binding: Binding, adorn: Adorn, *, dry_run: bool = False
+    ) -> Entry:
+        """Bind a pod as Kubernetes' subresource does: to a node that need not exist yet.
+
+        Schedulers of Kubernetes know of no fence, so none is asked for; podsched's own leaders
+        take notice of what they bind. adorn: adds the binding's labels and annotations. Raises
+        ApiError.
+        """
+        if (refused := _binding_error(binding, _may_bind)) is not None:
+            raise refused
+        now = timestamp(self._now(), whole=True)
+        if not dry_run:
+            await self._guard.admit(None)
+        node_known = self._cache.get(NODE, binding.node_name) is not None
+
+        def change(entry: Entry) -> Step | None:
+            step = bind_step(entry, binding, now, fenced=False, adorn=adorn)
+            if step is None or not node_known:  # nobody else decides for a node that is not there
+                return step
+            compares, ops = self._guard.notice_of(binding.node_name)
+            return step._replace(compares=compares, ops=ops)
+
+        key = _key(binding.namespace, binding.name)
+        mutation = Mutation(POD, key, change, self._guard.list_changed)
+        return await self._storage.mutate_one(mutation, None, dry_run=dry_run)
+
+    async def patch_statuses(
+        self, patches: Sequence[PodStatusPatch], fence: Fence | None, *, dry_run: bool = False
+    ) -> list[Outcome]:
+        """Set conditions and nominations, each by itself."""
+        now = timestamp(self._now(), whole=True)
+
+        def change_by(patch: PodStatusPatch) -> Callable[[Entry], Step | None]:
+            def change(entry: Entry) -> Step | None:
+                check_own(entry)
+                return status_step(entry, patch, now)
+
+            return change
+
+        outcomes: list[Outcome | None] = [_status_error(patch) for patch in patches]
+        good = [(i, p) for i, p in enumerate(patches) if outcomes[i] is None]
+        mutations = [Mutation(POD, _key(p.namespace, p.name), change_by(p)) for _, p in good]
+        done = await self._storage.mutate(mutations, fence, dry_run=dry_run)
+        for (index, _), outcome in zip(good, done, strict=True):
+            outcomes[index] = outcome
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def evict(
+        self, requests: Sequence[EvictRequest], fence: Fence | None, *, dry_run: bool = False
+    ) -> list[Outcome]:
+        """Evict pods, each by itself; those that ignore budgets share a commit."""
+        outcomes: list[Outcome | None] = [_eviction_error(request) for request in requests]
+        permitted = [i for i, outcome in enumerate(outcomes) if outcome is None]
+        free = [i for i in permitted if requests[i].ignore_disruption_budgets]
+        mutations = [
+            Mutation(POD, _key(r.namespace, r.name), self._eviction(r))
+            for r in (requests[i] for i in free)
+        ]
+        done = await self._storage.mutate(mutations, fence, dry_run=dry_run)
+        for index, outcome in zip(free, done, strict=True):
+            outcomes[index] = outcome
+        for index in permitted:
+            if not requests[index].ignore_disruption_budgets:
+                try:
+                    request = requests[index]
+                    entry = await self._evict_within_budget(request, fence, dry_run=dry_run)
+                    outcomes[index] = entry
+                except ApiError as error:
+                    outcomes[index] = error
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _eviction(
+        self, request: EvictRequest, compares: tuple[Compare, ...] = (), ops: tuple[Put, ...] = ()
+    ) -> Callable[[Entry], Step | None]:
+        asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
+
+        def change(entry: Entry) -> Step | None:
+            check_own(entry)
+            check_preconditions(entry, request.preconditions)
+            pod = self._conditioned(entry, request)
+            step = deletion_step(entry, asked, self._now(), message=pod)
+            return step._replace(compares=compares, ops=ops) if step is not None else None
+
+        return change
+
+    def _conditioned(self, entry: Entry, request: EvictRequest) -> Pod | None:
+        """Return the pod with the condition that says why it goes, to be part of the same write.
+
+        None: there is none. Decoding it once more for the deletion was a third of an eviction.
+        """
+        if not request.HasField("condition"):
+            return None
+        pod = entry.decode()
+        assert isinstance(pod, Pod)
+        condition: PodCondition = request.condition
+        check_conditions(request.name, [condition])
+        set_pod_condition(pod.status, condition, timestamp(self._now(), whole=True))
+        return pod
+
+    async def _evict_within_budget(
+        self, request: EvictRequest, fence: Fence | None, *, dry_run: bool
+    ) -> Entry:
+        """Evict one pod and count it, in one write. Raises ApiError."""
+        key = _key(request.namespace, request.name)
+        try:
+            await self._reflector.wait_until_fresh()  # a budget made just now counts
+        except StoreError as error:
+            raise errors.of_store(error) from error
+        for _ in range(_EVICT_ATTEMPTS):
+            base = await self._storage.get(POD, key)
+            pod = base.message
+            assert isinstance(pod, Pod)
+            budgets = budgets_of(pod, self._cache.objects(PDB).values())
+            if needs_no_budget(pod) or not budgets:
+                eviction = Mutation(POD, key, self._eviction(request))
+                return await self._storage.mutate_one(eviction, fence, dry_run=dry_run)
+            if len(budgets) > 1:
+                raise more_than_one()
+            budget = await self._storage.get(PDB, budgets[0].key)
+            spent = spend(budget, pod, self._now())
+            compares: tuple[Compare, ...] = ()
+            ops: tuple[Put, ...] = ()
+            if spent is not None:
+                budget_key = object_key(PDB, budget.key)
+                compares = (Compare.mod_revision_is(budget_key, budget.revision),)
+                ops = (Put(budget_key, spent.SerializeToString()),)
+            eviction = Mutation(POD, key, self._eviction(request, compares, ops))
+            if dry_run:
+                return await self._storage.mutate_one(eviction, fence, dry_run=True)
+            done = await self._storage.change_from(base, eviction, fence)
+            if done is not None:
+                return done
+        raise errors.conflict(POD, request.name)
+
+
+def _may_bind(binding: Binding) -> None:
+    """Raise ApiError if the caller may not bind the pod."""
+    namespace = binding.namespace or DEFAULT_NAMESPACE
+    rights().check("create", POD, namespace, binding.name, "binding")
+
+
+def _may_bind_unfenced(binding: Binding) -> None:
+    _may_bind(binding)
+    namespace = binding.namespace or DEFAULT_NAMESPACE
+    rights().check("bindunfenced", POD, namespace, binding.name, "binding")
+
+
+def _binding_error(binding: Binding, check: Callable[[Binding], None]) -> ApiError | None:
+    try:
+        check(binding)
+    except ApiError as error:
+        return error
+    if not binding.node_name:
+        return errors.invalid(
+            POD, binding.name, [errors.Violation("target.name", "Required value", "Required value")]
+        )
+    return None
+
+
+def _eviction_error(request: EvictRequest) -> ApiError | None:
+    """Return why the caller may not evict a pod in this way; None if he may."""
+    namespace, name = request.namespace or DEFAULT_NAMESPACE, request.name
+    own = rights()
+    try:
+        own.check("create", POD, namespace, name, "eviction")
+        if request.ignore_disruption_budgets:
+            own.check("delete", POD, namespace, name)
+        if request.HasField("condition") and request.condition != EVICTED:
+            own.check("patch", POD, namespace, name, "status")
+    except ApiError as error:
+        return error
+    return None
+
+
+def _status_error(patch: PodStatusPatch) -> ApiError | None:
+    try:
+        rights().check("patch", POD, patch.namespace or DEFAULT_NAMESPACE, patch.name, "status")
+    except ApiError as error:
+        return error
+    return None
+
+
+def _key(namespace: str, name: str) -> str:
+    return f"{namespace or DEFAULT_NAMESPACE}/{name}"

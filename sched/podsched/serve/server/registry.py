@@ -1,0 +1,399 @@
+"""Reads and changes of objects of any kind: the API server without its transport.
+
+Guarantees: an object is stored complete and valid or not at all; a reader sees every write
+completed before it asked, whichever server did it; batches answer each item by itself. Not here:
+gRPC (``service``), new objects (``creation``), the pod subresources (``pods``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from podsched.api.etcd_keys import local_key
+from podsched.api.kinds import Kind, kind_of
+from podsched.api.objects import AnyObject, Namespace
+from podsched.api.reasons import StatusCode
+from podsched.serve.server import errors
+from podsched.serve.server.access.object_checks import check_change, check_own
+from podsched.serve.server.access.rights import rights
+from podsched.serve.server.admission import (
+    admit_status,
+    admit_update,
+    check_deletable,
+    encoded,
+    local_namespace,
+    take_status,
+)
+from podsched.serve.server.admission_sources import AdmissionSources
+from podsched.serve.server.bind_guard import BindGuard
+from podsched.serve.server.deletion import (
+    check_preconditions,
+    check_propagation,
+    deletion_step,
+    is_over,
+    marked_first,
+)
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.turns import Work
+from podsched.serve.server.listing import Lister
+from podsched.serve.server.namespaces import (
+    NAMESPACE,
+    Namespaces,
+    is_terminating,
+    namespace_deletion_step,
+)
+from podsched.serve.server.patching import parse_patch, patched
+from podsched.serve.server.quotas.growth import GrowthCharging
+from podsched.serve.server.scope import Scope, kind_named
+from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
+from podsched.serve.store.errors import StoreError
+from podsched.v1.api_pb2 import (
+    DeleteCollectionRequest,
+    DeleteRequest,
+    Fence,
+    PatchRequest,
+    Preconditions,
+)
+
+_DELETE_AT_ONCE = 500
+#: The longest valid name, that of a DNS subdomain.
+_MAX_NAME = 253
+
+
+class Registry:
+    """Gets, updates, patches and deletes objects."""
+
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        lister: Lister,
+        sources: AdmissionSources,
+        guard: BindGuard,
+        namespaces: Namespaces,
+        growth: GrowthCharging,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._storage = storage
+        self._lister = lister
+        self._sources = sources
+        self._guard = guard
+        self._namespaces = namespaces
+        self._growth = growth
+        self._now = now
+
+    # ------------------------------------------------------------------ reading
+
+    async def get(self, kind_name: str, namespace: str, name: str) -> Entry:
+        """Return the object as it is now. Raises ApiError."""
+        entry = await self.get_raw(kind_name, namespace, name)
+        if not entry.is_readable():
+            raise errors.unreadable(entry.kind, name)
+        return entry
+
+    async def get_raw(self, kind_name: str, namespace: str, name: str) -> Entry:
+        """Return the object as it is now, even if nobody can decode it. Raises ApiError."""
+        kind, key = _address(kind_name, namespace, name)
+        rights().check("get", kind, local_namespace(kind, namespace), name)
+        return await self._storage.get(kind, key)
+
+    # ------------------------------------------------------------------ changing
+
+    async def update(
+        self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
+    ) -> Entry:
+        """Replace an object except its status. Raises ApiError."""
+        return await self._replace(message, fence, "", self._update_step, dry_run=dry_run)
+
+    async def update_status(
+        self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
+    ) -> Entry:
+        """Replace the status alone. Raises ApiError."""
+        return await self._replace(message, fence, "status", self._status_step, dry_run=dry_run)
+
+    async def _replace(
+        self,
+        message: AnyObject,
+        fence: Fence | None,
+        subresource: str,
+        step: Callable[[Kind, AnyObject, Entry], Step | None],
+        *,
+        dry_run: bool,
+    ) -> Entry:
+        kind = kind_of(message)
+        metadata = message.metadata
+        kind, key = _address(kind.name, metadata.namespace, metadata.name)
+        namespace = local_namespace(kind, metadata.namespace)
+        rights().check("update", kind, namespace, metadata.name, subresource)
+        wanted = _wanted_revision(metadata.resource_version)
+        uid = metadata.uid
+
+        def change(entry: Entry) -> Step | None:
+            if wanted and wanted != entry.revision:
+                raise errors.conflict(kind, metadata.name)
+            check_preconditions(entry, Preconditions(uid=uid))
+            copy = kind.new()
+            copy.CopyFrom(message)  # type: ignore[arg-type]
+            return step(kind, copy, entry)
+
+        mutation = Mutation(kind, key, change)
+        if subresource != "status":
+            (mutation,) = await self._growth.charged([mutation])
+        entry = await self._storage.mutate_one(mutation, fence, dry_run=dry_run)
+        await self._settle([entry], dry_run=dry_run)
+        return entry
+
+    async def _settle(self, outcomes: Sequence[Outcome], *, dry_run: bool) -> None:
+        """Wait until what was written counts at admission; a dry run has written nothing."""
+        if not dry_run:
+            await self._sources.settle(outcomes)
+
+    def _update_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
+        old = entry.message
+        admit_update(kind, message, old, sources=self._sources)
+        check_change(kind, old, message)
+        if is_over(message):
+            return Step(None)
+        return None if message == old else Step(encoded(kind, message))
+
+    def _status_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
+        updated = admit_status(kind, message, entry.message, now=self._now())
+        check_change(kind, entry.message, updated)
+        return None if updated == entry.message else Step(encoded(kind, updated))
+
+    async def patch(
+        self, requests: Sequence[PatchRequest], fence: Fence | None, *, dry_run: bool = False
+    ) -> list[Outcome]:
+        """Patch objects, each by itself."""
+        planned: list[Mutation | ApiError] = []
+        for request in requests:
+            try:
+                planned.append(self._patch_mutation(request))
+            except ApiError as error:
+                planned.append(error)
+        charged = iter(await self._growth.charged(_mutations(planned)))
+        planned = [next(charged) if isinstance(plan, Mutation) else plan for plan in planned]
+        return await self._mutate(planned, fence, dry_run=dry_run)
+
+    def _patch_mutation(self, request: PatchRequest) -> Mutation:
+        kind, key = _address(request.kind, request.namespace, request.name)
+        patch = parse_patch(request)
+        wanted = Preconditions(uid=request.uid)
+        wanted_status = "status" in patch
+        namespace = local_namespace(kind, request.namespace)
+        for subresource in _patched(patch):
+            rights().check("patch", kind, namespace, request.name, subresource)
+
+        def change(entry: Entry) -> Step | None:
+            if request.resource_version and request.resource_version != entry.revision:
+                raise errors.conflict(kind, request.name)
+            check_preconditions(entry, wanted)
+            old = entry.message
+            message = patched(old, patch, request.type)
+            _check_identity(kind, message, old)
+            named = _wanted_revision(message.metadata.resource_version)
+            if named and named != entry.revision:
+                raise errors.conflict(kind, request.name)
+            with_status = (
+                admit_status(kind, message, old, now=self._now()) if wanted_status else None
+            )
+            admit_update(kind, message, old, sources=self._sources)
+            check_change(kind, old, message)
+            if with_status is not None:
+                take_status(message, with_status)
+            if is_over(message):
+                return Step(None)
+            return None if message == old else Step(encoded(kind, message))
+
+        return Mutation(kind, key, change)
+
+    # ------------------------------------------------------------------ deleting
+
+    async def delete(self, request: DeleteRequest, fence: Fence | None = None) -> Entry:
+        """Delete an object, or mark it where it has to be let go first. Raises ApiError."""
+        outcomes = await self.delete_many([request], fence, dry_run=request.dry_run)
+        entry = only_entry(outcomes)
+        return entry if entry.is_readable() else entry.name_only()
+
+    async def delete_many(
+        self,
+        requests: Sequence[DeleteRequest],
+        fence: Fence | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> list[Outcome]:
+        """Delete objects, each by itself."""
+        planned: list[Mutation | ApiError] = []
+        for request in requests:
+            try:
+                planned.append(await self._deletion(request))
+            except ApiError as error:
+                planned.append(error)
+        return await self._mutate(planned, fence, dry_run=dry_run)
+
+    async def _mutate(
+        self, planned: Sequence[Mutation | ApiError], fence: Fence | None, *, dry_run: bool
+    ) -> list[Outcome]:
+        """Do what could be planned; what could not is its own outcome."""
+        results = await self._storage.mutate(_mutations(planned), fence, dry_run=dry_run)
+        await self._settle(results, dry_run=dry_run)
+        done = iter(results)
+        return [next(done) if isinstance(plan, Mutation) else plan for plan in planned]
+
+    async def delete_in_two(
+        self, request: DeleteRequest, *, dry_run: bool = False, permitted: bool = False
+    ) -> Entry:
+        """Delete an object as Kubernetes' clients see it: a pod is marked before it is removed.
+
+        A namespace that is being deleted stays as it is; its ``finalize`` ends it.
+
+        permitted: the caller's right has been checked. Raises ApiError.
+        """
+        deletion = await self._deletion(request, permitted=permitted)
+
+        def change(entry: Entry) -> Step | None:
+            if isinstance(entry.message, Namespace) and is_terminating(entry.message):
+                return None
+            step = deletion.change(entry)
+            return marked_first(entry, step, self._now(), request.propagation_policy)
+
+        marking = deletion._replace(change=change)
+        if dry_run:
+            return await self._storage.preview(marking)
+        entry = await self._storage.mutate_one(marking, None)
+        if entry.kind.name == "Pod" and entry.is_readable() and is_over(entry.message):
+            entry = await self._remove_marked(entry)
+        await self._sources.settle([entry])
+        return entry if entry.is_readable() else entry.name_only()
+
+    async def _remove_marked(self, entry: Entry) -> Entry:
+        """Remove a pod that has been marked; who removes it first does not matter.
+
+        Return it as of its removal.
+        """
+        request = DeleteRequest(grace_period_seconds=0)
+
+        def change(found: Entry) -> Step | None:
+            same = found.message.metadata.uid == entry.message.metadata.uid
+            return self._removal(found, request) if same and is_over(found.message) else None
+
+        try:
+            removed = await self._storage.mutate_one(Mutation(entry.kind, entry.key, change), None)
+        except ApiError as error:
+            if error.code is not StatusCode.NOT_FOUND:
+                raise
+            return entry
+        return Entry(entry.kind, entry.key, entry.value, removed.revision, entry.created)
+
+    async def _deletion(self, request: DeleteRequest, *, permitted: bool = False) -> Mutation:
+        kind, key = _address(request.kind, request.namespace, request.name)
+        namespace = local_namespace(kind, request.namespace)
+        if not permitted:
+            rights().check("delete", kind, namespace, request.name)
+        check_deletable(kind, request.name)
+        check_propagation(request.propagation_policy)
+        emptied = kind is NAMESPACE and await self._namespaces.is_emptied(request.name)
+
+        def change(entry: Entry) -> Step | None:
+            check_preconditions(entry, request.preconditions)
+            return self._removal(entry, request, emptied=emptied)
+
+        return Mutation(kind, key, change)
+
+    async def selected(self, request: DeleteCollectionRequest) -> list[Entry]:
+        """Return what a deletion of a collection is about, as of now. Raises ApiError."""
+        kind = kind_named(request.kind)
+        rights().check("deletecollection", kind, request.namespace)
+        check_propagation(request.propagation_policy)
+        scope = Scope(
+            [kind.name], request.namespace, request.label_selector, request.field_selector
+        )
+        try:
+            return await self._lister.all(scope)
+        except StoreError as error:
+            raise errors.of_store(error) from error
+
+    async def delete_collection(
+        self, request: DeleteCollectionRequest, fence: Fence | None = None
+    ) -> int:
+        """Delete all that match as of now; return how many there were. Raises ApiError."""
+        kind = kind_named(request.kind)
+        selected = await self.selected(request)
+        work = Work()
+        async for part in work.in_parts(selected, _DELETE_AT_ONCE):
+            for entry in part:
+                check_deletable(kind, entry.key)
+        work.end()
+        deleted = 0
+        for start in range(0, len(selected), _DELETE_AT_ONCE):
+            mutations = [
+                Mutation(kind, entry.key, lambda found: self._removal(found, request))
+                for entry in selected[start : start + _DELETE_AT_ONCE]
+            ]
+            outcomes = await self._storage.mutate(mutations, fence, dry_run=request.dry_run)
+            for outcome in outcomes:
+                if not isinstance(outcome, ApiError):
+                    deleted += 1
+                elif outcome.code is not StatusCode.NOT_FOUND:
+                    raise outcome
+        return deleted
+
+    def _removal(
+        self,
+        entry: Entry,
+        request: DeleteRequest | DeleteCollectionRequest,
+        *,
+        emptied: bool = False,
+    ) -> Step | None:
+        check_own(entry)
+        if entry.kind is NAMESPACE and entry.is_readable():
+            return namespace_deletion_step(entry, self._now(), emptied=emptied)
+        asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
+        step = deletion_step(entry, asked, self._now(), request.propagation_policy)
+        if step is not None and step.value is None and entry.kind.name == "Node":
+            return step._replace(ops=self._guard.leftovers(entry.key))
+        return step
+
+
+def _mutations(planned: Sequence[Mutation | ApiError]) -> list[Mutation]:
+    return [plan for plan in planned if isinstance(plan, Mutation)]
+
+
+def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:
+    """Return the kind and local key that a request names. Raises ApiError."""
+    kind = kind_named(kind_name)
+    if not name:
+        raise errors.bad_request("name must be specified", "name")
+    for field, value in (("name", name), ("namespace", namespace)):
+        if len(value) > _MAX_NAME:
+            # No object has such a name, and a long text would be copied into keys and messages.
+            raise errors.bad_request(f"{field} must be no more than {_MAX_NAME} characters", field)
+    return kind, local_key(kind, local_namespace(kind, namespace), name)
+
+
+def _patched(patch: Mapping[str, Any]) -> list[str]:
+    """Return what a patch writes to: "status", "" for all but the status, or both."""
+    status = ["status"] if "status" in patch else []
+    return [*status, ""] if len(patch) > len(status) or not status else status
+
+
+def _wanted_revision(text: str) -> int:
+    if not text:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.bad_request(
+            f'Invalid value: "{text}": must be a number', "metadata.resourceVersion"
+        ) from None
+
+
+def _check_identity(kind: Kind, message: AnyObject, old: AnyObject) -> None:
+    """Raise ApiError for a patch that renames the object."""
+    new, before = message.metadata, old.metadata
+    if (new.name, new.namespace) != (before.name, before.namespace):
+        violation = errors.Violation("metadata.name", "field is immutable", "Invalid value")
+        raise errors.invalid(kind, before.name, [violation])

@@ -1,0 +1,268 @@
+"""The scheduler replicas that are connected to this server, and the questions put to them.
+
+    ask --Question--> outbox --stream--> replica --Answer--> inbox of the question --> ask
+                                                             (bounded)
+
+A replica that has not been heard for ``SILENCE`` seconds is not asked. Whoever asks waits for the
+next answer for a bounded time; a question whose asker has gone is cancelled at the replica. When
+the stream ends, those who wait are told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from podsched.api.kinds import KINDS
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.validation.storable import validate_storable
+from podsched.serve.server import errors
+from podsched.serve.server.access.rights import rights
+from podsched.serve.server.errors import ApiError
+from podsched.telemetry.logs import get_logger
+from podsched.v1.scheduling_pb2 import Answer, Question, ReplicaMessage, ReplicaState
+
+_log = get_logger("apiserver")
+
+#: Replicas connected at once.
+MAX_REPLICAS: Final = 32
+#: Questions under way, of one replica.
+MAX_QUESTIONS: Final = 32
+#: Answers to one question that nobody has taken yet.
+MAX_UNREAD: Final = 64
+#: Bytes of one message: an explanation with all that can be asked for has some 200 KB. More ends
+#: the stream before it is decoded, for it could unfold to gigabytes; replicas look first.
+MAX_ANSWER_BYTES: Final = 4 << 20
+#: Characters of a replica's name and of its identity, and of what it says about a failure.
+MAX_NAME: Final = 253
+_MAX_WORDS: Final = 4000
+#: Seconds to wait for an answer, and for the next one.
+ANSWER_SECONDS: Final = 10.0
+#: Seconds without a word from a replica after which it is not asked; it speaks every second.
+SILENCE: Final = 5.0
+
+
+_CODES: Final = frozenset(StatusCode)
+
+
+class _Connected:
+    """One replica's stream."""
+
+    def __init__(self, state: ReplicaState) -> None:
+        self.state = state
+        self.heard = time.monotonic()
+        self.inboxes: dict[int, asyncio.Queue[Answer]] = {}
+        #: Bounded by ``MAX_QUESTIONS`` and one cancellation of each; None ends the stream.
+        self.outbox: asyncio.Queue[Question | None] = asyncio.Queue()
+        self._ids = itertools.count(1)
+
+    @property
+    def preference(self) -> tuple[bool, int]:
+        """Who is asked if nobody is named: the leader, of two the one of the later term."""
+        return self.state.leading, self.state.term
+
+    def is_called(self, name: str) -> bool:
+        return name in (self.state.name, self.state.identity)
+
+    def put(self, question: Question) -> tuple[int, asyncio.Queue[Answer]]:
+        """Send a question; return its id and where its answers come. Raises ApiError."""
+        if len(self.inboxes) >= MAX_QUESTIONS:
+            raise errors.overloaded(f"{MAX_QUESTIONS} questions to the replica are under way")
+        number = next(self._ids)
+        inbox = self.inboxes[number] = asyncio.Queue()
+        sent = Question(timeout_seconds=ANSWER_SECONDS)
+        sent.MergeFrom(question)
+        sent.id = number
+        self.outbox.put_nowait(sent)
+        return number, inbox
+
+    def cancel(self, number: int) -> None:
+        """Forget a question, and have the replica forget it."""
+        if self.inboxes.pop(number, None) is not None:
+            self.outbox.put_nowait(Question(id=number, cancel=True))
+
+    def take(self, answer: Answer) -> None:
+        """Hand on an answer, if somebody waits for it."""
+        inbox = self.inboxes.get(answer.id)
+        if inbox is None:
+            return
+        refusal = None
+        if inbox.qsize() >= MAX_UNREAD:
+            why = "answers come faster than they are read"
+            refusal = _failure(StatusCode.RESOURCE_EXHAUSTED, why)
+        elif wrong := validate_storable(answer):
+            why = f"replica {self.state.name} has sent what nobody can read: {wrong[0]}"
+            refusal = _failure(StatusCode.INTERNAL, why)
+        if refusal is not None:
+            self.cancel(answer.id)
+            answer = refusal
+        elif not answer.more:
+            del self.inboxes[answer.id]
+        inbox.put_nowait(answer)
+
+    def leave(self) -> None:
+        """Tell all who wait that no answer will come."""
+        for inbox in self.inboxes.values():
+            inbox.put_nowait(_failure(StatusCode.UNAVAILABLE, "the replica has disconnected"))
+        self.inboxes.clear()
+
+
+def _failure(code: StatusCode, message: str) -> Answer:
+    return Answer(code=code, message=message)
+
+
+class Replicas:
+    """All replicas of one server."""
+
+    def __init__(self) -> None:
+        self._connected: set[_Connected] = set()
+        self._closing = False
+
+    def names(self) -> list[str]:
+        """Return the identities of the replicas that can be asked, the leader first."""
+        return [replica.state.identity for replica in self._heard()]
+
+    def close(self) -> None:
+        """End all streams, so that a server can drain."""
+        self._closing = True
+        for replica in self._connected:
+            replica.outbox.put_nowait(None)
+
+    # ------------------------------------------------------------------ replicas
+
+    async def serve(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Yield serialized Questions to one replica. Raises ApiError."""
+        rights().check("answer", KINDS["Pod"], subresource="explain")
+        if self._closing:
+            raise errors.shutting_down()
+        if len(self._connected) >= MAX_REPLICAS:
+            raise errors.overloaded(f"{MAX_REPLICAS} replicas are connected already")
+        replica = _Connected(ReplicaState())
+        reading = asyncio.create_task(self._read(replica, messages), name="read answers")
+        try:
+            while (question := await replica.outbox.get()) is not None:
+                yield question.SerializeToString()
+            if self._closing:
+                raise errors.shutting_down()
+            await reading
+        finally:
+            self._connected.discard(replica)
+            replica.leave()
+            reading.cancel()
+
+    async def _read(self, replica: _Connected, messages: AsyncIterator[bytes]) -> None:
+        try:
+            async for raw in messages:
+                replica.heard = time.monotonic()
+                message = _decoded(raw)
+                if message.HasField("state"):
+                    if replica not in self._connected:
+                        _log.info("A replica answers questions", replica=message.state.identity)
+                    self._connected.add(replica)
+                    replica.state = message.state
+                elif message.HasField("answer"):
+                    replica.take(message.answer)
+        finally:
+            replica.outbox.put_nowait(None)
+
+    # ------------------------------------------------------------------ those who ask
+
+    async def ask(self, question: Question, name: str = "") -> AsyncGenerator[Answer, None]:
+        """Yield the answers to a question. Raises ApiError.
+
+        name: name or identity of the replica to ask; empty: the leader, a standby if none leads.
+        """
+        replica = self._chosen(name)
+        number, inbox = replica.put(question)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(ANSWER_SECONDS):
+                        answer = await inbox.get()
+                except TimeoutError:
+                    raise _failed(
+                        StatusCode.DEADLINE_EXCEEDED,
+                        f"replica {replica.state.name} has not answered "
+                        f"within {ANSWER_SECONDS:g} s",
+                    ) from None
+                if answer.code:
+                    raise _failed(answer.code, answer.message[:_MAX_WORDS])
+                yield answer
+                if not answer.more:
+                    return
+        finally:
+            replica.cancel(number)
+
+    async def ask_once(self, question: Question, name: str = "") -> Answer:
+        """Return the only answer to a question, as ``ask``."""
+        async with aclosing(self.ask(question, name)) as answers:
+            return await anext(answers)
+
+    async def ask_all(self, question: Question) -> list[tuple[str, Answer | ApiError]]:
+        """Return by identity what each replica answers, the leader first. Raises ApiError.
+
+        For questions with a single answer. In place of that, a replica that fails has its error.
+        """
+        names = self.names() or [self._chosen("").state.identity]
+        asked = (self.ask_once(question, name) for name in names)
+        answers: list[tuple[str, Answer | ApiError]] = []
+        for name, found in zip(
+            names, await asyncio.gather(*asked, return_exceptions=True), strict=True
+        ):
+            if isinstance(found, BaseException) and not isinstance(found, ApiError):
+                raise found
+            answers.append((name, found))
+        return answers
+
+    def _heard(self) -> list[_Connected]:
+        since = time.monotonic() - SILENCE
+        heard = [replica for replica in self._connected if replica.heard >= since]
+        return sorted(heard, key=lambda replica: replica.preference, reverse=True)
+
+    def _chosen(self, name: str) -> _Connected:
+        """Return the replica to ask. Raises ApiError."""
+        heard = self._heard()
+        if not heard:
+            raise _failed(
+                StatusCode.UNAVAILABLE, "no scheduler replica is connected to this API server"
+            )
+        found = next((replica for replica in heard if not name or replica.is_called(name)), None)
+        if found is None:
+            known = ", ".join(sorted(replica.state.name for replica in heard))
+            raise errors.bad_request(
+                f'no replica "{name[:100]}" is connected; there are: {known}', "replica"
+            )
+        return found
+
+
+def _decoded(raw: bytes) -> ReplicaMessage:
+    """Return what a replica has sent. Raises ApiError."""
+    if len(raw) > MAX_ANSWER_BYTES:
+        raise errors.too_large(f"the message has {len(raw)} bytes, the limit is {MAX_ANSWER_BYTES}")
+    try:
+        message = ReplicaMessage.FromString(raw)
+    except DecodeError:
+        raise errors.bad_request("the message cannot be decoded") from None
+    for field in ("name", "identity"):
+        if len(getattr(message.state, field)) > MAX_NAME:
+            raise errors.bad_request(f"more than {MAX_NAME} characters", f"state.{field}")
+    return message
+
+
+def _failed(number: int, message: str) -> ApiError:
+    reasons = {
+        StatusCode.NOT_FOUND: StatusReason.NOT_FOUND,
+        StatusCode.INVALID_ARGUMENT: StatusReason.BAD_REQUEST,
+        StatusCode.INTERNAL: StatusReason.INTERNAL,
+        StatusCode.UNIMPLEMENTED: StatusReason.BAD_REQUEST,
+        StatusCode.RESOURCE_EXHAUSTED: StatusReason.TOO_LARGE,
+    }
+    # As gRPC takes a number that it does not know.
+    code = StatusCode(number) if number in _CODES else StatusCode.UNKNOWN
+    return ApiError(code, reasons.get(code, StatusReason.UNAVAILABLE), message)

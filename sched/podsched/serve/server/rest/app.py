@@ -1,0 +1,236 @@
+"""From requests of HTTP to those of the handlers, and from their answers to responses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final
+from urllib.parse import unquote
+
+from aiohttp import ClientError, HttpVersion11, web
+
+from podsched.lib.listening import Connection
+from podsched.serve.server import errors
+from podsched.serve.server.call_warnings import KEY as WARNING
+from podsched.serve.server.call_warnings import header
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.pipeline import Call
+from podsched.serve.server.rest.failures import RestError, bad_request, failure
+from podsched.serve.server.rest.handling import Handler
+from podsched.serve.server.rest.messages import DRY_RUN, MAX_BODY_BYTES, Answer, Request, query_of
+from podsched.telemetry.http_server import connection_of
+
+#: Seconds that a piece of an answer may stay unread, as gRPC's responses.
+UNREAD_SECONDS: Final = 30.0
+#: Seconds for a body to come.
+BODY_SECONDS: Final = 30.0
+#: Bytes that are written at a time.
+_PIECE: Final = 64 << 10
+
+_Headers = list[tuple[str, str]]
+
+
+class RestApp:
+    """One request after the other, many at once."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        connection = connection_of(request)
+        exchange = _Exchange(request, connection)
+        try:
+            with connection.in_use():
+                await self._handler.handle(exchange.request, exchange.send)
+        except ApiError as error:
+            # Whoever is refused keeps nobody out while he takes his time to read that, or to send
+            # the rest of what he has asked.
+            await exchange.fail(error)
+        assert exchange.response is not None
+        return exchange.response
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, asked: web.BaseRequest, connection: Connection) -> None:
+        self._asked = asked
+        self._connection = connection
+        self.request = _request(asked, self._body)
+        expect = asked.headers.get("Expect", "").lower()
+        #: Whether the client sends the body only when it is told to.
+        self._to_be_told = expect == "100-continue" and asked.version >= HttpVersion11
+        #: Once it has begun.
+        self.response: web.StreamResponse | None = None
+
+    async def _body(self) -> bytes:
+        """Return the body. Raises ApiError."""
+        asked = self._asked
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                if self._to_be_told:
+                    self._to_be_told = False
+                    await asked.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                async for part in asked.content.iter_any():
+                    size += len(part)
+                    if size > MAX_BODY_BYTES:
+                        text = f"Request entity too large: limit is {MAX_BODY_BYTES}"
+                        raise RestError(413, "RequestEntityTooLarge", text)
+                    parts.append(part)
+        except TimeoutError:
+            raise RestError(408, "Timeout", "the request's body did not come in time") from None
+        except ConnectionError:
+            raise _gone() from None
+        except (web.RequestPayloadError, ClientError):
+            raise bad_request("the request's body does not end as its headers say") from None
+        return b"".join(parts)
+
+    async def send(self, answer: Answer, call: Call) -> None:
+        """Send an answer as part of a call. Raises ApiError when it cannot be sent."""
+        body = answer.body
+        headers = _headers(answer)
+        headers.append(("Audit-Id", call.request_id))
+        if isinstance(body, bytes):
+            await self._whole(answer.status, headers, body)
+            return
+        response = web.StreamResponse(status=answer.status, headers=headers)
+        await self._begin(response)
+        await self._stream(response, body, answer.seconds, call)
+        await self._unread(response.write_eof())
+
+    async def fail(self, error: ApiError) -> None:
+        """Answer with an error, unless an answer has begun already: then it just ends."""
+        if self.response is not None:
+            self._connection.abort()
+            return
+        answer = failure(error)
+        assert isinstance(answer.body, bytes)
+        with contextlib.suppress(ApiError):
+            await self._whole(answer.status, _headers(answer), answer.body)
+
+    async def _whole(self, status: int, headers: _Headers, body: bytes) -> None:
+        if len(body) <= _PIECE or self._asked.method == "HEAD":
+            response: web.StreamResponse = web.Response(status=status, headers=headers, body=body)
+            await self._begin(response)
+        else:
+            headers.append(("Content-Length", str(len(body))))
+            response = web.StreamResponse(status=status, headers=headers)
+            await self._begin(response)
+            await self._unread(_write(response, body))
+        await self._unread(response.write_eof())
+
+    async def _begin(self, response: web.StreamResponse) -> None:
+        self.response = response
+        if self._to_be_told:
+            response.force_close()  # a body or the next request would come
+        await self._unread(response.prepare(self._asked))
+
+    async def _stream(
+        self,
+        response: web.StreamResponse,
+        body: AsyncGenerator[bytes, None],
+        seconds: float,
+        call: Call,
+    ) -> None:
+        """Send a stream until it ends, its time is over, or the client has gone."""
+        try:
+            async with asyncio.timeout(seconds) as limit, aclosing(body):
+                self._connection.on_lost = lambda: _expire(limit)
+                async for piece in body:
+                    if piece:
+                        await self._unread(_write(response, piece))
+                        await call.sent(len(piece))
+                    else:
+                        call.leave_seat()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        finally:
+            self._connection.on_lost = None
+
+    async def _unread(self, writing: Awaitable[object]) -> None:
+        """Wait until what is written has been taken, for as long as it may stay unread."""
+        try:
+            async with asyncio.timeout(UNREAD_SECONDS):
+                await writing
+        except TimeoutError:
+            # What waits to be sent would stay until the client reads it or goes.
+            self._connection.abort()
+            raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
+        except ConnectionError:
+            raise _gone() from None
+
+
+async def _write(response: web.StreamResponse, body: bytes) -> None:
+    """Write a body as it is taken.
+
+    In one piece, all of it would be encrypted at once, into a buffer that the connection keeps.
+    """
+    whole = memoryview(body)
+    for start in range(0, len(body), _PIECE):
+        await response.write(whole[start : start + _PIECE])
+
+
+def _gone() -> ApiError:
+    return errors.expired("the client has gone")
+
+
+def _headers(answer: Answer) -> _Headers:
+    return [
+        ("Content-Type", answer.content_type),
+        ("Cache-Control", "no-cache, private"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Server", "podsched"),  # in place of aiohttp's name and version
+        *answer.headers.items(),
+        *((WARNING, header(text)) for text in answer.warnings),
+    ]
+
+
+def _expire(limit: asyncio.Timeout) -> None:
+    with contextlib.suppress(RuntimeError):
+        limit.reschedule(asyncio.get_running_loop().time())
+
+
+def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Request:
+    headers: dict[str, str] = {}
+    for name, value in asked.raw_headers:
+        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+    uri = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
+    path, _, query = uri.partition("?")
+    transport = asked.transport
+    if transport is None:
+        raise ConnectionResetError
+    values = query_of(query.encode("latin-1"))
+    dry_run = values.get(DRY_RUN, [])
+    return Request(
+        method=asked.method,
+        path=unquote(path),
+        query={name: found[0] for name, found in values.items()},
+        headers=headers,
+        uri=uri[:2000],
+        connection=_peer(transport),
+        certificate=_certificate(transport),
+        receive=body,
+        dry_run=dry_run,
+        contradiction=next((n for n, v in values.items() if n != DRY_RUN and len({*v}) > 1), ""),
+    )
+
+
+def _peer(transport: asyncio.Transport) -> str:
+    """Return the other end as gRPC names it."""
+    address = transport.get_extra_info("peername") or ("", 0)
+    host, port = address[0], address[1]
+    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+def _certificate(transport: asyncio.Transport) -> bytes:
+    """Return the client's certificate in PEM, b"" without one; the handshake has verified it."""
+    connection = transport.get_extra_info("ssl_object")
+    found = connection.getpeercert(binary_form=True) if connection is not None else None
+    return ssl.DER_cert_to_PEM_cert(found).encode() if found else b""

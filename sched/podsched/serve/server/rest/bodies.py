@@ -1,0 +1,212 @@
+"""From the body of a request to JSON and to a message, with Kubernetes' words for what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final
+
+from podsched.api import codec
+from podsched.api.json_text import load_json
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import ManifestError, load_documents
+from podsched.api.objects import AnyObject
+from podsched.api.quantity import QuantityError
+from podsched.serve.server.errors import Violation
+from podsched.serve.server.patching import is_deep
+from podsched.serve.server.rest.failures import RestError, bad_request, failed_options
+from podsched.serve.server.rest.messages import JSON, Request
+from podsched.serve.server.rest.protobuf_bodies import MEDIA as PROTOBUF
+from podsched.serve.server.rest.protobuf_bodies import ProtobufError, UnreadKindError, decode
+from podsched.serve.server.rest.quantities import make_canonical
+from podsched.serve.server.rest.resources import Resource
+from podsched.serve.server.rest.shapes import micro_time_problem
+
+YAML: Final = "application/yaml"
+#: Keys and values in YAML, maps and lists twice: each takes some 20 us. JSON costs less, and may
+#: have what fits.
+_MOST_YAML_EVENTS: Final = 20_000
+_VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
+MOST_WARNINGS: Final = 50
+#: Characters of a key in a path.
+_MOST_SHOWN: Final = 200
+_ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+
+
+def media_of(request: Request) -> str:
+    """Return the media type of a request's body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class _Doubled(dict[str, Any]):
+    """An object in which keys stand twice."""
+
+    doubled: tuple[str, ...] = ()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    marked = _Doubled(found)
+    seen: set[str] = set()
+    marked.doubled = tuple(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    return marked
+
+
+def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]:
+    """Return a body as JSON, and what is doubled in it, as far as it is told.
+
+    Raises RestError 400 and 415.
+    """
+    media = media_of(request)
+    if media == PROTOBUF:
+        try:
+            return decode(raw), []
+        except UnreadKindError as error:
+            raise RestError(415, "UnsupportedMediaType", str(error)) from None
+        except ProtobufError as error:
+            raise bad_request(f"the object provided is unrecognized: {error}") from None
+    if media not in ("", JSON, YAML):
+        message = (
+            "the body of the request was in an unknown format - accepted media types include: "
+            f"{_ACCEPTED}"
+        )
+        raise RestError(415, "UnsupportedMediaType", message)
+    try:
+        return (_yaml(raw), []) if media == YAML else _json(raw)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {expected}): {error}"
+        ) from None
+
+
+def _json(raw: bytes) -> tuple[Any, list[str]]:
+    content = load_json(raw, _object)
+    return content, list(islice(_doubled(content, ""), MOST_WARNINGS))
+
+
+def _yaml(raw: bytes) -> Any:
+    # kubectl and client-go write the configurations that they apply, which are YAML, as JSON; to
+    # read that as YAML takes forty times as long.
+    if raw.lstrip().startswith(b"{"):
+        # It may be YAML all the same, and if not, that is said better below.
+        with suppress(ValueError, RecursionError):
+            content, doubled = _json(raw)
+            if not doubled and not is_deep(content):
+                return content
+    try:
+        documents = load_documents(raw, most_events=_MOST_YAML_EVENTS)
+    except ManifestError as error:
+        raise ValueError(str(error)) from None
+    if len(documents) != 1:
+        raise ValueError(f"{len(documents)} documents instead of one")
+    return documents[0]
+
+
+def _doubled(content: Any, path: str) -> Iterator[str]:
+    if isinstance(content, dict):
+        if isinstance(content, _Doubled):
+            yield from (_join(path, key) for key in content.doubled)
+        for key, value in content.items():
+            if isinstance(value, (dict, list)):
+                yield from _doubled(value, _join(path, key[:_MOST_SHOWN]))
+    elif isinstance(content, list):
+        for index, value in enumerate(content):
+            if isinstance(value, (dict, list)):
+                yield from _doubled(value, f"{path}[{index}]")
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def check_kind(content: Any, name: str, api_versions: Sequence[str]) -> None:
+    """Raise RestError 400 for a body that says it is something else."""
+    if not isinstance(content, dict):
+        raise bad_request(f"the object provided is unrecognized (must be of type {name})")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(content.get(field) or "", str):
+            raise bad_request(f"couldn't get version/kind; {field} is not a string")
+    kind = content.get("kind") or name
+    version = content.get("apiVersion") or api_versions[0]
+    if kind == name and version in api_versions:
+        return
+    what = f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {name}'
+    known = KINDS.get(kind)
+    if kind != name and known is not None and known.api_version == version:
+        of = version.rpartition("/")[2]
+        raise bad_request(f"{what}: converting ({of}.{kind}) to (core.{name}): unknown conversion")
+    why = f'no kind "{kind}" is registered for version "{version}" in scheme "podsched"'
+    raise bad_request(f"{what}: {why}")
+
+
+class Decoded:
+    """An object from a body. warnings: of fields that are unknown or doubled."""
+
+    def __init__(self, message: AnyObject, warnings: list[str]) -> None:
+        self.message = message
+        self.warnings = warnings
+
+
+def validation_of(request: Request, options: str) -> str:
+    """Return the fieldValidation of a request. Raises RestError 422."""
+    level = request.query.get("fieldValidation", "")
+    if level not in _VALIDATIONS:
+        text = (
+            f'Unsupported value: "{level[:100]}": supported values: "", "Ignore", "Strict", "Warn"'
+        )
+        raise failed_options(options, Violation("fieldValidation", text, "Unsupported value"))
+    return level or "Warn"
+
+
+def read_object(
+    resource: Resource, content: Mapping[str, Any], doubled: Sequence[str], level: str
+) -> Decoded:
+    """Return the object that JSON describes. Raises RestError 400."""
+    name = resource.kind.name
+    what = f'{name} in version "{resource.version}" cannot be handled as a {name}'
+    message = resource.kind.new()
+    warnings = [f'duplicate field "{path}"' for path in doubled]
+    reader = codec.Reader()
+    stripped = {key: value for key, value in content.items() if key not in ("apiVersion", "kind")}
+    hidden = resource.hide(stripped)
+    if problem := micro_time_problem(resource.kind, hidden):
+        raise bad_request(f"{what}: {problem}")
+    reader.read(message, hidden, "")
+    if reader.problems:
+        path, _, reason = reader.problems[0]
+        raise bad_request(f"{what}: json: {path}: {reason}")
+    try:
+        make_canonical(message)
+    except QuantityError as error:
+        raise bad_request(f"{what}: {error}") from None
+    warnings += [f'unknown field "{path}"' for path in reader.unknown]
+    if warnings and level == "Strict":
+        raise bad_request(f"{what}: strict decoding error: {', '.join(warnings)}")
+    return Decoded(message, warnings[:MOST_WARNINGS] if level == "Warn" else [])
+
+
+def manager_of(request: Request, options: str) -> str:
+    """Return the fieldManager of a request: as it says, or the client's name. Raises RestError."""
+    name = request.query.get("fieldManager", "")
+    if len(name) > 128:
+        text = "Too long: may not be more than 128 bytes"
+        raise failed_options(options, Violation("fieldManager", text, "Too long"))
+    return name or request.headers.get("user-agent", "unknown").partition("/")[0][:128]
+
+
+def dry_run(values: Sequence[str], options: str) -> bool:
+    """Return whether nothing is to be stored. Raises RestError 422."""
+    for value in values:
+        if value != "All":
+            shown = ",".join(f'"{v}"' for v in values)
+            text = f'Unsupported value: [{shown}]: supported values: "All"'
+            raise failed_options(options, Violation("dryRun", text, "Unsupported value"))
+    return bool(values)
+
+
+def asks_dry_run(request: Request, options: str) -> bool:
+    """Return whether the query asks for a dry run. Raises RestError 422."""
+    return dry_run(request.dry_run, options)

@@ -1,0 +1,241 @@
+"""What is checked of an object against the path and the query that it came by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
+from podsched.api.objects import AnyObject, Event
+from podsched.api.validation.events import (
+    validate_event,
+    validate_new_event,
+    validate_new_event_update,
+)
+from podsched.serve.server import errors
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError, Violation
+from podsched.serve.server.rest.bodies import YAML, check_kind, parsed, read_object
+from podsched.serve.server.rest.failures import (
+    RestError,
+    about,
+    bad_request,
+    causes_of,
+    failed_options,
+)
+from podsched.serve.server.rest.fieldsets import MOST_FIELDS, is_large
+from podsched.serve.server.rest.messages import Request
+from podsched.serve.server.rest.options import is_version
+from podsched.serve.server.rest.resources import EVENTS_GROUP, Resource
+from podsched.serve.server.rest.routes import Target
+
+#: Kinds that are only replaced by who names the version that he has read.
+_NEEDS_VERSION: Final = frozenset(
+    {"Lease", "PodDisruptionBudget", "PriorityClass", "StorageClass", "CSINode", "CSIDriver"}
+)
+_NAMESPACES: Final = (
+    "the namespace of the provided object does not match the namespace sent on the request"
+)
+
+
+def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, Any]:
+    """Return the configuration of a server-side apply, YAML or JSON. Raises ApiError."""
+    resource = target.resource
+    config, doubled = parsed(_as_yaml(request), raw, resource.kind.name)
+    if not isinstance(config, dict):
+        raise bad_request("error decoding YAML: an object was expected")
+    if is_large(config):
+        text = f"a configuration may have {MOST_FIELDS:,} fields at most: create or replace instead"
+        raise errors.too_large(text)
+    if doubled:
+        raise bad_request(f'error decoding YAML: key "{doubled[0]}" already set in map')
+    for field in ("apiVersion", "kind"):
+        if not config.get(field):
+            raise bad_request(f"apply: {field} must be set")
+    check_kind(config, resource.kind.name, (resource.api_version,))
+    given = config.get("metadata") or {}
+    if not isinstance(given, dict):
+        raise bad_request("metadata: an object was expected")
+    metadata = dict(given)
+    if metadata.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    name = metadata.setdefault("name", target.name)
+    if name != target.name:
+        raise _another_name(name, target.name)
+    if resource.kind.namespaced:
+        metadata.setdefault("namespace", target.namespace)
+    return {**config, "metadata": metadata}
+
+
+def _as_yaml(request: Request) -> Request:
+    return replace(request, headers={**request.headers, "content-type": YAML})
+
+
+def check_new(target: Target, message: AnyObject) -> None:
+    """Check what only Kubernetes' clients can get wrong, and take what the path says."""
+    metadata = message.metadata
+    if metadata.resource_version:
+        text = "resourceVersion should not be set on objects to be created"
+        raise RestError(500, "", text)
+    _check_namespace(target, message)
+    for field in ("uid", "creation_timestamp", "deletion_timestamp", "generation"):
+        metadata.ClearField(field)
+    metadata.ClearField("deletion_grace_period_seconds")
+    metadata.ClearField("self_link")
+    metadata.ClearField("managed_fields")
+
+
+def _check_namespace(target: Target, message: AnyObject) -> None:
+    metadata = message.metadata
+    if not target.resource.kind.namespaced:
+        return
+    if metadata.namespace and metadata.namespace != target.namespace:
+        raise bad_request(_NAMESPACES)
+    metadata.namespace = target.namespace or DEFAULT_NAMESPACE
+
+
+def check_event(target: Target, message: AnyObject, old: AnyObject | None = None) -> None:
+    """Raise ApiError 422 for an event that events.k8s.io/v1 does not take, but core/v1 may."""
+    if target.resource.group != EVENTS_GROUP or not isinstance(message, Event):
+        return
+    stricter = (
+        validate_new_event_update(message, old)
+        if isinstance(old, Event)
+        else validate_new_event(message)
+    )
+    if stricter:
+        found = [Violation.of(error) for error in (*validate_event(message), *stricter)]
+        raise errors.invalid(target.resource.kind, message.metadata.name, found)
+
+
+def check_replacement(target: Target, message: AnyObject) -> None:
+    """Raise ApiError for an object that does not fit the path of a PUT."""
+    kind, metadata = target.resource.kind, message.metadata
+    if metadata.name and metadata.name != target.name:
+        raise _another_name(metadata.name, target.name)
+    metadata.name = target.name
+    _check_namespace(target, message)
+    version = metadata.resource_version
+    if version and not is_version(version):
+        text = f'Invalid value: "{version[:100]}": must be a number'
+        raise errors.invalid(
+            kind, target.name, [Violation("metadata.resourceVersion", text, "Invalid value")]
+        )
+    if kind.name in _NEEDS_VERSION and not version:
+        text = "Invalid value: 0: must be specified for an update"
+        found = Violation("metadata.resourceVersion", text, "Invalid value")
+        if kind.name != "Lease":
+            raise errors.invalid(kind, target.name, [found])
+        error = errors.invalid(kind, target.name, [found])
+        details = {**about(kind, target.name), "causes": causes_of([found])}
+        shown = error.message.replace(f"{kind.name}.", f"{kind.plural}.", 1)
+        raise RestError(422, "Invalid", shown, details)
+
+
+def _another_name(name: str, wanted: str) -> ApiError:
+    return bad_request(
+        f"the name of the object ({name}) does not match the name on the URL ({wanted})"
+    )
+
+
+def another_uid(target: Target, wanted: str, actual: str) -> ApiError:
+    """Make the error for an object that is not the one that was read."""
+    kind = target.resource.kind
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: {kind.plural}/{target.namespace}/"
+        f"{target.name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in "
+        f"precondition: {wanted}, UID in object meta: {actual}"
+    )
+    return errors.conflict(kind, target.name, why)
+
+
+_WHAT_HAPPENED: Final = {
+    "UID": "The object might have been deleted and then recreated",
+    "ResourceVersion": "The object might have been modified",
+}
+
+
+def of_deletion(error: ApiError) -> ApiError:
+    """Return the error of a deletion as Kubernetes words it."""
+    if error.reason != "PRECONDITION_FAILED" or error.about is None:
+        return error
+    kind, name = error.about
+    what, wanted, actual = (error.metadata[key] for key in ("what", "wanted", "actual"))
+    shown = f"{kind.name}.{kind.group}" if kind.group else kind.name
+    error.message = (
+        f'Operation cannot be fulfilled on {shown} "{name}": the {what} in the precondition '
+        f"({wanted}) does not match the {what} in record ({actual}). {_WHAT_HAPPENED[what]}"
+    )
+    return error
+
+
+#: Fields about which an admission plugin of Kubernetes decides, before validation.
+_ADMISSION: Final = frozenset(
+    {"spec.priority", "spec.preemptionPolicy", "spec.priorityClassName", "globalDefault"}
+)
+
+
+def of_update(error: ApiError) -> ApiError:
+    """Return the error of an update, with mistakes in metadata twice: Kubernetes looks twice."""
+    if error.reason == "INVALID":
+        twice = tuple(v for v in error.violations if v.field.startswith("metadata."))
+        error.violations = (*twice, *error.violations)[: errors.MOST_VIOLATIONS]
+    return error
+
+
+def of_admission(error: ApiError) -> ApiError:
+    """Return the error of a creation, Forbidden where Kubernetes' admission forbids it."""
+    for violation in error.violations:
+        if violation.field in _ADMISSION and violation.reason == "Forbidden" and error.about:
+            kind, name = error.about
+            return errors.forbidden(kind, name, violation.description.removeprefix("Forbidden: "))
+    return error
+
+
+def check_patch_options(request: Request, *, apply: bool) -> None:
+    """Raise RestError 422 for options that do not fit the kind of patch."""
+    if apply and not request.query.get("fieldManager"):
+        text = "Required value: is required for apply patch"
+        raise failed_options("PatchOptions", Violation("fieldManager", text, "Required value"))
+    if not apply and "force" in request.query:
+        text = "Forbidden: may not be specified for non-apply patch"
+        raise failed_options("PatchOptions", Violation("force", text, "Forbidden"))
+
+
+def read_patched(
+    resource: Resource, content: Mapping[str, Any], level: str, warnings: list[str]
+) -> AnyObject:
+    """Return the object that a patch has made. Raises RestError 422."""
+    try:
+        decoded = read_object(resource, content, (), level)
+    except RestError as error:
+        text = error.message.partition(": ")[2] if "strict" in error.message else error.message
+        raise _invalid_patch(f'"{json.dumps(content)[:200]}": {text}') from None
+    warnings[:] = decoded.warnings
+    return decoded.message
+
+
+def _invalid_patch(text: str) -> RestError:
+    """Make the error for a patch that leads to nothing that can be read."""
+    found = Violation("patch", f"Invalid value: {text}", "Invalid value")
+    message = f' "" is invalid: patch: {found.description}'
+    return RestError(422, "Invalid", message, {"causes": causes_of([found])})
+
+
+def check_identity(target: Target, message: AnyObject, entry: Entry) -> None:
+    """Raise ApiError for a patch that makes another object of it."""
+    kind, new, before = target.resource.kind, message.metadata, entry.message.metadata
+    if new.name != before.name:
+        raise _another_name(new.name, before.name)
+    if new.namespace != before.namespace:
+        raise bad_request(_NAMESPACES)
+    if new.uid != before.uid and not target.subresource:
+        text = f'Invalid value: "{new.uid}": field is immutable'
+        found = Violation("metadata.uid", text, "Invalid value")
+        raise errors.invalid(kind, before.name, [found])
+    for field in ("creation_timestamp", "deletion_timestamp"):
+        new.ClearField(field)
+        if before.HasField(field):
+            getattr(new, field).CopyFrom(getattr(before, field))

@@ -1,0 +1,188 @@
+"""Failures as Kubernetes words them: from an ``ApiError`` to a ``Status``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from podsched.api.kinds import Kind
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.serve.server.errors import ApiError, Violation
+from podsched.serve.server.rest.messages import TEXT, Answer, encode
+
+_HTTP: Final[Mapping[StatusReason, tuple[int, str]]] = {
+    StatusReason.NOT_FOUND: (404, "NotFound"),
+    StatusReason.ALREADY_EXISTS: (409, "AlreadyExists"),
+    StatusReason.CONFLICT: (409, "Conflict"),
+    StatusReason.PRECONDITION_FAILED: (409, "Conflict"),
+    StatusReason.INVALID: (422, "Invalid"),
+    StatusReason.BAD_REQUEST: (400, "BadRequest"),
+    StatusReason.FORBIDDEN: (403, "Forbidden"),
+    StatusReason.UNAUTHORIZED: (401, "Unauthorized"),
+    StatusReason.FENCE_LOST: (409, "Conflict"),
+    StatusReason.ALREADY_BOUND: (409, "Conflict"),
+    StatusReason.POD_DELETING: (409, "Conflict"),
+    StatusReason.SCHEDULING_GATED: (409, "Conflict"),
+    StatusReason.DISRUPTION_BUDGET: (429, "TooManyRequests"),
+    StatusReason.MULTIPLE_BUDGETS: (500, ""),
+    StatusReason.TOO_LARGE: (413, "RequestEntityTooLarge"),
+    StatusReason.TOO_MANY_REQUESTS: (429, "TooManyRequests"),
+    StatusReason.STORE_FULL: (500, "InternalError"),
+    StatusReason.COMPACTED: (410, "Expired"),
+    StatusReason.UNAVAILABLE: (503, "ServiceUnavailable"),
+    StatusReason.OUTCOME_UNKNOWN: (504, "Timeout"),
+    StatusReason.SHUTTING_DOWN: (503, "ServiceUnavailable"),
+    StatusReason.LEASE_NOT_FOUND: (503, "ServiceUnavailable"),
+    StatusReason.STORE_READ_ERROR: (500, "StoreReadError"),
+    StatusReason.INTERNAL: (500, "InternalError"),
+}
+_CAUSES: Final = {
+    "Required value": "FieldValueRequired",
+    "Invalid value": "FieldValueInvalid",
+    "Unsupported value": "FieldValueNotSupported",
+    "Duplicate value": "FieldValueDuplicate",
+    "Not found": "FieldValueNotFound",
+    "Forbidden": "FieldValueForbidden",
+    "Too long": "FieldValueTooLong",
+    "Too many": "FieldValueTooMany",
+    "Internal error": "InternalError",
+    "NamespaceTerminating": "NamespaceTerminating",
+}
+_CAUSE: Final = "disruption budget. "
+_UNPROCESSED: Final = "still being processed"
+#: Seconds after which a budget's controller has seen it, by Kubernetes' estimate.
+_PROCESSED_AFTER: Final = 10
+#: In these, ``details.kind`` is the kind and not the resource.
+_BY_KIND: Final = frozenset({StatusReason.INVALID, StatusReason.PRECONDITION_FAILED})
+
+
+class RestError(ApiError):
+    """A failure of this face alone, which says itself what its ``Status`` is."""
+
+    def __init__(
+        self,
+        http: int,
+        reason: str,
+        message: str,
+        details: Mapping[str, Any] | None = None,
+        *,
+        code: StatusCode = StatusCode.INVALID_ARGUMENT,
+    ) -> None:
+        super().__init__(code, StatusReason.BAD_REQUEST, message)
+        self.http = http
+        self.reason_text = reason
+        self.details = details
+        self.list_metadata: dict[str, str] = {}
+
+
+def failed_options(kind: str, *violations: Violation) -> RestError:
+    """Make the error for a query that contradicts itself; kind: "ListOptions", ..."""
+    texts = [f"{v.field}: {v.description}" for v in violations]
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    details = {"group": "meta.k8s.io", "kind": kind, "causes": causes_of(violations)}
+    return RestError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {listed}', details)
+
+
+def no_such_resource() -> RestError:
+    """Make the error for a path within a known group that leads nowhere."""
+    message = "the server could not find the requested resource"
+    return RestError(404, "NotFound", message, {}, code=StatusCode.NOT_FOUND)
+
+
+def method_not_allowed() -> RestError:
+    """Make the error for a method that a path does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return RestError(405, "MethodNotAllowed", message, {}, code=StatusCode.UNIMPLEMENTED)
+
+
+def page_not_found() -> Answer:
+    """Return the answer for a path that leads nowhere at all, which is no ``Status``."""
+    return Answer(b"404 page not found\n", 404, TEXT)
+
+
+def bad_request(message: str) -> RestError:
+    """Make the error for a request that cannot be understood."""
+    return RestError(400, "BadRequest", message)
+
+
+def expired(message: str) -> RestError:
+    """Make the error for a version that is forgotten."""
+    return RestError(410, "Expired", message, code=StatusCode.OUT_OF_RANGE)
+
+
+def causes_of(violations: Sequence[Violation]) -> list[dict[str, str]]:
+    """Return mistakes as ``StatusCause``."""
+    return [
+        {
+            "reason": _CAUSES.get(v.reason, "FieldValueInvalid"),
+            "message": v.description,
+            "field": v.field,
+        }
+        for v in violations
+    ]
+
+
+def status_of(error: ApiError) -> dict[str, Any]:
+    """Return the ``Status`` of an error."""
+    http, reason = _HTTP[error.reason]
+    message, details = error.message, _details(error)
+    if isinstance(error, RestError):
+        found = status(error.http, error.reason_text, message, error.details)
+        return {**found, "metadata": error.list_metadata}
+    if error.reason is StatusReason.DISRUPTION_BUDGET:
+        message = error.message.partition(_CAUSE)[0] + _CAUSE.rstrip()
+    elif error.reason is StatusReason.UNAUTHORIZED:
+        # Why is in the log: who guesses tokens is not told how close he is.
+        message, details = "Unauthorized", None
+    return status(http, reason, message, details)
+
+
+def status(
+    http: int, reason: str, message: str, details: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return a ``Status`` of a failure."""
+    found: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "details": details,
+        "code": http,
+    }
+    return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+def _details(error: ApiError) -> dict[str, Any] | None:
+    details: dict[str, Any] = {}
+    if error.about is not None:
+        details = about(*error.about, by_kind=error.reason in _BY_KIND)
+    if error.reason is StatusReason.INVALID or (error.violations and details):
+        details["causes"] = causes_of(error.violations)
+    if error.reason is StatusReason.DISRUPTION_BUDGET:
+        cause = error.message.partition(_CAUSE)[2]
+        details["causes"] = [{"reason": "DisruptionBudget", "message": cause}]
+        if _UNPROCESSED in cause:
+            error.retry_after = _PROCESSED_AFTER
+    if error.retry_after:
+        details["retryAfterSeconds"] = math.ceil(error.retry_after)
+    if error.reason is StatusReason.FORBIDDEN:
+        return details
+    return details or None
+
+
+def about(kind: Kind, name: str, *, by_kind: bool = False) -> dict[str, Any]:
+    """Return the ``details`` that say which object is meant."""
+    found = {"name": name, "group": kind.group, "kind": kind.name if by_kind else kind.plural}
+    return {key: value for key, value in found.items() if value}
+
+
+def failure(error: ApiError) -> Answer:
+    """Return the answer of an error."""
+    body = status_of(error)
+    headers = {}
+    if error.retry_after:
+        headers["Retry-After"] = str(math.ceil(error.retry_after))
+    return Answer(encode(body), int(body["code"]), headers=headers)

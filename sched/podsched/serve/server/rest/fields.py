@@ -1,0 +1,73 @@
+"""The fields that lists and watches can be selected by: Kubernetes' own short lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from podsched.api.field_selectors import parse_field_selector
+from podsched.api.selectors import SelectorError
+from podsched.serve.server.rest.event_views import OLD_NAMES
+from podsched.serve.server.rest.failures import bad_request
+from podsched.serve.server.rest.resources import EVENTS_GROUP, Resource
+
+_ALL: Final = ("metadata.name", "metadata.namespace")
+_REFERENCE: Final = (
+    "kind",
+    "namespace",
+    "name",
+    "uid",
+    "apiVersion",
+    "resourceVersion",
+    "fieldPath",
+)
+_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
+    "Node": ("spec.unschedulable",),
+    "Namespace": ("status.phase",),
+    "ReplicaSet": ("status.replicas",),
+    "ReplicationController": ("status.replicas",),
+    "Service": ("spec.clusterIP", "spec.type"),
+    "Event": (
+        *(f"involvedObject.{name}" for name in _REFERENCE),
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
+}
+
+
+def checked_fields(resource: Resource, text: str) -> str:
+    """Return a field selector by the names of stored fields. Raises RestError 400."""
+    if not text.strip():
+        return ""
+    try:
+        terms = parse_field_selector(text).terms
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+    known = (*_ALL, *_OF.get(resource.kind.name, ()))
+    renamed = []
+    for term in terms:
+        first, dot, rest = term.path.partition(".")
+        path = (
+            OLD_NAMES.get(first, first) + dot + rest
+            if resource.group == EVENTS_GROUP
+            else term.path
+        )
+        if path not in known:
+            raise bad_request(f"field label not supported: {term.path}")
+        if path == "source":
+            path = "source.component"
+        value = term.value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
+        renamed.append(f"{path}{'=' if term.equal else '!='}{value}")
+    return ",".join(renamed)

@@ -1,0 +1,152 @@
+"""From a request to its answer: which part answers it, within the pipeline of all calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from podsched.api.reasons import StatusCode
+from podsched.serve.server.access.authentication import nobody_is_asked
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.pipeline import Call, Pipeline
+from podsched.serve.server.rest import openapi
+from podsched.serve.server.rest.discovery import discovered, version
+from podsched.serve.server.rest.failures import (
+    RestError,
+    bad_request,
+    method_not_allowed,
+    no_such_resource,
+    page_not_found,
+)
+from podsched.serve.server.rest.messages import Answer, Request
+from podsched.serve.server.rest.probes import Probes
+from podsched.serve.server.rest.reading import Reading
+from podsched.serve.server.rest.resources import GROUP_NAMES
+from podsched.serve.server.rest.reviews import REVIEWS, SelfReviews
+from podsched.serve.server.rest.routes import Target, group_of, target_of
+from podsched.serve.server.rest.subresources import Subresources
+from podsched.serve.server.rest.views import EncodedObjects
+from podsched.serve.server.rest.watches import Watches
+from podsched.serve.server.rest.writing import Writing
+
+Send = Callable[[Answer, Call], Awaitable[None]]
+"""Sends an answer as part of a call."""
+
+Verb = Callable[[Target, Request], Awaitable[Answer]]
+
+#: Headers that browsers alone send. Where nobody is asked who he is, any page that a user of this
+#: machine looks at could otherwise write objects.
+_BROWSERS: Final = frozenset({"origin", "sec-fetch-site"})
+_NO_BROWSERS: Final = "requests of web pages are refused where callers are not authenticated"
+#: Headers by which kubectl --as acts as another. To leave them unheeded would do what is asked with
+#: the caller's own rights.
+_ACTS_AS: Final = "impersonate-"
+_NO_IMPERSONATION: Final = (
+    "impersonation is not served: leave out --as; sched auth can-i --as tells what others may do"
+)
+#: What metrics and the audit log call a request for no object.
+DISCOVERY: Final = "Discovery"
+
+
+class Handler:
+    """Answers requests, each within a ``Call``."""
+
+    def __init__(self, core: ServerCore, pipeline: Pipeline, probes: Probes) -> None:
+        self._pipeline = pipeline
+        self._probes = probes
+        self._open = pipeline.authenticate is nobody_is_asked
+        self._reviews = SelfReviews(core)
+        reading = Reading(core)
+        writing = Writing(core, reading)
+        below = Subresources(core, writing)
+        self._verbs: dict[tuple[str, str], Verb] = {
+            ("get", ""): reading.get,
+            ("list", ""): reading.list_,
+            ("watch", ""): Watches(core, EncodedObjects()).watch,
+            ("create", ""): writing.create,
+            ("update", ""): writing.update,
+            ("patch", ""): writing.patch,
+            ("delete", ""): writing.delete,
+            ("deletecollection", ""): writing.delete_collection,
+            ("get", "status"): reading.get,
+            ("update", "status"): writing.update,
+            ("patch", "status"): writing.patch,
+            ("update", "finalize"): writing.update,
+            ("create", "binding"): below.bind,
+            ("create", "eviction"): below.evict,
+            ("get", "scale"): below.get_scale,
+            ("update", "scale"): below.set_scale,
+            ("patch", "scale"): below.set_scale,
+        }
+
+    async def handle(self, request: Request, send: Send) -> None:
+        """Answer a request. Raises ApiError for what has to be answered with a ``Status``."""
+        segments = [part for part in request.path.split("/") if part]
+        found = self._route(request, segments)
+        name = found.call if isinstance(found, Target) else DISCOVERY
+        if self._open and not _BROWSERS.isdisjoint(request.headers):
+            raise _forbidden(_NO_BROWSERS)
+        async with Call(name, request, self._pipeline, request.uri) as call:
+            await call.arrive()
+            if any(name.startswith(_ACTS_AS) for name in request.headers):
+                raise _forbidden(_NO_IMPERSONATION)
+            await call.enter(0)
+            if request.contradiction:
+                # Kubernetes takes the first, and the client may have meant the other one.
+                shown = request.contradiction[:100]
+                raise bad_request(f"{shown}: several different values in the query, give one")
+            if isinstance(found, Exception):
+                raise found
+            if isinstance(found, Target):
+                answer = await self._verbs[found.verb, found.subresource](found, request)
+            else:
+                review = await self._reviews.answer(request, segments)
+                answer = review or self._other(request, segments)
+            if call.warnings:
+                answer = replace(answer, warnings=(*answer.warnings, *call.warnings))
+            if isinstance(answer.body, bytes):
+                await send(answer, call)
+                return
+            with call.stream():
+                await send(answer, call)
+
+    def _route(self, request: Request, segments: Sequence[str]) -> Target | Exception | None:
+        """Return the target of a request, why it has none, or None if it is not about objects."""
+        below = group_of(segments) if segments else None
+        if below is None:
+            return None
+        group, served, rest = below
+        if group and group not in GROUP_NAMES:
+            return None
+        try:
+            return target_of(request, group, served, rest)
+        except Exception as error:
+            return error
+
+    def _other(self, request: Request, segments: Sequence[str]) -> Answer:
+        if not segments:
+            return page_not_found()
+        if segments == ["version"]:
+            if request.method not in ("GET", "HEAD"):
+                raise method_not_allowed()
+            return version()
+        answer = (
+            discovered(request, segments)
+            or openapi.answer(segments, request.headers.get("accept", ""))
+            or self._probes.answer(request, segments)
+        )
+        if answer is not None:
+            return answer
+        if segments[0] == "api" or _is_known_group(segments):
+            raise no_such_resource()
+        return page_not_found()
+
+
+def _forbidden(why: str) -> RestError:
+    return RestError(403, "Forbidden", why, {}, code=StatusCode.PERMISSION_DENIED)
+
+
+def _is_known_group(segments: Sequence[str]) -> bool:
+    known = {*GROUP_NAMES, *(group for group, _ in REVIEWS)}
+    return segments[0] == "apis" and len(segments) > 1 and segments[1] in known

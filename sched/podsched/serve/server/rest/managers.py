@@ -1,0 +1,267 @@
+"""Server-side apply: who manages which field, what a configuration changes, and conflicts.
+
+Fields are accounted for from the first apply on: an object that was never applied has no
+``managedFields``, and whatever it holds then belongs to "before-first-apply".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import itemgetter
+from typing import Any, Final
+
+from podsched.api import codec
+from podsched.api.objects import AnyObject, timestamp
+from podsched.api.reasons import StatusCode
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import too_large
+from podsched.serve.server.rest.failures import RestError, bad_request
+from podsched.serve.server.rest.fieldsets import (
+    MOST_FIELDS,
+    Fields,
+    difference,
+    fields_of,
+    from_fields,
+    intersection,
+    is_large,
+    merged,
+    pruned,
+    shown,
+    to_fields,
+    twice,
+    union,
+)
+from podsched.serve.server.rest.resources import Resource
+
+_FIRST: Final = "before-first-apply"
+#: What every configuration names, so that nobody can let go of all metadata.
+_IDENTITY: Final[Fields] = {"f:metadata": {"f:name": {".": {}}}}
+#: Conflicts that are told one by one; each names a field, so that many are a long answer.
+_MOST_CONFLICTS: Final = 100
+_APPLY, _UPDATE = "Apply", "Update"
+#: What nobody manages: the identity of the object, and what the server keeps.
+_UNMANAGED: Final = frozenset(
+    {
+        "name",
+        "namespace",
+        "generateName",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "managedFields",
+        "selfLink",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """Who writes, and how: "Apply" or "Update"; subresource: "" or "status"."""
+
+    name: str
+    operation: str
+    subresource: str = ""
+
+
+@dataclass(slots=True)
+class _Owner:
+    """One entry of ``managedFields``."""
+
+    manager: Manager
+    version: str
+    time: str
+    fields: Fields = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> _Owner:
+        manager = Manager(
+            str(content.get("manager", "")),
+            str(content.get("operation", _UPDATE)),
+            str(content.get("subresource", "")),
+        )
+        version, when = str(content.get("apiVersion", "")), str(content.get("time", ""))
+        return cls(manager, version, when, from_fields(content.get("fieldsV1")))
+
+    def content(self) -> dict[str, Any]:
+        found = {
+            "manager": self.manager.name,
+            "operation": self.manager.operation,
+            "apiVersion": self.version,
+            "time": self.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": to_fields(self.fields),
+        }
+        if self.manager.subresource:
+            found["subresource"] = self.manager.subresource
+        return found
+
+
+def _manageable(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what can be managed of an object."""
+    metadata = content.get("metadata") or {}
+    kept = {key: value for key, value in metadata.items() if key not in _UNMANAGED}
+    rest = {k: v for k, v in content.items() if k not in ("apiVersion", "kind", "metadata")}
+    return {**rest, "metadata": kept} if kept else rest
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """What one version of an object sets differently than the one before, and sets no longer."""
+
+    changed: Fields
+    gone: Fields
+
+    @classmethod
+    def between(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> _Difference:
+        before, after = _manageable(old), _manageable(new)
+        gone = difference(_all_of(before), _all_of(after))
+        return cls(fields_of(after, before) if after else {}, gone)
+
+
+def _all_of(content: Mapping[str, Any]) -> Fields:
+    return fields_of(content) if content else {}
+
+
+def _owners(content: Mapping[str, Any]) -> list[_Owner]:
+    listed = (content.get("metadata") or {}).get("managedFields") or []
+    return [_Owner.of(item) for item in listed if isinstance(item, dict)]
+
+
+def _now(clock: Callable[[], float]) -> str:
+    return codec.format_time(timestamp(clock(), whole=True))
+
+
+def normalized(resource: Resource, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration in the form in which objects are stored.
+
+    Raises RestError 400 for one in which an item of a list stands twice.
+    """
+    message = resource.kind.new()
+    stripped = {key: value for key, value in config.items() if key not in ("apiVersion", "kind")}
+    codec.Reader().read(message, resource.hide(stripped), "")
+    content = resource.show(codec.write(message))
+    if (doubled := next(twice(content), None)) is not None:
+        raise bad_request(f"{doubled}: duplicate entries for this key")
+    return content
+
+
+def applied(
+    live: Mapping[str, Any],
+    config: Mapping[str, Any],
+    manager: Manager,
+    *,
+    force: bool,
+    version: str,
+    clock: Callable[[], float] = time.time,
+) -> dict[str, Any]:
+    """Return an object with a configuration applied. Raises ApiError for conflicts.
+
+    version: the apiVersion that the configuration is of. As structured-merge-diff's
+    ``Updater.Apply``: the object is merged with the configuration, loses what the manager has
+    applied before and nobody owns any more, and what differs then from the object as it was is
+    in conflict with others who own it.
+    """
+    if is_large(live):
+        raise too_large(f"the object has more than {MOST_FIELDS:,} fields: replace it instead")
+    config = _own_part(config, manager)
+    owners = _owners(live) or _first_owner(live, version, clock)
+    own = next((owner for owner in owners if owner.manager == manager), None)
+    others = [owner for owner in owners if owner is not own]
+    mine = _Owner(manager, version, "", _all_of(_manageable(config)))
+    content: dict[str, Any] = merged(dict(live), config)
+    if own is not None:
+        owned = reduce(union, (owner.fields for owner in others), union(mine.fields, _IDENTITY))
+        content = pruned(content, own.fields, owned)
+    change = _Difference.between(live, content)
+    conflicts = [
+        (owner, fields)
+        for owner in others
+        if (fields := intersection(owner.fields, change.changed))
+    ]
+    if conflicts and not force:
+        raise _conflict(conflicts)
+    for owner in others:
+        owner.fields = difference(difference(owner.fields, change.changed), change.gone)
+    same = own is not None and own.fields == mine.fields and not change.changed and not change.gone
+    mine.time = own.time if own is not None and same else _now(clock)
+    listed = [owner.content() for owner in [*others, mine] if owner.fields]
+    content["metadata"] = {**content.get("metadata", {}), "managedFields": listed}
+    return content
+
+
+def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
+    """Return the part of a configuration that the path which it came by writes."""
+    if manager.subresource:
+        kept = ("apiVersion", "kind", "metadata", manager.subresource)
+        return {key: value for key, value in config.items() if key in kept}
+    return {key: value for key, value in config.items() if key != "status"}
+
+
+def _first_owner(live: Mapping[str, Any], version: str, clock: Callable[[], float]) -> list[_Owner]:
+    fields = _all_of(_manageable(live))
+    return [_Owner(Manager(_FIRST, _UPDATE), version, _now(clock), fields)] if fields else []
+
+
+def _conflict(conflicts: Sequence[tuple[_Owner, Fields]]) -> RestError:
+    found = [(field, owner) for owner, fields in conflicts for field in shown(fields)]
+    found.sort(key=itemgetter(0))
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f'conflict with "{owner.manager.name}"{_using(owner)}',
+            "field": field,
+        }
+        for field, owner in found[:_MOST_CONFLICTS]
+    ]
+    noun = "conflict" if len(found) == 1 else "conflicts"
+    listed = [f"{cause['message']}: {cause['field']}" for cause in causes]
+    if len(found) > len(causes):
+        listed.append(f"and {len(found) - len(causes)} more")
+    text = f"Apply failed with {len(found)} {noun}: "
+    text += listed[0] if len(listed) == 1 else "conflicts:\n- " + "\n- ".join(listed)
+    return RestError(409, "Conflict", text, {"causes": causes}, code=StatusCode.ABORTED)
+
+
+def _using(owner: _Owner) -> str:
+    if owner.manager.operation == _APPLY:
+        return ""
+    return f" using {owner.version}"
+
+
+def managed(
+    resource: Resource,
+    entry: Entry,
+    message: AnyObject,
+    manager: Manager,
+    clock: Callable[[], float] = time.time,
+) -> AnyObject:
+    """Return a replacement of an object with its fields accounted for, in place."""
+    old = entry.message
+    if not old.metadata.managed_fields:
+        message.metadata.ClearField("managed_fields")
+        return message
+    live = codec.write(old)
+    change = _Difference.between(live, codec.write(message))
+    owners = _owners(live)
+    own = next((owner for owner in owners if owner.manager == manager), None)
+    for owner in owners:
+        owner.fields = difference(owner.fields, change.gone)
+        if owner is not own:
+            owner.fields = difference(owner.fields, change.changed)
+    if change.changed:
+        if own is None:
+            own = _Owner(manager, resource.api_version, "")
+            owners.append(own)
+        own.fields = union(own.fields, change.changed)
+        own.time = _now(clock)
+    message.metadata.ClearField("managed_fields")
+    for owner in owners:
+        if owner.fields:
+            message.metadata.managed_fields.add().update(owner.content())
+    return message

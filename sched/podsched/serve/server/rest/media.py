@@ -1,0 +1,90 @@
+"""What a client wants to get, by its Accept header, and what it sends, by its Content-Type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from podsched.serve.server.rest.failures import RestError
+from podsched.serve.server.rest.messages import JSON
+
+_ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_AVAILABLE: Final = (
+    "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
+    "application/vnd.kubernetes.protobuf, application/json;stream=watch, "
+    "application/vnd.kubernetes.protobuf;stream=watch"
+)
+_MOST_RANGES: Final = 50
+
+
+class Form(StrEnum):
+    """As what objects are shown."""
+
+    OBJECT = ""
+    TABLE = "Table"
+    PARTIAL = "PartialObjectMetadata"
+    PARTIAL_LIST = "PartialObjectMetadataList"
+    DISCOVERY = "APIGroupDiscoveryList"
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """One of the media types in an Accept header."""
+
+    media: str
+    parameters: dict[str, str]
+    quality: float
+
+
+_GROUPS: Final = {
+    Form.TABLE: ("meta.k8s.io", ("v1", "v1beta1")),
+    Form.PARTIAL: ("meta.k8s.io", ("v1", "v1beta1")),
+    Form.PARTIAL_LIST: ("meta.k8s.io", ("v1", "v1beta1")),
+    Form.DISCOVERY: ("apidiscovery.k8s.io", ("v2",)),
+}
+
+
+def form_of(accept: str | None, *forms: Form) -> Form:
+    """Return the first form that a client accepts of those that a path has besides its own.
+
+    Raises RestError 406.
+    """
+    if not accept:
+        return Form.OBJECT
+    ranges = [found for found in _ranges(accept) if found.media in (JSON, "*/*", "application/*")]
+    if not ranges:
+        raise RestError(406, "NotAcceptable", _AVAILABLE, {})
+    for found in ranges:
+        wanted = found.parameters.get("as", "")
+        if not wanted:
+            return Form.OBJECT
+        for form in forms:
+            group, versions = _GROUPS[form]
+            named = wanted == form and found.parameters.get("g") == group
+            if named and found.parameters.get("v") in versions:
+                return form
+    raise not_acceptable()
+
+
+def not_acceptable(message: str = "") -> RestError:
+    """Make the error for an Accept header that names nothing that is served."""
+    message = message or f"only the following media types are accepted: {_ACCEPTED}"
+    return RestError(406, "NotAcceptable", message)
+
+
+def _ranges(accept: str) -> list[_Range]:
+    found = []
+    for part in accept.split(",")[:_MOST_RANGES]:
+        media, *rest = (text.strip() for text in part.split(";"))
+        pairs = (text.partition("=") for text in rest)
+        parameters = {name.strip().lower(): value.strip().strip('"') for name, _, value in pairs}
+        found.append(_Range(media.lower(), parameters, _quality(parameters.get("q"))))
+    return sorted(found, key=lambda item: -item.quality)
+
+
+def _quality(text: str | None) -> float:
+    try:
+        return float(text) if text is not None else 1.0
+    except ValueError:
+        return 0.0

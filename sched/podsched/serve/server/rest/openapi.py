@@ -1,0 +1,236 @@
+"""OpenAPI v3: what is served and which fields objects have, made from the messages.
+
+Enough for ``kubectl explain``, for its look whether a server validates fields, and for client
+generators; the texts of fields are not kept at run time, so there are none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from podsched.serve.server.rest.discovery import MAJOR, MINOR
+from podsched.serve.server.rest.messages import JSON, TEXT, Answer, encode
+from podsched.serve.server.rest.resources import GROUPS, Resource
+from podsched.serve.server.strategic import SETS, merge_key
+from podsched.v1 import objects_pb2
+
+_TIMESTAMP: Final = "google.protobuf.Timestamp"
+_STRUCT: Final = "google.protobuf.Struct"
+_INTEGERS: Final = {FieldDescriptor.CPPTYPE_INT32: "int32", FieldDescriptor.CPPTYPE_INT64: "int64"}
+_GROUP_VERSION_KIND: Final = "x-kubernetes-group-version-kind"
+_CONTENT: Final = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+_QUERY: Final = ("dryRun", "fieldManager", "fieldValidation")
+_VERBS: Final = {
+    "get": ("get", "get"),
+    "list": ("get", "list"),
+    "create": ("post", "post"),
+    "update": ("put", "put"),
+    "patch": ("patch", "patch"),
+    "delete": ("delete", "delete"),
+    "deletecollection": ("delete", "deletecollection"),
+}
+
+Schema = dict[str, Any]
+
+
+_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+#: A ``Document`` of OpenAPI v2 that says nothing but its version.
+_V2_DOCUMENT: Final = b"\x0a\x032.0"
+
+
+def _version_2(accept: str) -> Answer:
+    """Answer /openapi/v2, of which clients that validate Lists themselves want something.
+
+    It has no definitions: what they do not find they leave to the server.
+    """
+    if JSON in accept or not accept:
+        info = {"title": "podsched", "version": f"v{MAJOR}.{MINOR}.0"}
+        return Answer(encode({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}))
+    return Answer(_V2_DOCUMENT, content_type=_V2_PROTOBUF)
+
+
+def answer(segments: Sequence[str], accept: str) -> Answer | None:
+    """Answer a path below /openapi; None for one that leads nowhere."""
+    if list(segments) == ["openapi", "v2"]:
+        return _version_2(accept)
+    if list(segments[:2]) != ["openapi", "v3"]:
+        return None
+    if len(segments) == 2:
+        # As kube-apiserver does, whose Content-Type is that of a text.
+        return Answer(
+            encode({"paths": {path: _link(path) for path in _paths()}}), content_type=TEXT
+        )
+    path = "/".join(segments[2:])
+    return Answer(_document(path), content_type=JSON) if path in _paths() else None
+
+
+@lru_cache(None)
+def _paths() -> dict[str, tuple[str, str]]:
+    return {_root(group, version)[1:]: (group, version) for group, version in GROUPS}
+
+
+def _root(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def _link(path: str) -> dict[str, str]:
+    digest = hashlib.sha256(_document(path)).hexdigest().upper()
+    return {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
+
+
+@lru_cache(None)
+def _document(path: str) -> bytes:
+    group, version = _paths()[path]
+    resources = GROUPS[group, version].values()
+    schemas: dict[str, Schema] = {}
+    paths: dict[str, Any] = {}
+    for resource in resources:
+        _add_kind(schemas, resource)
+        paths |= _operations(resource)
+    document = {
+        "openapi": "3.0.0",
+        "info": {"title": "podsched", "version": f"v{MAJOR}.{MINOR}.0"},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+    return encode(document)
+
+
+# ------------------------------------------------------------------ paths
+
+
+def _operations(resource: Resource) -> dict[str, Any]:
+    base = _root(resource.group, resource.version)
+    plural = resource.plural
+    namespaced = f"{base}/namespaces/{{namespace}}/{plural}"
+    home = namespaced if resource.kind.namespaced else f"{base}/{plural}"
+    collection = ("list", "create", "deletecollection")
+    found = {home: _item(resource, [verb for verb in resource.verbs if verb in collection])}
+    if resource.kind.namespaced:
+        found[f"{base}/{plural}"] = _item(resource, ["list"])
+    own = [verb for verb in resource.verbs if verb in ("get", "update", "patch", "delete")]
+    found[f"{home}/{{name}}"] = _item(resource, own)
+    for sub in resource.subresources.values():
+        if sub.name == "status":
+            found[f"{home}/{{name}}/status"] = _item(resource, list(sub.verbs))
+    return found
+
+
+def _item(resource: Resource, verbs: Sequence[str]) -> dict[str, Any]:
+    return {method: _operation(resource, verb) for verb in verbs for method in [_VERBS[verb][0]]}
+
+
+def _operation(resource: Resource, verb: str) -> dict[str, Any]:
+    schema = _reference(_name(resource))
+    found: dict[str, Any] = {
+        "x-kubernetes-action": _VERBS[verb][1],
+        _GROUP_VERSION_KIND: _group_version_kind(resource),
+        "responses": {"200": {"description": "OK", "content": {JSON: {"schema": schema}}}},
+    }
+    if verb in ("create", "update", "patch"):
+        found["parameters"] = [
+            {"name": name, "in": "query", "schema": {"type": "string"}} for name in _QUERY
+        ]
+        media = _CONTENT if verb == "patch" else (JSON,)
+        body = {"type": "object"} if verb == "patch" else schema
+        found["requestBody"] = {"content": {name: {"schema": body} for name in media}}
+    return found
+
+
+def _group_version_kind(resource: Resource) -> dict[str, str]:
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind.name}
+
+
+# ------------------------------------------------------------------ schemas
+
+
+def _name(resource: Resource) -> str:
+    group = resource.group.partition(".")[0] or "core"
+    return f"io.k8s.api.{group}.{resource.version}.{resource.kind.name}"
+
+
+def _reference(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _add_kind(schemas: dict[str, Schema], resource: Resource) -> None:
+    kind = resource.kind
+    schema = _message(kind.message.DESCRIPTOR, schemas)
+    properties = {
+        "apiVersion": {"type": "string", "description": "The version of the object's schema."},
+        "kind": {"type": "string", "description": "The kind of the object."},
+        **resource.show(schema.get("properties", {})),
+    }
+    schemas[_name(resource)] = {
+        "type": "object",
+        "description": f"{kind.name}, as podsched has it.",
+        "properties": properties,
+        _GROUP_VERSION_KIND: [_group_version_kind(resource)],
+    }
+
+
+def _message(descriptor: Descriptor, schemas: dict[str, Schema]) -> Schema:
+    properties = {field.json_name: _field(field, schemas) for field in descriptor.fields}
+    return {"type": "object", "properties": properties}
+
+
+def _field(field: FieldDescriptor, schemas: dict[str, Schema]) -> Schema:
+    message: Any = field.message_type
+    if message is not None and message.GetOptions().map_entry:
+        values = _value(field, message.fields_by_name["value"], schemas)
+        return {"type": "object", "additionalProperties": values}
+    value = _value(field, field, schemas)
+    if not field.is_repeated:
+        return value
+    return {"type": "array", "items": value, **_patch_strategy(field)}
+
+
+def _patch_strategy(field: FieldDescriptor) -> Schema:
+    """Return how a list is patched: clients that compute patches read it here."""
+    name = field.json_name
+    if name in SETS:
+        return {"x-kubernetes-patch-strategy": "merge"}
+    message: Any = field.message_type
+    names = [inner.json_name for inner in message.fields] if message is not None else []
+    key = merge_key(name, [dict.fromkeys(names)])
+    if key is None or key not in names:
+        return {}
+    return {"x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": key}
+
+
+def _value(field: FieldDescriptor, inner: Any, schemas: dict[str, Schema]) -> Schema:
+    if inner.message_type is not None:
+        return _of_message(inner.message_type, schemas)
+    options: Any = field.GetOptions()
+    form = options.Extensions[objects_pb2.format]
+    if form == objects_pb2.FORMAT_INT_OR_STRING:
+        return {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"}
+    if form == objects_pb2.FORMAT_QUANTITY:
+        return {"oneOf": [{"type": "string"}, {"type": "number"}]}
+    if inner.cpp_type in _INTEGERS:
+        return {"type": "integer", "format": _INTEGERS[inner.cpp_type]}
+    if inner.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
+        return {"type": "boolean"}
+    return {"type": "string"}
+
+
+def _of_message(message: Any, schemas: dict[str, Schema]) -> Schema:
+    if message.full_name == _TIMESTAMP:
+        return {"type": "string", "format": "date-time"}
+    if message.full_name == _STRUCT:
+        return {"type": "object"}
+    name = f"io.podsched.v1.{message.name}"
+    if name not in schemas:
+        schemas[name] = {}  # a message may have itself inside
+        schemas[name] = _message(message, schemas)
+    return _reference(name)

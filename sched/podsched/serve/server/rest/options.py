@@ -1,0 +1,157 @@
+"""What stands in the query: read, and checked as Kubernetes checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podsched.api.selectors import SelectorError, parse_selector
+from podsched.api.validation.names import label_value
+from podsched.serve.server.errors import Violation
+from podsched.serve.server.rest.failures import RestError, bad_request, failed_options
+
+_TRUE: Final = frozenset({"1", "true", "t", "T", "TRUE", "True", ""})
+_FALSE: Final = frozenset({"0", "false", "f", "F", "FALSE", "False"})
+_LARGEST: Final = 2**63 - 1
+_FORBIDDEN, _UNSUPPORTED = "Forbidden", "Unsupported value"
+
+Query = Mapping[str, str]
+
+
+def flag(query: Query, name: str) -> bool:
+    """Return a boolean of the query, which means yes when it has no value."""
+    value = query.get(name)
+    return value is not None and value not in _FALSE
+
+
+def number(query: Query, name: str) -> int | None:
+    """Return a number of the query, None without one. Raises RestError 400."""
+    text = query.get(name)
+    if text is None or text == "":
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        value = _LARGEST + 1
+    if not -_LARGEST <= value <= _LARGEST:
+        raise bad_request(f'{name}: Invalid value: "{text[:100]}": must be a number')
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Of lists, watches and deletions of collections. version: 0 for "any", None for the latest."""
+
+    labels: str
+    fields: str
+    version: int | None
+    match: str
+    limit: int
+    token: str
+    timeout: int | None
+    bookmarks: bool
+    initial_events: bool | None
+
+    @classmethod
+    def of(cls, query: Query, *, watch: bool = False) -> ListOptions:
+        """Read the options of a query. Raises RestError."""
+        initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
+        match = query.get("resourceVersionMatch", "")
+        _check(query, match, watch=watch, initial=initial)
+        return cls(
+            labels=checked_labels(query.get("labelSelector", "")),
+            fields=query.get("fieldSelector", ""),
+            version=version_of(query, watch=watch),
+            match=match,
+            limit=max(number(query, "limit") or 0, 0),
+            token=query.get("continue", ""),
+            timeout=number(query, "timeoutSeconds"),
+            bookmarks=flag(query, "allowWatchBookmarks"),
+            initial_events=initial,
+        )
+
+
+def checked_labels(text: str) -> str:
+    """Return a label selector that can be read. Raises RestError 400, in Kubernetes' words."""
+    try:
+        requirements = parse_selector(text).requirements or ()
+    except SelectorError as error:
+        # What is no requirement at all is told without these words.
+        text = str(error)
+        lead = "" if "'end of string'" in text else "unable to parse requirement: "
+        raise bad_request(lead + text) from None
+    for found in requirements:
+        if found.operator in ("In", "NotIn"):
+            for index, value in enumerate(sorted(found.values)):
+                for wrong in label_value(value):
+                    where = f'values[{index}][{found.key}]: Invalid value: "{value}"'
+                    raise bad_request(f"unable to parse requirement: {where}: {wrong}")
+    return text
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is a resourceVersion that there may be. Not every digit is one of ours."""
+    return text.isascii() and text.isdigit() and len(text) <= 18
+
+
+def version_of(query: Query, *, watch: bool = False) -> int | None:
+    """Return the resourceVersion of a query, None without one. Raises RestError 400 or 500."""
+    text = query.get("resourceVersion", "")
+    if not text:
+        return None
+    if not is_version(text):
+        why = f'resourceVersion: Invalid value: "{text[:100]}": must be a number'
+        if watch:
+            raise RestError(500, "", why)
+        raise bad_request(f"invalid resource version: {why}")
+    return int(text)
+
+
+def _check(query: Query, match: str, *, watch: bool, initial: bool | None) -> None:
+    version = query.get("resourceVersion", "")
+    if initial is not None and not watch:
+        raise _refused("sendInitialEvents", "sendInitialEvents is forbidden for list")
+    if initial is not None and not match:
+        raise _refused(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        )
+    if watch:
+        _check_watch(match, initial=initial)
+        return
+    if not match:
+        return
+    if query.get("continue"):
+        raise _refused("resourceVersionMatch", "resourceVersionMatch is forbidden for continue")
+    if not version:
+        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise _refused("resourceVersionMatch", text)
+    if match not in ("Exact", "NotOlderThan"):
+        raise _unsupported(match, '"Exact", "NotOlderThan", ""')
+    if match == "Exact" and version == "0":
+        text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        raise _refused("resourceVersionMatch", text)
+
+
+def _check_watch(match: str, *, initial: bool | None) -> None:
+    if not match:
+        return
+    if initial is None:
+        raise _refused("resourceVersionMatch", _ONLY_INITIAL)
+    if match != "NotOlderThan":
+        raise _unsupported(match, '"NotOlderThan"')
+
+
+_ONLY_INITIAL: Final = (
+    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+)
+
+
+def _refused(field: str, text: str) -> Exception:
+    return failed_options("ListOptions", Violation(field, f"Forbidden: {text}", _FORBIDDEN))
+
+
+def _unsupported(value: str, supported: str) -> Exception:
+    text = f'Unsupported value: "{value[:100]}": supported values: {supported}'
+    return failed_options("ListOptions", Violation("resourceVersionMatch", text, _UNSUPPORTED))

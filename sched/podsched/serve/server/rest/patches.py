@@ -1,0 +1,117 @@
+"""The kinds of PATCH: from what stands in the body to a function from object to object, on JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import jsonpatch
+import jsonpointer
+
+from podsched.api.json_text import load_json
+from podsched.serve.server.errors import Violation
+from podsched.serve.server.patching import MAX_PATCH_DEPTH, is_deep
+from podsched.serve.server.rest.bodies import media_of
+from podsched.serve.server.rest.failures import RestError, bad_request, causes_of
+from podsched.serve.server.rest.messages import MAX_BODY_BYTES, Request
+from podsched.serve.server.strategic import PatchError, strategic_merge
+
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+#: Operations of a JSON patch, as kube-apiserver's limit.
+_MOST_OPERATIONS: Final = 10_000
+
+_REFUSED: Final = (
+    jsonpatch.JsonPatchException,
+    jsonpointer.JsonPointerException,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+Content = dict[str, Any]
+
+
+def patch_type(request: Request) -> str:
+    """Return what kind of patch a request brings. Raises RestError 415."""
+    media = media_of(request)
+    if media not in (MERGE, STRATEGIC, JSON_PATCH, APPLY):
+        raise RestError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    return media
+
+
+def patched_content(kind: str, raw: bytes) -> Callable[[Content], Content]:
+    """Return what a patch does to an object. Raises RestError; so does what it returns."""
+    try:
+        patch = load_json(raw)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+    if isinstance(patch, (dict, list)) and is_deep(patch):
+        raise bad_request(f"error decoding patch: nested more than {MAX_PATCH_DEPTH} levels deep")
+    if kind == JSON_PATCH:
+        return _operations(patch)
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: json: an object was expected")
+    if kind == MERGE:
+        return lambda content: merged(content, patch)
+    return lambda content: _strategic(content, patch)
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """Return what RFC 7396 makes of a value and a patch."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+def _strategic(content: Content, patch: Mapping[str, Any]) -> Content:
+    try:
+        return strategic_merge(content, patch)
+    except PatchError as error:
+        found = Violation("patch", f"Invalid value: {error}", "Invalid value")
+        message = f' "" is invalid: patch: {found.description}'
+        raise RestError(422, "Invalid", message, {"causes": causes_of([found])}) from None
+
+
+def _copied_bytes(content: Any, operation: Any) -> int:
+    """Return the size of what an operation copies: some copies into themselves make gigabytes."""
+    if not isinstance(operation, dict) or operation.get("op") != "copy":
+        return 0
+    return len(json.dumps(jsonpointer.resolve_pointer(content, operation["from"])))
+
+
+def _operations(patch: Any) -> Callable[[Content], Content]:
+    if not isinstance(patch, list):
+        raise bad_request("error decoding patch: json: an array was expected")
+    if len(patch) > _MOST_OPERATIONS:
+        text = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
+        raise RestError(413, "RequestEntityTooLarge", f"{text}, got {len(patch)}")
+
+    def change(content: Content) -> Content:
+        result: Any = content
+        copied = 0
+        try:
+            for operation in patch:
+                copied += _copied_bytes(result, operation)
+                if copied > MAX_BODY_BYTES:
+                    raise RestError(413, "RequestEntityTooLarge", "the patch copies too much")
+                result = jsonpatch.apply_patch(result, [operation], in_place=True)
+        except _REFUSED:
+            text = "the server rejected our request due to an error in our request"
+            raise RestError(422, "Invalid", text, {}) from None
+        if not isinstance(result, dict):
+            raise bad_request("error decoding patch: the result is no object")
+        return result
+
+    return change

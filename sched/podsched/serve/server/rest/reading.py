@@ -1,0 +1,187 @@
+"""get and list."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Final
+
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.turns import Work
+from podsched.serve.server.listing import Page, inconsistent_token
+from podsched.serve.server.rest.failures import RestError, bad_request, expired
+from podsched.serve.server.rest.fields import checked_fields
+from podsched.serve.server.rest.media import Form, form_of, not_acceptable
+from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.options import ListOptions, version_of
+from podsched.serve.server.rest.routes import Target
+from podsched.serve.server.rest.tables import Tables
+from podsched.serve.server.rest.views import META, content_of, partial, typed
+from podsched.v1 import api_pb2 as v1
+
+#: Seconds that a reader of a version of the future waits for it.
+_WAIT_SECONDS: Final = 3.0
+
+
+class Reading:
+    """Answers reads. Methods raise ApiError."""
+
+    def __init__(self, core: ServerCore) -> None:
+        self._core = core
+        self._tables = Tables()
+
+    async def get(self, target: Target, request: Request) -> Answer:
+        """Answer with one object."""
+        accept = request.headers.get("accept")
+        form = form_of(accept, Form.TABLE, Form.PARTIAL, Form.PARTIAL_LIST)
+        if form is Form.PARTIAL_LIST:
+            name = target.resource.kind.name
+            raise not_acceptable(
+                f"you requested {form}, but the requested object is not a list (*core.{name})"
+            )
+        await self._reach(version_of(request.query))
+        entry = await self._core.registry.get(
+            target.resource.kind.name, target.namespace, target.name
+        )
+        return self.shown(target, entry, form, request)
+
+    def shown(
+        self, target: Target, entry: Entry, form: Form, request: Request, status: int = 200
+    ) -> Answer:
+        """Return the answer that shows one object."""
+        resource = target.resource
+        if form is Form.TABLE:
+            table = self._tables.of(resource, [entry], request.query, time.time())
+            table["metadata"] = {"resourceVersion": str(entry.revision)}
+            return Answer(encode(table), status)
+        if form is Form.PARTIAL:
+            return Answer(encode(partial(content_of(resource, entry))), status)
+        return Answer(encode(typed(resource, content_of(resource, entry))), status)
+
+    async def list_(self, target: Target, request: Request) -> Answer:
+        """Answer with a page of a list."""
+        resource = target.resource
+        form = form_of(request.headers.get("accept"), Form.TABLE, Form.PARTIAL_LIST, Form.PARTIAL)
+        if form is Form.PARTIAL:
+            of = resource.list_kind
+            text = f"you requested {form}, but the requested object is a list (*core.{of})"
+            raise not_acceptable(text)
+        options = ListOptions.of(request.query)
+        wanted = v1.ListRequest(
+            kind=resource.kind.name,
+            namespace=target.namespace,
+            label_selector=options.labels,
+            field_selector=checked_fields(resource, options.fields),
+            limit=min(options.limit, 2**31 - 1),
+        )
+        page = await self._page(wanted, options)
+        return await self.listed(target, page, form, request)
+
+    async def listed(self, target: Target, page: Page, form: Form, request: Request) -> Answer:
+        """Return the answer that shows a list."""
+        resource = target.resource
+        metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+        if page.token:
+            metadata["continue"] = page.token
+        if page.remaining:
+            metadata["remainingItemCount"] = page.remaining
+        if form is Form.TABLE:
+            table = self._tables.of(resource, page.entries, request.query, time.time())
+            return Answer(encode({**table, "metadata": metadata}))
+        items = await self._items(target, page, form)
+        if form is Form.PARTIAL_LIST:
+            head = {"kind": str(form), "apiVersion": META, "metadata": metadata}
+            return Answer(_joined(head, items) if items else encode({**head, "items": None}))
+        head = {
+            "kind": resource.list_kind,
+            "apiVersion": resource.api_version,
+            "metadata": metadata,
+        }
+        return Answer(_joined(head, items))
+
+    async def _items(self, target: Target, page: Page, form: Form) -> list[bytes]:
+        """Return the objects of a page, encoded in turns."""
+        items: list[bytes] = []
+        work = Work()
+        for entry in page.entries:
+            content = content_of(target.resource, entry)
+            items.append(encode(partial(content) if form is Form.PARTIAL_LIST else content))
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
+        return items
+
+    async def _page(self, wanted: v1.ListRequest, options: ListOptions) -> Page:
+        if options.token:
+            if options.version:
+                raise bad_request("specifying resource version is not allowed when using continue")
+            setattr(wanted, "continue", options.token)
+            return await self._continued(wanted, options.token)
+        if options.match == "Exact" and options.version:
+            await self._reach(options.version)
+            return await self._exact(wanted, options.version)
+        if options.version is not None:
+            await self._reach(options.version)
+            wanted.allow_stale = True
+            if options.version == 0:
+                wanted.limit = 0
+        return await self._core.lister.page(wanted)
+
+    async def _continued(self, wanted: v1.ListRequest, token: str) -> Page:
+        try:
+            return await self._core.lister.page(wanted)
+        except ApiError as error:
+            if error.reason == "COMPACTED":
+                raise _expired_page(inconsistent_token(token)) from None
+            if error.reason == "BAD_REQUEST":
+                raise bad_request(
+                    f"invalid continue token: {error.message}: {token[:100]}"
+                ) from None
+            raise
+
+    async def _exact(self, wanted: v1.ListRequest, version: int) -> Page:
+        try:
+            return await self._core.lister.page(wanted, version)
+        except ApiError as error:
+            if error.reason == "COMPACTED":
+                raise expired("The resourceVersion for the provided list is too old.") from None
+            raise
+
+    async def _reach(self, version: int | None) -> None:
+        """Wait until the server knows a version. Raises RestError 504 when it does not come."""
+        cache = self._core.cache
+        if version is None or version <= cache.revision:
+            return
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await cache.wait_for(version)
+        except TimeoutError:
+            raise _of_the_future(version, cache.revision) from None
+
+
+def _joined(head: dict[str, Any], items: list[bytes]) -> bytes:
+    """Return a list whose items are JSON already."""
+    return encode(head)[:-1] + b',"items":[' + b",".join(items) + b"]}"
+
+
+def _expired_page(token: str) -> RestError:
+    """Make the error for a page of a state that is forgotten; the token goes on with today's."""
+    error = expired(
+        "The provided continue parameter is too old to display a consistent list result. You can "
+        "start a new list without the continue parameter, or use the continue token in this "
+        "response to retrieve the remainder of the results. Continuing with the provided token "
+        "results in an inconsistent list - objects that were created, modified, or deleted between "
+        "the time the first chunk was returned and now may show up in the list."
+    )
+    error.list_metadata = {"continue": token}
+    return error
+
+
+def _of_the_future(version: int, current: int) -> RestError:
+    message = f"Timeout: Too large resource version: {version}, current: {current}"
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    error = RestError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+    error.retry_after = 1
+    return error

@@ -1,0 +1,126 @@
+"""What is served under which path: every kind, its subresources, and views of other groups.
+
+All of it follows from ``api.kinds``: a kind that is registered there is served here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from podsched.api.kinds import KINDS, Kind
+from podsched.serve.server.rest.event_views import hide_new_event, show_new_event
+
+_ALL: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_CHANGE: Final = ("get", "patch", "update")
+
+Convert = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _as_it_is(content: dict[str, Any]) -> dict[str, Any]:
+    return content
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A part of a resource; group, version and kind where they are not the resource's own."""
+
+    name: str
+    verbs: tuple[str, ...]
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind as it is served in one group and version.
+
+    show, hide: from an object as it is stored to what this group shows, and back.
+    """
+
+    kind: Kind
+    group: str
+    version: str
+    verbs: tuple[str, ...]
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    categories: tuple[str, ...] = ()
+    show: Convert = _as_it_is
+    hide: Convert = _as_it_is
+
+    @property
+    def plural(self) -> str:
+        """Its name in paths."""
+        return self.kind.plural
+
+    @property
+    def api_version(self) -> str:
+        """Group and version as in manifests."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def singular(self) -> str:
+        """Its name for people."""
+        return self.kind.name.lower()
+
+    @property
+    def list_kind(self) -> str:
+        """The kind of its lists."""
+        return f"{self.kind.name}List"
+
+
+#: Where events are served a second time, by stricter rules.
+EVENTS_GROUP: Final = "events.k8s.io"
+_SCALE: Final = Subresource("scale", _CHANGE, "autoscaling", "v1", "Scale")
+_OWN: Final[Mapping[str, tuple[Subresource, ...]]] = {
+    "Pod": (
+        Subresource("binding", ("create",), kind="Binding"),
+        Subresource("eviction", ("create",), "policy", "v1", "Eviction"),
+    ),
+    "Namespace": (Subresource("finalize", ("update",)),),
+}
+_SCALED: Final = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
+#: Kubernetes' category "all": what ``kubectl get all`` shows.
+_IN_ALL: Final = frozenset({"Pod", "Service", *_SCALED})
+#: Kubernetes has no status subresource for these.
+_WITHOUT_DELETECOLLECTION: Final = frozenset({"Namespace"})
+
+
+def _resource(kind: Kind) -> Resource:
+    subresources = list(_OWN.get(kind.name, ()))
+    if kind.name in _SCALED:
+        subresources.append(_SCALE)
+    if kind.has_status:
+        subresources.append(Subresource("status", _CHANGE))
+    group, _, version = kind.api_version.rpartition("/")
+    without = kind.name in _WITHOUT_DELETECOLLECTION
+    return Resource(
+        kind,
+        group,
+        version,
+        tuple(verb for verb in _ALL if not (without and verb == "deletecollection")),
+        {sub.name: sub for sub in sorted(subresources, key=lambda sub: sub.name)},
+        ("all",) if kind.name in _IN_ALL else (),
+    )
+
+
+def _new_events(event: Kind) -> Resource:
+    """Return events as events.k8s.io has them: the same objects with fields named anew."""
+    return Resource(event, EVENTS_GROUP, "v1", _ALL, show=show_new_event, hide=hide_new_event)
+
+
+def _by_group() -> dict[tuple[str, str], dict[str, Resource]]:
+    served = [_resource(kind) for kind in KINDS.values()]
+    served.append(_new_events(KINDS["Event"]))
+    found: dict[tuple[str, str], dict[str, Resource]] = {}
+    for resource in sorted(served, key=lambda r: (r.group, r.plural)):
+        found.setdefault((resource.group, resource.version), {})[resource.plural] = resource
+    return found
+
+
+GROUPS: Final[Mapping[tuple[str, str], Mapping[str, Resource]]] = MappingProxyType(_by_group())
+"""The resources by (group, version) and plural."""
+
+GROUP_NAMES: Final = tuple(dict.fromkeys(group for group, _ in GROUPS if group))

@@ -1,0 +1,222 @@
+"""binding, eviction, scale and finalize: what a path below an object stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject, Pod
+from podsched.serve.server import errors
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.pods import EVICTED
+from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, parsed
+from podsched.serve.server.rest.checks import of_deletion
+from podsched.serve.server.rest.deleting import options_of
+from podsched.serve.server.rest.failures import RestError, bad_request
+from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.patches import patch_type, patched_content
+from podsched.serve.server.rest.routes import Target
+from podsched.serve.server.rest.writing import Writing
+from podsched.serve.server.rewriting import Rewrite
+from podsched.serve.server.storage import only_entry
+from podsched.v1 import api_pb2 as v1
+
+_SUCCESS: Final = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
+#: What Kubernetes' admission plugin PodTopologyLabels copies from the node.
+_PLACES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_SCALES: Final = "autoscaling/v1"
+
+
+class Subresources:
+    """Answers requests of subresources. Methods raise ApiError."""
+
+    def __init__(self, core: ServerCore, writing: Writing) -> None:
+        self._core = core
+        self._writing = writing
+
+    # ------------------------------------------------------------------ pods
+
+    async def bind(self, target: Target, request: Request) -> Answer:
+        """Bind a pod to the node that a Binding names."""
+        dry = asks_dry_run(request, "CreateOptions")
+        content, _ = parsed(request, await request.receive(), "Binding")
+        check_kind(content, "Binding", ("v1",))
+        metadata, node = _object(content, "metadata"), _object(content, "target")
+        if target.name and metadata.get("name") != target.name:
+            raise bad_request("name in URL does not match name in Binding object")
+        await self._writing.check_namespace(target)
+        _check_target(node)
+        binding = v1.Binding(
+            namespace=target.namespace,
+            name=str(metadata.get("name") or ""),
+            uid=str(metadata.get("uid") or ""),
+            node_name=str(node["name"]),
+        )
+        try:
+            await self._bind(binding, metadata, dry=dry)
+        except ApiError as error:
+            raise _of_binding(target, binding, error) from None
+        return Answer(encode(_SUCCESS), 201)
+
+    async def _bind(self, binding: v1.Binding, metadata: Any, *, dry: bool) -> None:
+        version = str(metadata.get("resourceVersion") or "")
+        if version:
+            entry = await self._core.registry.get("Pod", binding.namespace, binding.name)
+            if version != str(entry.revision):
+                kind = entry.kind
+                current = str(entry.revision)
+                raise errors.precondition(kind, binding.name, "ResourceVersion", version, current)
+        adorn = self._adorning(binding, metadata)
+        await self._core.pods.bind_as_asked(binding, adorn, dry_run=dry)
+
+    def _adorning(self, binding: v1.Binding, metadata: Any) -> Callable[[Pod], None]:
+        """Return what adds the labels and annotations of a binding, and its node's place."""
+        node = self._core.cache.get(KINDS["Node"], binding.node_name)
+        labels = node.message.metadata.labels if node is not None else {}
+        place = {key: labels[key] for key in _PLACES if key in labels}
+        given = {name: metadata.get(name) for name in ("labels", "annotations")}
+
+        def adorn(pod: Pod) -> None:
+            pod.metadata.labels.update(place)
+            for name, values in given.items():
+                for key, value in values.items() if isinstance(values, dict) else ():
+                    getattr(pod.metadata, name)[str(key)] = str(value)
+
+        return adorn
+
+    async def evict(self, target: Target, request: Request) -> Answer:
+        """Evict a pod, as far as its disruption budget permits."""
+        dry = asks_dry_run(request, "CreateOptions")
+        content, _ = parsed(request, await request.receive(), "Eviction")
+        check_kind(content, "Eviction", ("policy/v1", "policy/v1beta1"))
+        metadata = _object(content, "metadata")
+        if metadata.get("name") != target.name:
+            raise bad_request("name in URL does not match name in Eviction object")
+        options = options_of(_object(content, "deleteOptions"))
+        await self._writing.check_namespace(target)
+        evict = v1.EvictRequest(namespace=target.namespace, name=target.name)
+        if options.grace is not None:
+            evict.grace_period_seconds = max(options.grace, 0)
+        evict.condition.CopyFrom(EVICTED)
+        evict.preconditions.uid = options.uid
+        evict.preconditions.resource_version = options.version
+        try:
+            dry_run = dry or options.dry_run
+            only_entry(await self._core.pods.evict([evict], None, dry_run=dry_run))
+        except ApiError as error:
+            raise of_deletion(error) from None
+        return Answer(encode(_SUCCESS), 201)
+
+    # ------------------------------------------------------------------ scale
+
+    async def get_scale(self, target: Target, request: Request) -> Answer:
+        """Answer with the number of replicas of an owner."""
+        entry = await self._core.registry.get(
+            target.resource.kind.name, target.namespace, target.name
+        )
+        return Answer(encode(_scale(entry)))
+
+    async def set_scale(self, target: Target, request: Request) -> Answer:
+        """Set the number of replicas, by PUT or PATCH."""
+        dry = asks_dry_run(request, "UpdateOptions")
+        raw = await request.receive()
+        if target.verb == "patch":
+            change = patched_content(patch_type(request), raw)
+        else:
+            content, _ = parsed(request, raw, "Scale")
+            check_kind(content, "Scale", (_SCALES,))
+
+            def change(_: dict[str, Any]) -> dict[str, Any]:
+                return dict(content)
+
+        def make(entry: Entry) -> AnyObject:
+            return _scaled(entry, change(_scale(entry)))
+
+        kind = target.resource.kind
+        entry = await self._core.rewriter.rewrite(
+            Rewrite(kind, target.namespace, target.name, target.verb, "scale", make, dry)
+        )
+        return Answer(encode(_scale(entry)))
+
+
+def _object(content: Any, name: str) -> dict[str, Any]:
+    """Return a member that is an object, empty if it is missing. Raises RestError 400."""
+    found = content.get(name) or {}
+    if not isinstance(found, dict):
+        raise bad_request(f"{name}: an object was expected")
+    return found
+
+
+def _check_target(node: Any) -> None:
+    kind = node.get("kind") if isinstance(node, dict) else ""
+    if kind not in ("", None, "Node"):
+        text = f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
+        raise RestError(500, "", text)
+    if not isinstance(node, dict) or not node.get("name"):
+        raise RestError(500, "", "target.name: Required value")
+
+
+def _of_binding(target: Target, binding: v1.Binding, error: ApiError) -> ApiError:
+    """Return the error of a binding as Kubernetes words it."""
+    kind = target.resource.kind
+    if error.reason in ("ALREADY_BOUND", "POD_DELETING", "SCHEDULING_GATED"):
+        message = error.message.replace(f"on {kind.plural} ", f"on {kind.plural}/binding ", 1)
+        details = {"name": binding.name, "kind": f"{kind.plural}/binding"}
+        return RestError(409, "Conflict", message, details, code=error.code)
+    if error.reason == "PRECONDITION_FAILED":
+        why = (
+            f"StorageError: invalid object, Code: 4, Key: {kind.plural}/{binding.namespace}/"
+            f"{binding.name}, ResourceVersion: 0, AdditionalErrorMsg: "
+            + error.message.partition(": ")[2]
+        )
+        return errors.conflict(kind, binding.name, why)
+    return error
+
+
+def _scale(entry: Entry) -> dict[str, Any]:
+    message: Any = entry.message
+    metadata, spec = message.metadata, message.spec
+    selector = spec.selector
+    labels = selector.match_labels if hasattr(selector, "match_labels") else selector
+    shown = {
+        "name": metadata.name,
+        "namespace": metadata.namespace,
+        "uid": metadata.uid,
+        "resourceVersion": str(entry.revision),
+    }
+    status = {
+        "replicas": message.status.replicas,
+        "selector": ",".join(f"{key}={labels[key]}" for key in sorted(labels)),
+    }
+    replicas = spec.replicas if spec.HasField("replicas") else 1
+    return {
+        "kind": "Scale",
+        "apiVersion": _SCALES,
+        "metadata": shown,
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def _scaled(entry: Entry, scale: dict[str, Any]) -> AnyObject:
+    message: Any = entry.decode()
+    replicas = _object(scale, "spec").get("replicas", 0)
+    if type(replicas) is not int or not 0 <= replicas < 2**31:
+        found = errors.Violation(
+            "spec.replicas",
+            f"Invalid value: {replicas}: must be greater than or equal to 0",
+            "Invalid value",
+        )
+        raise errors.invalid(entry.kind, message.metadata.name, [found])
+    message.metadata.resource_version = str(_object(scale, "metadata").get("resourceVersion") or "")
+    message.spec.replicas = replicas
+    return message  # type: ignore[no-any-return]

@@ -1,0 +1,64 @@
+"""From a stored object to what a client gets: JSON, whole or its metadata alone."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+
+from podsched.api import codec
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.rest.messages import encode
+from podsched.serve.server.rest.resources import Resource
+from podsched.serve.server.rest.shapes import shaped, with_micro_times
+
+META: Final = "meta.k8s.io/v1"
+#: Objects of which the JSON is kept, for the many that watch them.
+_KEPT: Final = 4096
+_KEPT_BYTES: Final = 16 << 10
+
+
+def typed(resource: Resource, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with its kind and apiVersion."""
+    return {"kind": resource.kind.name, "apiVersion": resource.api_version, **content}
+
+
+def content_of(resource: Resource, entry: Entry, revision: int = 0) -> dict[str, Any]:
+    """Return an object without kind and apiVersion, as of its own or another revision."""
+    content = resource.show(shaped(resource.kind, codec.write(entry.message)))
+    version = revision or entry.revision
+    metadata = content.setdefault("metadata", {})
+    if version:
+        metadata["resourceVersion"] = str(version)
+    return content
+
+
+def patchable(resource: Resource, entry: Entry) -> dict[str, Any]:
+    """Return an object as patches change it: with nothing that is only shown."""
+    content = resource.show(with_micro_times(resource.kind, codec.write(entry.message)))
+    content.setdefault("metadata", {})["resourceVersion"] = str(entry.revision)
+    return content
+
+
+def partial(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an object as ``PartialObjectMetadata``."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": content["metadata"]}
+
+
+class EncodedObjects:
+    """JSON of the objects asked for last, so that each is encoded once however many want it."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str, int, int], bytes] = OrderedDict()
+
+    def of(self, resource: Resource, entry: Entry, revision: int = 0) -> bytes:
+        """Return an object with its kind and apiVersion."""
+        key = (resource.api_version + resource.plural, entry.key, entry.revision, revision)
+        known = self._known.get(key)
+        if known is None:
+            known = encode(typed(resource, content_of(resource, entry, revision)))
+            if len(known) <= _KEPT_BYTES:
+                self._known[key] = known
+                if len(self._known) > _KEPT:
+                    self._known.popitem(last=False)
+        return known

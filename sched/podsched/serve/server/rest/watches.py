@@ -1,0 +1,152 @@
+"""Watches: a line of JSON for each event, until the client goes or its time is over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from podsched.api.reasons import StatusReason
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.rest.failures import expired, status_of
+from podsched.serve.server.rest.fields import checked_fields
+from podsched.serve.server.rest.media import Form, form_of
+from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.options import ListOptions
+from podsched.serve.server.rest.resources import Resource
+from podsched.serve.server.rest.routes import Target
+from podsched.serve.server.rest.tables import Tables
+from podsched.serve.server.rest.views import EncodedObjects, content_of, partial, typed
+from podsched.serve.server.scope import Scope
+from podsched.serve.server.watchcache import Change
+from podsched.v1 import api_pb2 as v1
+
+#: Seconds after which a watch without timeoutSeconds ends, as kube-apiserver's by default at least.
+LONGEST: Final = 1800
+#: Seconds between bookmarks of a quiet watch.
+_BOOKMARK_SECONDS: Final = 10.0
+_NAMES: Final[dict[int, bytes]] = {
+    v1.ADDED: b"ADDED",
+    v1.MODIFIED: b"MODIFIED",
+    v1.DELETED: b"DELETED",
+}
+_REVISIONS: Final = re.compile(r"(\d+) \((\d+)\)")
+_INITIAL_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
+
+
+class JsonEncoding:
+    """Lines of JSON; see ``server.watching.Encoding``."""
+
+    idle = _BOOKMARK_SECONDS
+
+    def __init__(
+        self,
+        resource: Resource,
+        show: Callable[[Entry, int], bytes],
+        *,
+        bookmarks: bool,
+        initial_end: bool,
+    ) -> None:
+        """show: returns an object as of a revision, or as of its own for 0."""
+        self._resource = resource
+        self._show = show
+        self._bookmarks = bookmarks
+        self._initial_end = initial_end
+
+    def added(self, entry: Entry) -> bytes:
+        """See ``Encoding``."""
+        return _line(b"ADDED", self._show(entry, 0))
+
+    def event(self, scope: Scope, change: Change) -> bytes | None:
+        """See ``Encoding``."""
+        found = scope.event_type(change)
+        if found is None:
+            return None
+        shown = change.old if found == v1.DELETED else change.new
+        assert shown is not None
+        return _line(_NAMES[found], self._show(shown, change.revision))
+
+    def response(self, events: Sequence[bytes], revision: int) -> bytes:
+        """See ``Encoding``."""
+        return b"".join(events)
+
+    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
+        """See ``Encoding``."""
+        if not self._bookmarks or (initial_events_end and not self._initial_end):
+            return b""
+        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+        if initial_events_end:
+            metadata |= _INITIAL_END
+        return _line(b"BOOKMARK", self._bookmark(metadata))
+
+    def _bookmark(self, metadata: dict[str, Any]) -> bytes:
+        return encode(typed(self._resource, {"metadata": {**metadata, "creationTimestamp": None}}))
+
+
+def _line(event_type: bytes, shown: bytes) -> bytes:
+    return b'{"type":"' + event_type + b'","object":' + shown + b"}\n"
+
+
+async def _with_errors(stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Yield a watch, and what ends it as an event; a server that stops just ends it."""
+    async with aclosing(stream):
+        try:
+            async for piece in stream:
+                yield piece
+        except ApiError as error:
+            if error.reason is not StatusReason.SHUTTING_DOWN:
+                yield _line(b"ERROR", encode(status_of(_as_watched(error))))
+
+
+def _as_watched(error: ApiError) -> ApiError:
+    if error.reason is StatusReason.COMPACTED:
+        found = _REVISIONS.search(error.message)
+        asked, oldest = found.groups() if found else ("0", "0")
+        return expired(f"too old resource version: {asked} ({oldest})")
+    return error
+
+
+class Watches:
+    """Answers watches."""
+
+    def __init__(self, core: ServerCore, encoded: EncodedObjects) -> None:
+        self._core = core
+        self._encoded = encoded
+
+    async def watch(self, target: Target, request: Request) -> Answer:
+        """Answer with a stream of events. Raises ApiError."""
+        resource = target.resource
+        form = form_of(request.headers.get("accept"), Form.TABLE, Form.PARTIAL, Form.PARTIAL_LIST)
+        options = ListOptions.of(request.query, watch=True)
+        initial = options.initial_events or (options.initial_events is None and not options.version)
+        wanted = v1.WatchRequest(
+            kinds=[resource.kind.name],
+            namespace=target.namespace,
+            label_selector=options.labels,
+            field_selector=checked_fields(resource, options.fields),
+            from_revision=0 if initial else options.version or 0,
+            send_initial_events=initial,
+        )
+        encoding = JsonEncoding(
+            resource,
+            self._shower(resource, form, request),
+            bookmarks=options.bookmarks,
+            initial_end=bool(options.initial_events),
+        )
+        stream = self._core.watcher.watch(wanted, encoding)
+        return Answer(_with_errors(stream), seconds=float(options.timeout or LONGEST))
+
+    def _shower(
+        self, resource: Resource, form: Form, request: Request
+    ) -> Callable[[Entry, int], bytes]:
+        if form is Form.TABLE:
+            tables = Tables()
+            return lambda entry, revision: encode(
+                tables.of_one(resource, entry, revision, request.query)
+            )
+        if form in (Form.PARTIAL, Form.PARTIAL_LIST):
+            return lambda entry, revision: encode(partial(content_of(resource, entry, revision)))
+        return lambda entry, revision: self._encoded.of(resource, entry, revision)

@@ -1,0 +1,319 @@
+"""create, update, patch, delete and deletecollection, and the status subresource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject
+from podsched.lib.event_loop import Turn
+from podsched.serve.server import errors
+from podsched.serve.server.access.rights import rights
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.listing import Page
+from podsched.serve.server.rest.bodies import (
+    MOST_WARNINGS,
+    asks_dry_run,
+    check_kind,
+    manager_of,
+    parsed,
+    read_object,
+    validation_of,
+)
+from podsched.serve.server.rest.checks import (
+    another_uid,
+    applied_config,
+    check_event,
+    check_identity,
+    check_new,
+    check_patch_options,
+    check_replacement,
+    of_admission,
+    of_deletion,
+    of_update,
+    read_patched,
+)
+from podsched.serve.server.rest.deleting import DeleteOptions
+from podsched.serve.server.rest.failures import about
+from podsched.serve.server.rest.fields import checked_fields
+from podsched.serve.server.rest.managers import Manager, applied, managed, normalized
+from podsched.serve.server.rest.media import Form, form_of
+from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.options import ListOptions, flag
+from podsched.serve.server.rest.patches import APPLY, patch_type, patched_content
+from podsched.serve.server.rest.pod_life import complete_life
+from podsched.serve.server.rest.pod_warnings import pod_warnings
+from podsched.serve.server.rest.reading import Reading
+from podsched.serve.server.rest.routes import Target
+from podsched.serve.server.rest.views import patchable
+from podsched.serve.server.rewriting import Rewrite
+from podsched.serve.store.errors import StoreError
+from podsched.v1 import api_pb2 as v1
+
+_NAMESPACE: Final = KINDS["Namespace"]
+#: Kinds whose deletion is answered with the object; the others' with a ``Status``.
+_ANSWERED_WITH_OBJECT: Final = frozenset(
+    {
+        "Pod",
+        "PersistentVolumeClaim",
+        "PersistentVolume",
+        "Namespace",
+        "StorageClass",
+        "CSINode",
+        "CSIDriver",
+        "VolumeAttachment",
+    }
+)
+
+
+class Writing:
+    """Answers writes. Methods raise ApiError."""
+
+    def __init__(self, core: ServerCore, reading: Reading) -> None:
+        self._core = core
+        self._reading = reading
+
+    # ------------------------------------------------------------------ create
+
+    async def create(self, target: Target, request: Request) -> Answer:
+        """Answer with the new object."""
+        resource = target.resource
+        form = _form(request)
+        level = validation_of(request, "CreateOptions")
+        dry = asks_dry_run(request, "CreateOptions")
+        manager_of(request, "CreateOptions")
+        rights().check("create", resource.kind, target.namespace)
+        content, doubled = parsed(request, await request.receive(), resource.kind.name)
+        check_kind(content, resource.kind.name, (resource.api_version,))
+        decoded = read_object(resource, content, doubled, level)
+        message = decoded.message
+        check_new(target, message)
+        check_event(target, message)
+        complete_life(message)
+        await self.check_namespace(target)
+        try:
+            entry = await self._core.creator.create(message, dry_run=dry)
+        except ApiError as error:
+            raise await self._explained(error, message) from None
+        answer = self._reading.shown(target, entry, form, request, 201)
+        doubtful = list(islice(pod_warnings(message), MOST_WARNINGS))
+        return _with_warnings(answer, [*decoded.warnings, *doubtful])
+
+    async def check_namespace(self, target: Target) -> None:
+        """Raise ApiError NOT_FOUND for a namespace that does not exist.
+
+        Kubernetes' clients rely on it; podsched's own may use a namespace without making it.
+        """
+        if not target.resource.kind.namespaced:
+            return
+        namespaces = self._core.cache.objects(_NAMESPACE)
+        if target.namespace in namespaces:
+            return
+        try:
+            # It may have been created through another server a moment ago.
+            await self._core.reflector.wait_until_fresh()
+        except StoreError as error:
+            raise errors.of_store(error) from error
+        if target.namespace not in namespaces:
+            raise errors.not_found(_NAMESPACE, target.namespace)
+
+    async def _explained(self, error: ApiError, message: AnyObject) -> ApiError:
+        """Return the error of a creation, which says more when the name is about to be free."""
+        if error.reason == "INVALID":
+            return of_admission(error)
+        if error.reason != "ALREADY_EXISTS" or error.about is None:
+            return error
+        kind, name = error.about
+        key = f"{message.metadata.namespace}/{name}" if kind.namespaced else name
+        known = self._core.cache.get(kind, key)
+        if known is not None and known.message.metadata.HasField("deletion_timestamp"):
+            error.message = f"object is being deleted: {error.message}"
+        return error
+
+    # ------------------------------------------------------------------ update
+
+    async def update(self, target: Target, request: Request) -> Answer:
+        """Answer with the object that has been replaced."""
+        resource = target.resource
+        form = _form(request)
+        level = validation_of(request, "UpdateOptions")
+        dry = asks_dry_run(request, "UpdateOptions")
+        manager = Manager(manager_of(request, "UpdateOptions"), "Update", target.subresource)
+        verb, kind = "update", resource.kind
+        rights().check(verb, kind, target.namespace, target.name, target.subresource)
+        content, doubled = parsed(request, await request.receive(), kind.name)
+        check_kind(content, kind.name, (resource.api_version,))
+        decoded = read_object(resource, content, doubled, level)
+        check_replacement(target, decoded.message)
+        uid = decoded.message.metadata.uid
+
+        def make(entry: Entry) -> AnyObject:
+            if uid and uid != entry.message.metadata.uid:
+                raise another_uid(target, uid, entry.message.metadata.uid)
+            message = kind.new()
+            message.CopyFrom(decoded.message)  # type: ignore[arg-type]
+            check_event(target, message, entry.message)
+            complete_life(message, entry.message)
+            return managed(resource, entry, message, manager)
+
+        entry = await self._rewritten(target, verb, make, dry)
+        answer = self._reading.shown(target, entry, form, request)
+        return _with_warnings(answer, decoded.warnings)
+
+    async def _rewritten(
+        self, target: Target, verb: str, make: Callable[[Entry], AnyObject], dry: bool
+    ) -> Entry:
+        kind, subresource = target.resource.kind, target.subresource
+        change = Rewrite(kind, target.namespace, target.name, verb, subresource, make, dry)
+        try:
+            return await self._core.rewriter.rewrite(change)
+        except ApiError as error:
+            raise of_update(error) from None
+
+    # ------------------------------------------------------------------ patch
+
+    async def patch(self, target: Target, request: Request) -> Answer:
+        """Answer with the object that has been patched, or applied for the first time."""
+        resource = target.resource
+        form = _form(request)
+        level = validation_of(request, "PatchOptions")
+        dry = asks_dry_run(request, "PatchOptions")
+        named = manager_of(request, "PatchOptions")
+        kind = patch_type(request)
+        check_patch_options(request, apply=kind == APPLY)
+        operation = "Apply" if kind == APPLY else "Update"
+        manager = Manager(named, operation, target.subresource)
+        rights().check("patch", resource.kind, target.namespace, target.name, target.subresource)
+        raw = await request.receive()
+        warnings: list[str] = []
+        if kind == APPLY:
+            return await self._apply(target, request, raw, manager, dry)
+        change = patched_content(kind, raw)
+
+        def make(entry: Entry) -> AnyObject:
+            content = change(patchable(resource, entry))
+            message = read_patched(resource, content, level, warnings)
+            check_identity(target, message, entry)
+            check_event(target, message, entry.message)
+            complete_life(message, entry.message)
+            return managed(resource, entry, message, manager)
+
+        entry = await self._rewritten(target, "patch", make, dry)
+        answer = self._reading.shown(target, entry, form, request)
+        return _with_warnings(answer, warnings)
+
+    async def _apply(
+        self, target: Target, request: Request, raw: bytes, manager: Manager, dry: bool
+    ) -> Answer:
+        resource = target.resource
+        level = validation_of(request, "PatchOptions")
+        turn = Turn()
+        config = applied_config(target, request, raw)
+        if turn.is_over:
+            await turn.give_way()
+        read_object(resource, config, (), level)
+        config = normalized(resource, config)
+        if turn.is_over:
+            await turn.give_way()
+        force = flag(request.query, "force")
+        warnings: list[str] = []
+
+        def make(entry: Entry) -> AnyObject:
+            live = patchable(resource, entry)
+            content = applied(live, config, manager, force=force, version=resource.api_version)
+            message = read_patched(resource, content, level, warnings)
+            check_identity(target, message, entry)
+            check_event(target, message, entry.message)
+            complete_life(message, entry.message)
+            return message
+
+        status = 200
+        try:
+            entry = await self._rewritten(target, "patch", make, dry)
+        except ApiError as error:
+            if error.reason != "NOT_FOUND" or target.subresource:
+                raise
+            entry, status = await self._apply_new(target, config, manager, dry), 201
+        answer = self._reading.shown(target, entry, _form(request), request, status)
+        return _with_warnings(answer, warnings)
+
+    async def _apply_new(
+        self, target: Target, config: Mapping[str, Any], manager: Manager, dry: bool
+    ) -> Entry:
+        rights().check("create", target.resource.kind, target.namespace)
+        await self.check_namespace(target)
+        version = target.resource.api_version
+        content = applied({"metadata": {}}, config, manager, force=True, version=version)
+        decoded = read_object(target.resource, content, (), "Warn")
+        check_event(target, decoded.message)
+        complete_life(decoded.message)
+        return await self._core.creator.create(decoded.message, dry_run=dry)
+
+    # ------------------------------------------------------------------ delete
+
+    async def delete(self, target: Target, request: Request) -> Answer:
+        """Answer with the object that has been deleted, or with a ``Status`` that names it."""
+        resource = target.resource
+        form = _form(request)
+        kind = resource.kind
+        rights().check("delete", kind, target.namespace, target.name)
+        options = await DeleteOptions.of(request)
+        wanted = v1.DeleteRequest(kind=kind.name, namespace=target.namespace, name=target.name)
+        options.fill(wanted)
+        try:
+            entry = await self._core.registry.delete_in_two(wanted, dry_run=options.dry_run)
+        except ApiError as error:
+            raise of_deletion(error) from None
+        if kind.name in _ANSWERED_WITH_OBJECT or _is_held(entry):
+            return self._reading.shown(target, entry, form, request)
+        details = {**about(kind, target.name), "uid": entry.message.metadata.uid}
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return Answer(encode({**status, "details": details}))
+
+    async def delete_collection(self, target: Target, request: Request) -> Answer:
+        """Answer with the list of what has been deleted, as it was before."""
+        resource = target.resource
+        rights().check("deletecollection", resource.kind, target.namespace)
+        query = ListOptions.of(request.query)
+        options = await DeleteOptions.of(request)
+        wanted = v1.DeleteCollectionRequest(
+            kind=resource.kind.name,
+            namespace=target.namespace,
+            label_selector=query.labels,
+            field_selector=checked_fields(resource, query.fields),
+        )
+        options.fill(wanted)
+        registry = self._core.registry
+        entries = await registry.selected(wanted)
+        for entry in entries:
+            one = v1.DeleteRequest(kind=wanted.kind)
+            one.namespace, _, one.name = entry.key.rpartition("/")
+            options.fill(one)
+            await self._delete_one(one, dry=options.dry_run)
+        page = Page(entries, self._core.cache.revision, "", 0)
+        return await self._reading.listed(target, page, Form.OBJECT, request)
+
+    async def _delete_one(self, request: v1.DeleteRequest, *, dry: bool) -> None:
+        """Delete an object of a collection; one that is gone already is no failure."""
+        try:
+            # The right to delete the collection is that to delete each of its objects.
+            await self._core.registry.delete_in_two(request, dry_run=dry, permitted=True)
+        except ApiError as error:
+            if error.reason != "NOT_FOUND":
+                raise
+
+
+def _form(request: Request) -> Form:
+    return form_of(request.headers.get("accept"), Form.TABLE, Form.PARTIAL)
+
+
+def _with_warnings(answer: Answer, warnings: Sequence[str]) -> Answer:
+    return Answer(answer.body, answer.status, answer.content_type, warnings=tuple(warnings))
+
+
+def _is_held(entry: Entry) -> bool:
+    return bool(entry.message.metadata.finalizers)

@@ -1,0 +1,148 @@
+"""Changes that are computed from an object as it is: read, made anew, admitted, written.
+
+What the faces' replacements and patches have in common where a face makes the new object itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from podsched.api.etcd_keys import local_key
+from podsched.api.kinds import Kind
+from podsched.api.objects import AnyObject, Namespace, Pod
+from podsched.api.validation import validate
+from podsched.serve.server import errors
+from podsched.serve.server.access.object_checks import check_change
+from podsched.serve.server.access.rights import rights
+from podsched.serve.server.admission import admit_status, admit_update, encoded, local_namespace
+from podsched.serve.server.admission_sources import AdmissionSources
+from podsched.serve.server.deletion import is_over
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.quotas.growth import GrowthCharging
+from podsched.serve.server.storage import Mutation, ObjectStorage, Step
+
+Make = Callable[[Entry], AnyObject]
+"""From an object to what shall replace it. Raises ApiError; called again for a newer version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """One change. verb: what the caller must be permitted to do.
+
+    subresource: "" for the whole object, "status", or "finalize" of a namespace.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    verb: str
+    subresource: str
+    make: Make
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class _LastState:
+    """What an object was when its last finalizer went, and it with it."""
+
+    value: bytes = b""
+
+
+class Rewriter:
+    """Replaces objects by what is made of them. now: Unix time in seconds."""
+
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        sources: AdmissionSources,
+        growth: GrowthCharging,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._storage = storage
+        self._sources = sources
+        self._growth = growth
+        self._now = now
+
+    async def rewrite(self, change: Rewrite) -> Entry:
+        """Return the object after a change. Raises ApiError.
+
+        A version that the new object names in its resourceVersion must be the stored one.
+        """
+        kind, name = change.kind, change.name
+        namespace = local_namespace(kind, change.namespace)
+        rights().check(change.verb, kind, namespace, name, change.subresource)
+        key = local_key(kind, namespace, name)
+        last = _LastState()
+        mutation = Mutation(kind, key, lambda entry: self._step(change, entry, last))
+        if change.subresource != "status":
+            (mutation,) = await self._growth.charged([mutation])
+        if change.dry_run:
+            return await self._storage.preview(mutation)
+        entry = await self._storage.mutate_one(mutation, None)
+        await self._sources.settle([entry])
+        if last.value:
+            return Entry(kind, key, last.value, entry.revision, entry.created)
+        return entry
+
+    def _step(self, change: Rewrite, entry: Entry, last: _LastState) -> Step | None:
+        kind, old = change.kind, entry.message
+        message = change.make(entry)
+        version = message.metadata.resource_version
+        if version and version != str(entry.revision):
+            raise errors.conflict(kind, change.name)
+        message.metadata.resource_version = ""
+        if change.subresource == "status":
+            message = _with_status(kind, message, old, self._now())
+        else:
+            wanted = [*message.spec.finalizers] if isinstance(message, Namespace) else []
+            admit_update(kind, message, old, sources=self._sources)
+            if change.subresource == "finalize" and isinstance(message, Namespace):
+                message.spec.finalizers[:] = wanted
+        check_change(kind, old, message)
+        last.value = b""
+        if is_over(message):
+            last.value = encoded(kind, message)
+            return Step(None)
+        return None if message == old else Step(encoded(kind, message))
+
+
+def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
+    """Keep a pod's quality of service, which its spec alone decides. Raises ApiError."""
+    if not isinstance(updated, Pod) or not isinstance(old, Pod):
+        return
+    new, before = updated.status.qos_class, old.status.qos_class
+    if new and new != before:
+        text = f'Invalid value: "{new}": field is immutable'
+        found = errors.Violation("status.qosClass", text, "Invalid value")
+        raise errors.invalid(kind, old.metadata.name, [found])
+    updated.status.qos_class = before
+
+
+def _with_status(kind: Kind, message: AnyObject, old: AnyObject, now: float) -> AnyObject:
+    """Return ``old`` with the status, labels and annotations of ``message``. Raises ApiError."""
+    updated = admit_status(kind, message, old, now=now)
+    _keep_qos_class(kind, updated, old)
+    new, before = message.metadata, old.metadata
+    if new.uid and new.uid != before.uid:
+        text = f'Invalid value: "{new.uid}": field is immutable'
+        found = errors.Violation("metadata.uid", text, "Invalid value")
+        raise errors.invalid(kind, before.name, [found])
+    if (new.labels, new.annotations, new.managed_fields) != (
+        before.labels,
+        before.annotations,
+        before.managed_fields,
+    ):
+        for field in ("labels", "annotations", "managed_fields"):
+            updated.metadata.ClearField(field)
+        updated.metadata.labels.update(new.labels)
+        updated.metadata.annotations.update(new.annotations)
+        updated.metadata.managed_fields.extend(new.managed_fields)
+        if problems := validate(kind, updated, old):
+            violations = [
+                errors.Violation.of(error) for error in problems[: errors.MOST_VIOLATIONS + 1]
+            ]
+            raise errors.invalid(kind, before.name, violations)
+    return updated

@@ -1,0 +1,187 @@
+"""podsched.v1.Scheduling: who may ask, and what of an answer he may see."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message import Message
+
+from podsched.api.kinds import KINDS
+from podsched.api.validation.storable import validate_storable
+from podsched.serve.client.question_stream import WORKER, WORKERS
+from podsched.serve.server import errors
+from podsched.serve.server.access.rights import Rights, rights
+from podsched.serve.server.calls import conversing, unary
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.pipeline import Pipeline
+from podsched.serve.server.replicas import Replicas
+from podsched.serve.server.requests import bounded
+from podsched.serve.server.storage import ObjectStorage
+from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
+from podsched.v1.scheduling_pb2 import (
+    Answer,
+    ApplyConfigRequest,
+    ApplyConfigResponse,
+    Change,
+    CheckpointRequest,
+    ConfigOutcome,
+    ExplainRequest,
+    Explanation,
+    PodReference,
+    PodState,
+    Question,
+)
+
+SCHEDULING: Final = "podsched.v1.Scheduling"
+#: Nodes of which single verdicts are told.
+MAX_NODES: Final = 100
+#: Decisions in one answer.
+MAX_DECISIONS: Final = 1000
+#: In place of the name of a pod that the caller may not get.
+HIDDEN: Final = "(hidden)"
+_POD = KINDS["Pod"]
+
+
+class SchedulingService:
+    """podsched.v1.Scheduling."""
+
+    def __init__(
+        self, replicas: Replicas, storage: ObjectStorage, worker: int = 0, workers: int = 1
+    ) -> None:
+        """worker: which of the processes this is that share their addresses."""
+        #: A replica has a stream to each of them, and finds them by trying.
+        self._told = ((WORKER, str(worker)), (WORKERS, str(workers)))
+        self._replicas = replicas
+        self._storage = storage
+
+    def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
+        """Return the handlers to register with gRPC."""
+        handlers = {
+            "Explain": unary("Explain", bounded(ExplainRequest), self.explain, pipeline),
+            "Decisions": unary("Decisions", bounded(DecisionsRequest), self.decisions, pipeline),
+            "ApplyConfig": unary(
+                "ApplyConfig", bounded(ApplyConfigRequest), self.apply_config, pipeline
+            ),
+            "Checkpoint": unary(
+                "Checkpoint", bounded(CheckpointRequest), self.checkpoint, pipeline
+            ),
+            "Answer": conversing("Answer", self.answer, pipeline, self._told),
+        }
+        return grpc.method_handlers_generic_handler(SCHEDULING, handlers)
+
+    async def explain(self, request: ExplainRequest) -> bytes:
+        """Scheduling.Explain."""
+        request.namespace = request.namespace or "default"
+        if not request.name:
+            raise errors.bad_request("name must be specified", "name")
+        if len(request.nodes) > MAX_NODES:
+            raise errors.bad_request(f"at most {MAX_NODES} nodes", "nodes")
+        mine = rights()
+        mine.check("get", _POD, request.namespace, request.name, "explain")
+        # The replica may not have seen a pod that exists, or that it is gone.
+        pod = await self._storage.get(_POD, f"{request.namespace}/{request.name}")
+        question = Question(explain=request, revision=pod.revision)
+        found = (await self._replicas.ask_once(question, request.replica)).explanation
+        if found.state == PodState.BOUND and not found.HasField("decision"):
+            found = await self._from_who_decided(question) or found
+        hide_pods(found, mine)
+        return found.SerializeToString()
+
+    async def _from_who_decided(self, question: Question) -> Explanation | None:
+        """Return the answer of a replica that has recorded the decision, if one is connected."""
+        names = [] if question.explain.replica else self._replicas.names()[1:]
+        for name in names:
+            try:
+                found = (await self._replicas.ask_once(question, name)).explanation
+            except ApiError:
+                continue
+            if found.HasField("decision"):
+                return found
+        return None
+
+    async def decisions(self, request: DecisionsRequest) -> bytes:
+        """Scheduling.Decisions."""
+        if request.name and not request.namespace:
+            raise errors.bad_request("a name needs a namespace", "namespace")
+        if not 0 <= request.limit <= MAX_DECISIONS:
+            raise errors.bad_request(f"not between 0 and {MAX_DECISIONS}", "limit")
+        if wrong := validate_storable(request):
+            raise errors.bad_request(str(wrong[0]), wrong[0].path)
+        rights().check("get", _POD, request.namespace, request.name, "explain")
+        question = Question(decisions=request)
+        if request.replica:
+            answer = await self._replicas.ask_once(question, request.replica)
+            return answer.decisions.SerializeToString()
+        answers = [answer for _, answer in await self._replicas.ask_all(question)]
+        found = [answer.decisions for answer in answers if isinstance(answer, Answer)]
+        if not found:
+            raise next(answer for answer in answers if isinstance(answer, ApiError))
+        return _together(found, request.limit or 100).SerializeToString()
+
+    async def apply_config(self, request: ApplyConfigRequest) -> bytes:
+        """Scheduling.ApplyConfig: no replica changes anything before all have found it valid."""
+        rights().check("update", KINDS["Lease"], "kube-system", "", "configuration")
+        trial = ApplyConfigRequest()
+        trial.CopyFrom(request)
+        trial.validate_only = True
+        outcomes = await self._configure(trial)
+        if not request.validate_only and not any(outcome.errors for outcome in outcomes):
+            outcomes = await self._configure(request)
+        return ApplyConfigResponse(replicas=outcomes).SerializeToString()
+
+    async def _configure(self, request: ApplyConfigRequest) -> list[ConfigOutcome]:
+        answers = await self._replicas.ask_all(Question(apply_config=request))
+        return [
+            ConfigOutcome(replica=name, errors=[str(answer)])
+            if isinstance(answer, ApiError)
+            else answer.config
+            for name, answer in answers
+        ]
+
+    async def checkpoint(self, request: CheckpointRequest) -> bytes:
+        """Scheduling.Checkpoint."""
+        rights().check("get", _POD, "", "", "explain")
+        answer = await self._replicas.ask_once(Question(checkpoint=request))
+        return answer.checkpoint.SerializeToString()
+
+    def answer(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Scheduling.Answer."""
+        return self._replicas.serve(messages)
+
+
+def _together(found: Sequence[DecisionsResponse], limit: int) -> DecisionsResponse:
+    """Return the latest decisions of several replicas, the oldest first."""
+
+    def when(record: DecisionRecord) -> tuple[int, int]:
+        at = record.ended_time if record.HasField("ended_time") else record.decided_time
+        return at.seconds, at.nanos
+
+    records = sorted((record for each in found for record in each.records), key=when)
+    more = len(records) > limit or any(each.more for each in found)
+    dropped = sum(each.dropped for each in found)
+    return DecisionsResponse(records=records[-limit:], dropped=dropped, more=more)
+
+
+def hide_pods(message: Message, mine: Rights) -> None:
+    """Leave out the names of the pods in an answer that the caller may not get."""
+    if mine.everything:
+        return
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for each in value if field.is_repeated else (value,):
+            if isinstance(each, PodReference):
+                _hide(each, mine)
+            else:
+                hide_pods(each, mine)
+            # The description of a change names the pods that would be gone.
+            if isinstance(each, Change) and any(pod.name == HIDDEN for pod in each.pods):
+                each.description = f"delete {len(each.pods)} of the pods, some hidden from you"
+
+
+def _hide(pod: Any, mine: Rights) -> None:
+    if not mine.permit("get", "", "pods", pod.namespace, pod.name):
+        pod.namespace = pod.name = HIDDEN
+        pod.uid = ""

@@ -1,0 +1,104 @@
+"""The objects that a list, watch or bulk deletion selects: kinds, namespace, labels, fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from podsched.api.field_selectors import FieldSelector, check_fields, parse_field_selector
+from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind
+from podsched.api.selectors import Selector, SelectorError, parse_selector
+from podsched.serve.server import errors
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.watchcache import Change
+from podsched.v1.api_pb2 import ADDED, DELETED
+
+
+def kind_named(name: str) -> Kind:
+    """Return the kind that a request names. Raises ApiError."""
+    if not name:
+        raise errors.bad_request("kind must be specified", "kind")
+    try:
+        return find_kind(name)
+    except UnknownKindError as error:
+        raise errors.bad_request(str(error), "kind") from None
+
+
+class Scope:
+    """A compiled selection of objects. Raises ApiError for selectors that cannot be read."""
+
+    __slots__ = ("_everything", "_fields", "_labels", "_local_prefix", "kinds")
+
+    def __init__(
+        self,
+        kinds: Iterable[str],
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> None:
+        named = [kind_named(name) for name in kinds] or list(KINDS.values())
+        self.kinds = {kind.name: kind for kind in named}
+        self._local_prefix = f"{namespace}/" if namespace else ""
+        self._labels: Selector | None = None
+        self._fields: FieldSelector | None = None
+        try:
+            if label_selector.strip():
+                self._labels = parse_selector(label_selector)
+        except SelectorError as error:
+            raise errors.bad_request(str(error), "labelSelector") from None
+        try:
+            if field_selector.strip():
+                self._fields = parse_field_selector(field_selector)
+                for kind in named:
+                    check_fields(self._fields, kind.message.DESCRIPTOR)
+        except SelectorError as error:
+            raise errors.bad_request(str(error), "fieldSelector") from None
+        self._everything = not (namespace or self._labels or self._fields)
+
+    @property
+    def selects(self) -> bool:
+        """Whether it looks inside objects, so that they have to be decoded."""
+        return self._labels is not None or self._fields is not None
+
+    @property
+    def every_object(self) -> bool:
+        """Whether it takes all objects of its kinds."""
+        return self._everything
+
+    def matches(self, entry: Entry) -> bool:
+        """Return whether an object of one of the kinds belongs to it."""
+        if self._everything:
+            return True
+        # Objects without a namespace belong to every one: a watch of nodes and pods may name one.
+        prefix = self._local_prefix
+        if prefix and entry.kind.namespaced and not entry.key.startswith(prefix):
+            return False
+        if not self.selects:
+            return True
+        message = entry.message
+        if self._labels is not None and not self._labels.matches(message.metadata.labels):
+            return False
+        return self._fields is None or self._fields.matches(message)
+
+    def event_type(self, change: Change) -> int | None:
+        """Return which event a watcher gets of a change of one of the kinds; None for none.
+
+        An object that begins to match is ADDED to this watcher, one that ceases to is DELETED.
+        """
+        if self._everything:
+            return change.type
+        new = change.new is not None and self.matches(change.new)
+        old = change.old is not None and self.matches(change.old)
+        if new:
+            return change.type if old or change.old is None else ADDED
+        if old:
+            return change.type if change.new is None else DELETED
+        return None
+
+    def frame(self, change: Change) -> bytes | None:
+        """Return the event that a watcher gets of a change of one of the kinds; None for none."""
+        if self._everything:
+            return change.frame
+        found = self.event_type(change)
+        if found is None:
+            return None
+        return change.frame if found == change.type else change.reframed(found)

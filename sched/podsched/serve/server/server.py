@@ -1,0 +1,221 @@
+"""An API server from its parts: start, serve, drain, stop.
+
+States: starting (listens, health NOT_SERVING) -> serving (cache loaded) -> draining (health
+NOT_SERVING, watches ended, calls finishing) -> stopped. If following etcd ends by a bug, ``wait``
+raises it: the process should end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from podsched.lib.listening import PATIENCE, connection_limit
+from podsched.lib.tls_contexts import TlsFiles
+from podsched.serve.server.access.authentication import CallAuthenticator
+from podsched.serve.server.access.reviews import Reviews
+from podsched.serve.server.access.tokens import TokenFile
+from podsched.serve.server.calls import unknown
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.credentials import ServerCertificates
+from podsched.serve.server.fairness.gate import FlowObserver, Gate
+from podsched.serve.server.pipeline import Auditor, CallObserver, Pipeline
+from podsched.serve.server.reflection import reflection_handlers
+from podsched.serve.server.replicas import Replicas
+from podsched.serve.server.rest.probes import Probes
+from podsched.serve.server.scheduling import SCHEDULING, SchedulingService
+from podsched.serve.server.service import (
+    AUTHORIZATION,
+    OBJECTS,
+    PODS,
+    AuthorizationService,
+    ObjectsService,
+    PodsService,
+)
+from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Store
+from podsched.telemetry.health import HealthChecks
+
+if TYPE_CHECKING:
+    from podsched.serve.server.access.jwt import JwtVerifier
+    from podsched.serve.server.rest.listener import KubeListener
+
+#: The largest request; a batch of 5,000 large pods is about 10 MiB.
+MAX_MESSAGE_BYTES = 16 << 20
+
+#: Calls at once of one connection; further ones wait at the client.
+MAX_STREAMS = 100
+#: Milliseconds after which a connection without calls is closed; clients open it again.
+MAX_IDLE_MS = 300_000
+
+
+class ApiServer:
+    """One API server on a store that its owner opened and closes."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        store: Store,
+        *,
+        observer: CallObserver | None = None,
+        flow_observer: FlowObserver | None = None,
+        audit: Auditor | None = None,
+        probes: Probes | None = None,
+    ) -> None:
+        """Put the server together. probes: what Kubernetes' face answers to /healthz and so on."""
+        self._probes = probes or Probes(HealthChecks())
+        self.kube: KubeListener | None = None
+        self._settings = settings
+        self._observer = observer
+        self.core = ServerCore(settings, store)
+        self.jwt: JwtVerifier | None = None
+        self.gate = Gate(flow_observer)
+        self.replicas = Replicas()
+        self.scheduling = SchedulingService(
+            self.replicas, self.core.storage, settings.worker, settings.workers
+        )
+        #: What every call passes, from the start on.
+        self.pipeline = Pipeline(observer, gate=self.gate, audit=audit)
+        self._audit = audit
+        self._health = health.aio.HealthServicer()
+        self._server: grpc.aio.Server | None = None
+        self.port = self.token_port = self.kube_port = 0
+
+    @property
+    def address(self) -> str:
+        """The host:port that clients connect to."""
+        return f"{self._settings.host}:{self.port}"
+
+    @property
+    def ready(self) -> bool:
+        """Whether reads can be answered."""
+        return self.core.reflector.ready.is_set()
+
+    async def start(self) -> None:
+        """Listen, follow etcd, and return when everything can be answered.
+
+        Raises OSError when the address cannot be had, CertificateError for TLS files and
+        AccessError for files of tokens or keys that cannot be used.
+        """
+        self.pipeline = pipeline = self._pipeline()
+        self._server = self._build(pipeline)
+        await self._server.start()
+        if self._settings.kube_listen:
+            await self._listen_for_kube(pipeline)
+        await self.core.start()
+        await self.set_serving(True)
+
+    async def set_serving(self, serving: bool) -> None:
+        """Answer health calls by whether etcd can be used: without it every other call fails."""
+        statuses = health_pb2.HealthCheckResponse
+        status = statuses.SERVING if serving else statuses.NOT_SERVING
+        for name in ("", OBJECTS, PODS, AUTHORIZATION, SCHEDULING):
+            await self._health.set(name, status)
+
+    async def wait(self) -> None:
+        """Wait until stopped; raise what ended following etcd."""
+        await self.core.wait()
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Drain for up to ``grace`` seconds and stop."""
+        await self._health.enter_graceful_shutdown()
+        self.core.watcher.close()
+        self.core.submission.close()
+        self.replicas.close()
+        if self.kube is not None:
+            await self.kube.stop(grace)
+        if self._server is not None:
+            await self._server.stop(grace)
+        await self.core.stop()
+        self.gate.close()
+
+    def _pipeline(self) -> Pipeline:
+        settings = self._settings
+        if not settings.authenticates:
+            return Pipeline(self._observer, gate=self.gate, audit=self._audit)
+        if settings.jwt is not None:
+            from podsched.serve.server.access.jwt import JwtVerifier
+
+            self.jwt = JwtVerifier(settings.jwt)
+        authenticator = CallAuthenticator(
+            certificates=bool(settings.tls_client_ca),
+            tokens=TokenFile(settings.token_file) if settings.token_file else None,
+            jwt=self.jwt,
+        )
+        return Pipeline(
+            self._observer, authenticator, self.core.authorizer.rights_of, self.gate, self._audit
+        )
+
+    async def _listen_for_kube(self, pipeline: Pipeline) -> None:
+        """Serve Kubernetes' REST API. Raises OSError, CertificateError."""
+        # Loads aiohttp, which only servers with this face need.
+        from podsched.serve.server.rest.app import RestApp
+        from podsched.serve.server.rest.handling import Handler
+        from podsched.serve.server.rest.listener import KubeListener
+
+        settings = self._settings
+        files = None
+        if settings.tls_cert:
+            files = TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
+        self.kube = KubeListener(
+            RestApp(Handler(self.core, pipeline, self._probes)), files, settings.max_connections
+        )
+        host, _, port = settings.kube_listen.rpartition(":")
+        await self.kube.start(host.strip("[]"), int(port), shared=settings.workers > 1)
+        self.kube_port = self.kube.port
+
+    def _build(self, pipeline: Pipeline) -> grpc.aio.Server:
+        settings, core = self._settings, self.core
+        server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.max_send_message_length", -1),
+                # Unless that is wanted, a second server on a port must not silently share it.
+                ("grpc.so_reuseport", int(settings.workers > 1)),
+                # Calls at once on one connection; its others wait.
+                ("grpc.max_concurrent_streams", MAX_STREAMS),
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.max_connection_idle_ms", MAX_IDLE_MS),
+                # Of each address; one more is closed at once.
+                (
+                    "grpc.max_allowed_incoming_connections",
+                    connection_limit(settings.max_connections),
+                ),
+                # Until a connection has said that it speaks HTTP/2. One that is closed before that
+                # counts as long.
+                ("grpc.server_handshake_timeout_ms", int(PATIENCE * 1000)),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+                ("grpc.http2.max_ping_strikes", 0),
+            ]
+        )
+        objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
+        pods = PodsService(core.creator, core.pods, core.submission)
+        reviews = AuthorizationService(Reviews(core.authorizer))
+        services = (objects, pods, reviews, self.scheduling)
+        server.add_generic_rpc_handlers([service.handlers(pipeline) for service in services])
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        # The last one is asked about what no other knows.
+        server.add_generic_rpc_handlers([reflection_handlers(pipeline), unknown(pipeline)])
+        address = f"{settings.host}:{settings.port}"
+        self.port = self._listen(server, address, demanding=bool(settings.tls_client_ca))
+        if settings.token_listen:
+            self.token_port = self._listen(server, settings.token_listen, demanding=False)
+        return server
+
+    def _listen(self, server: grpc.aio.Server, address: str, *, demanding: bool) -> int:
+        """Return the port; ``demanding``: clients must show a certificate. Raises OSError."""
+        port: int
+        try:
+            if self._settings.tls_cert:
+                certificates = ServerCertificates(self._settings)
+                port = server.add_secure_port(
+                    address, certificates.credentials(demanding=demanding)
+                )
+            else:
+                port = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {address}: {error}") from error
+        return port

@@ -1,0 +1,497 @@
+"""Conditional writes of objects: created if absent, changed from the state that was looked at.
+
+Guarantees: a change is computed from exactly the version it replaces; a fence is checked in the
+same etcd transaction as the write it guards; an error that speaks of an object's state ("already
+bound") was decided on its current state and not on a cache that lags; batches share commits and
+no item waits for a task of its own.
+
+The cached version is tried first, which costs no read. Where it turns out stale, the failed
+compare brings the current one along, and the change is computed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from podsched.api.etcd_keys import object_key, term_key
+from podsched.api.kinds import KINDS, Kind
+from podsched.api.quota import Usage
+from podsched.serve.server import errors
+from podsched.serve.server.cache_reflector import CacheReflector
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.turns import Work, parts_of, writing
+from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.store.errors import MaybeApplied, StoreError, TooLarge
+from podsched.serve.store.protocol import (
+    Compare,
+    Delete,
+    KeyValue,
+    Put,
+    Store,
+    Write,
+    WriteOp,
+    WriteOutcome,
+)
+from podsched.telemetry.tracing import SpanName, current_span
+from podsched.v1.api_pb2 import Fence
+
+_LEASE = KINDS["Lease"]
+_NODE_LEASES = "kube-node-lease/"
+# Of a write whose answer was lost. A store that does not come back at once leaves it unknown.
+_LOOK_AGAIN_SECONDS = 2.0
+# How long a write may take at the store before its outcome is reported as unknown: longer than the
+# store's own retries, so that it is rarely needed.
+_WRITE_TIMEOUT = 30.0
+# How often a write without a resourceVersion is tried anew on an object that others change.
+_MAX_ROUNDS = 16
+
+
+class New(NamedTuple):
+    """An object to be created.
+
+    also: further ops of the same write; usage: what it uses, where a quota limits that.
+    """
+
+    kind: Kind
+    key: str
+    value: bytes
+    lease: int = 0
+    also: tuple[WriteOp, ...] = ()
+    usage: Usage | None = None
+
+
+class Step(NamedTuple):
+    """The write to an object: its new bytes, or None to remove it; more in the same write."""
+
+    value: bytes | None
+    compares: tuple[Compare, ...] = ()
+    ops: tuple[WriteOp, ...] = ()
+    lease: int = 0
+
+
+class Mutation(NamedTuple):
+    """A change of one object.
+
+    change: the step from a version (None: leave it as it is); raises ApiError when that version
+    does not permit it. Called again for each newer version met, so it must not have effects.
+    refusal: why the compares of a step did not hold although the object is unchanged, from the keys
+    compared as they are; None: the change is to be tried again.
+    """
+
+    kind: Kind
+    key: str
+    change: Callable[[Entry], Step | None]
+    refusal: Callable[[Mapping[str, KeyValue | None]], ApiError | None] | None = None
+
+
+Outcome = Entry | ApiError
+"""An item of a batch: the object after the write (or before its removal), or why not."""
+
+
+class _Attempt(NamedTuple):
+    """One item of a round: its index, the version it starts from, the step (None: only read)."""
+
+    item: int
+    base: Entry | None
+    current: bool
+    step: Step | None = None
+
+
+class ObjectStorage:
+    """Objects in etcd, written with compares; reads go to etcd, guesses to the cache."""
+
+    def __init__(self, store: Store, cache: WatchCache, reflector: CacheReflector) -> None:
+        self._store = store
+        self._cache = cache
+        self._reflector = reflector
+
+    async def get(self, kind: Kind, key: str) -> Entry:
+        """Return the object as it is now. Raises ApiError NOT_FOUND."""
+        try:
+            kv = (await self._store.get(object_key(kind, key))).kv
+        except StoreError as error:
+            raise errors.of_store(error) from error
+        if kv is None:
+            raise errors.not_found(kind, _name(key))
+        return _entry(kind, key, kv)
+
+    # ------------------------------------------------------------------ creating
+
+    async def check_free(self, item: New) -> None:
+        """Raise ApiError ALREADY_EXISTS if there is an object at the key of a new one."""
+        try:
+            taken = (await self._store.get(object_key(item.kind, item.key))).kv is not None
+        except StoreError as error:
+            raise errors.of_store(error) from error
+        if taken:
+            raise errors.already_exists(item.kind, _name(item.key))
+
+    async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
+        """Store objects whose keys must be free, each by itself."""
+        taken = {} if fence is not None else await self._taken(items)
+        free = [item for at, item in enumerate(items) if at not in taken] if taken else items
+        part = parts_of(len(free))
+        outcomes: list[Outcome] = []
+        for start in range(0, len(free), part or 1):
+            async with writing():
+                outcomes += await self._create(free[start : start + part], fence)
+        if not taken:
+            return outcomes
+        created = iter(outcomes)
+        return [taken[at] if at in taken else next(created) for at in range(len(items))]
+
+    async def _taken(self, items: Sequence[New]) -> dict[int, ApiError]:
+        """Return the places of items whose names are taken, without a write for each.
+
+        etcd would take every one of them through its log, and keep it there. What the cache shows
+        may be gone already, so that it counts only once the cache is fresh.
+        """
+        known = [
+            at
+            for at, item in enumerate(items)
+            if self._cache.get(item.kind, item.key) is not None and not _no_lock(item)
+        ]
+        if not known:
+            return {}
+        try:
+            await self._reflector.wait_until_fresh()
+        except StoreError as error:
+            return dict.fromkeys(known, errors.of_store(error))
+        return {
+            at: errors.already_exists(items[at].kind, _name(items[at].key))
+            for at in known
+            if self._cache.get(items[at].kind, items[at].key) is not None
+        }
+
+    async def _create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
+        guard = _guard(fence)
+        for item in items:
+            self._cache.note_written(item.kind, item.key, item.value)
+        writes = [
+            Write(
+                (Compare.absent(object_key(item.kind, item.key)), *guard, *_no_lock(item)),
+                (Put(object_key(item.kind, item.key), item.value, item.lease), *item.also),
+            )
+            for item in items
+        ]
+        results = await self._write(writes)
+        return [
+            await self._created(item, result, fence)
+            for item, result in zip(items, results, strict=True)
+        ]
+
+    async def create_with(
+        self, items: Sequence[New], changes: Sequence[tuple[Entry, bytes]], fence: Fence | None
+    ) -> tuple[list[Outcome | None], dict[str, Entry | None]]:
+        """Store objects and new versions of others in one transaction: all of them, or nothing.
+
+        changes: each object as it must still be, and its new bytes. Returns an outcome for each
+        item, None where only others were in the way; then, by local key, those of ``changes`` that
+        were different, as they are (None: gone).
+        """
+        guard = _guard(fence)
+        compares, ops = list(guard), list[WriteOp]()
+        for item in items:
+            self._cache.note_written(item.kind, item.key, item.value)
+            compares += [Compare.absent(object_key(item.kind, item.key)), *_no_lock(item)]
+            ops += [Put(object_key(item.kind, item.key), item.value, item.lease), *item.also]
+        for base, value in changes:
+            self._cache.note_written(base.kind, base.key, value)
+            key = object_key(base.kind, base.key)
+            compares.append(Compare.mod_revision_is(key, base.revision))
+            ops.append(Put(key, value))
+        result = (await self._write([Write(compares, ops)]))[0]
+        if isinstance(result, StoreError) or result.succeeded:
+            return [await self._created(item, result, fence) for item in items], {}
+        outcomes: list[Outcome | None] = []
+        for item in items:
+            taken = result.current.get(object_key(item.kind, item.key)) is not None
+            lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
+            outcomes.append(
+                lost or (errors.already_exists(item.kind, _name(item.key)) if taken else None)
+            )
+        different: dict[str, Entry | None] = {}
+        for base, _ in changes:
+            kv = result.current.get(object_key(base.kind, base.key))
+            if kv is None or kv.mod_revision != base.revision:
+                different[base.key] = None if kv is None else _entry(base.kind, base.key, kv)
+        return outcomes, different
+
+    async def _created(self, item: New, result: WriteOutcome, fence: Fence | None) -> Outcome:
+        if isinstance(result, StoreError):
+            return await self._after_fault(item.kind, item.key, item.value, result)
+        if result.succeeded:
+            revision = result.revision
+            return Entry(item.kind, item.key, item.value, revision, revision)
+        lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
+        return lost or errors.already_exists(item.kind, _name(item.key))
+
+    # ------------------------------------------------------------------ changing
+
+    async def mutate_one(
+        self, mutation: Mutation, fence: Fence | None, *, dry_run: bool = False
+    ) -> Entry:
+        """Change one object. Raises ApiError."""
+        return only_entry(await self.mutate([mutation], fence, dry_run=dry_run))
+
+    async def mutate(
+        self, mutations: Sequence[Mutation], fence: Fence | None, *, dry_run: bool = False
+    ) -> list[Outcome]:
+        """Change objects, each by itself; return each object after the change, or the error.
+
+        dry_run: write nothing; the objects returned keep the revision that they have.
+        """
+        if dry_run:
+            return [await self._tried(mutation, fence) for mutation in mutations]
+        part = parts_of(len(mutations))
+        outcomes: list[Outcome] = []
+        for start in range(0, len(mutations), part or 1):
+            async with writing():
+                outcomes += await self._mutate(mutations[start : start + part], fence)
+        return outcomes
+
+    async def _tried(self, mutation: Mutation, fence: Fence | None) -> Outcome:
+        """Return what a change of the object as it is now would come to."""
+        kind, key = mutation.kind, mutation.key
+        try:
+            current = {
+                compare.key: (await self._store.get(compare.key)).kv
+                for compare in (*_guard(fence), *_no_lock(mutation))
+            }
+            entry = await self.get(kind, key)
+            refused = _fence_error(fence, current) or _lock_error(mutation, current)
+            step = None if refused else mutation.change(entry)
+        except StoreError as error:
+            return errors.of_store(error)
+        except ApiError as error:
+            return error
+        if refused is not None:
+            return refused
+        if step is None or step.value is None:
+            return entry
+        return Entry(kind, key, step.value, entry.revision, entry.created)
+
+    async def _mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
+        outcomes: list[Outcome | None] = [None] * len(mutations)
+        pending = [
+            _Attempt(index, self._cache.get(m.kind, m.key), False)
+            for index, m in enumerate(mutations)
+        ]
+        for _ in range(_MAX_ROUNDS):
+            tries = await self._prepared(pending, mutations, outcomes)
+            if not tries:
+                break
+            guard = _guard(fence)
+            results = await self._write([_write_of(t, mutations[t.item], guard) for t in tries])
+            pending = []
+            for attempt, result in zip(tries, results, strict=True):
+                again = await self._settle(attempt, mutations[attempt.item], result, fence)
+                if isinstance(again, _Attempt):
+                    pending.append(again)
+                else:
+                    outcomes[attempt.item] = again
+        return [
+            outcome or errors.conflict(m.kind, _name(m.key))
+            for outcome, m in zip(outcomes, mutations, strict=True)
+        ]
+
+    async def _prepared(
+        self,
+        pending: Iterable[_Attempt],
+        mutations: Sequence[Mutation],
+        outcomes: list[Outcome | None],
+    ) -> list[_Attempt]:
+        """Return the tries with their steps, computed in turns; note the outcomes known already.
+
+        An object that changes meanwhile is as one that changes before the write arrives: the write
+        compares its version.
+        """
+        tries: list[_Attempt] = []
+        work = Work()
+        for waiting in pending:
+            mutation = mutations[waiting.item]
+            attempt = _prepare(waiting, mutation, outcomes)
+            if attempt is not None:
+                tries.append(attempt)
+                if attempt.step is not None and attempt.step.value is not None:
+                    self._cache.note_written(mutation.kind, mutation.key, attempt.step.value)
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
+        return tries
+
+    async def preview(self, mutation: Mutation) -> Entry:
+        """Return what a change would make of an object as it is now. Raises ApiError."""
+        base = await self.get(mutation.kind, mutation.key)
+        step = mutation.change(base)
+        value = base.value if step is None or step.value is None else step.value
+        return Entry(mutation.kind, mutation.key, value, base.revision, base.created)
+
+    async def change_from(
+        self, base: Entry, mutation: Mutation, fence: Fence | None
+    ) -> Entry | None:
+        """Change one object from this version only; return None if something has changed meanwhile.
+
+        For changes that are computed from more than one object. Raises ApiError.
+        """
+        attempt = _Attempt(0, base, True, mutation.change(base))
+        if attempt.step is None:
+            return base
+        result = (await self._write([_write_of(attempt, mutation, _guard(fence))]))[0]
+        outcome = await self._settle(attempt, mutation, result, fence)
+        if isinstance(outcome, ApiError):
+            raise outcome
+        return outcome if isinstance(outcome, Entry) else None
+
+    async def _settle(
+        self, attempt: _Attempt, mutation: Mutation, result: WriteOutcome, fence: Fence | None
+    ) -> Outcome | _Attempt:
+        kind, key, step = mutation.kind, mutation.key, attempt.step
+        if isinstance(result, StoreError):
+            if step is None:  # it was a read, whatever the store makes of it
+                return errors.unavailable(str(result))
+            return await self._after_fault(kind, key, step.value, result, attempt.base)
+        if result.succeeded:
+            if step is None or attempt.base is None:
+                return errors.not_found(kind, _name(key))
+            value = attempt.base.value if step.value is None else step.value
+            return Entry(kind, key, value, result.revision, attempt.base.created)
+        lost = _fence_error(fence, result.current) or _lock_error(mutation, result.current)
+        if lost is not None:
+            return lost
+        kv = result.current.get(object_key(kind, key))
+        if kv is None:
+            return errors.not_found(kind, _name(key))
+        base = attempt.base if step is not None else None
+        if mutation.refusal is not None and base is not None and base.revision == kv.mod_revision:
+            refused = mutation.refusal(result.current)
+            if refused is not None:
+                return refused
+        return _Attempt(attempt.item, _entry(kind, key, kv), True)
+
+    # ------------------------------------------------------------------ faults
+
+    async def _write(self, writes: Sequence[Write]) -> list[WriteOutcome]:
+        try:
+            async with asyncio.timeout(_WRITE_TIMEOUT):
+                with current_span().start_child(SpanName.ETCD):
+                    return await self._store.write_many(writes)
+        except TimeoutError:
+            return [MaybeApplied("the store did not answer in time")] * len(writes)
+        except StoreError as error:
+            return [error] * len(writes)
+
+    async def _after_fault(
+        self,
+        kind: Kind,
+        key: str,
+        value: bytes | None,
+        error: StoreError,
+        base: Entry | None = None,
+    ) -> Outcome:
+        """Read whether a write of unknown outcome was applied, by comparing what is stored."""
+        if error.outcome_unknown:
+            try:
+                async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                    kv = (await self._store.get(object_key(kind, key))).kv
+            except (StoreError, TimeoutError):
+                return errors.of_store(error)
+            if kv is not None and value is not None and kv.value == value:
+                return _entry(kind, key, kv)
+            if kv is None and value is None and base is not None:
+                return base
+        if isinstance(error, TooLarge):
+            return errors.too_large(f"{errors.named(kind, _name(key))} is too large: {error}")
+        return errors.of_store(error)
+
+
+def _prepare(
+    attempt: _Attempt, mutation: Mutation, outcomes: list[Outcome | None]
+) -> _Attempt | None:
+    """Return the try with its step; None when the outcome is already known and has been noted.
+
+    A refusal or a "nothing to do" counts only if the version was current; else it is read first.
+    """
+    base = attempt.base
+    if base is None:
+        return attempt
+    try:
+        step = mutation.change(base)
+    except ApiError as error:
+        if attempt.current:
+            outcomes[attempt.item] = error
+            return None
+        return attempt._replace(step=None)
+    if step is None and attempt.current:
+        outcomes[attempt.item] = base
+        return None
+    return attempt._replace(step=step)
+
+
+def _write_of(attempt: _Attempt, mutation: Mutation, guard: tuple[Compare, ...]) -> Write:
+    key = object_key(mutation.kind, mutation.key)
+    step, base = attempt.step, attempt.base
+    if step is None or base is None:
+        # Fails where the object exists, and brings it along: a read that batches like a write.
+        return Write((Compare.absent(key), *guard, *_no_lock(mutation)), ())
+    op: WriteOp = Delete(key) if step.value is None else Put(key, step.value, step.lease)
+    compares = (
+        Compare.mod_revision_is(key, base.revision),
+        *guard,
+        *_no_lock(mutation),
+        *step.compares,
+    )
+    return Write(compares, (op, *step.ops))
+
+
+def _guard(fence: Fence | None) -> tuple[Compare, ...]:
+    if fence is None:
+        return ()
+    return (Compare.mod_revision_is(term_key(fence.lock), fence.term),)
+
+
+def _fence_error(fence: Fence | None, current: Mapping[str, KeyValue | None]) -> ApiError | None:
+    if fence is None:
+        return None
+    kv = current.get(term_key(fence.lock))
+    if kv is not None and kv.mod_revision == fence.term:
+        return None
+    return errors.fence_lost(fence.lock, fence.term)
+
+
+def _no_lock(item: New | Mutation) -> tuple[Compare, ...]:
+    """Return the compare that keeps the locks of schedulers out of reach of the object API.
+
+    Schedulers write them straight to etcd. Whoever could replace one could stop all scheduling: a
+    record with a duration of 68 years is honoured until it is deleted by hand. The heartbeats of
+    nodes, most of all Leases, are in a namespace of their own and cost no compare.
+    """
+    if item.kind is not _LEASE or item.key.startswith(_NODE_LEASES):
+        return ()
+    return (Compare.absent(term_key(item.key)),)
+
+
+def _lock_error(item: New | Mutation, current: Mapping[str, KeyValue | None]) -> ApiError | None:
+    if not _no_lock(item) or current.get(term_key(item.key)) is None:
+        return None
+    why = "it is the lock of schedulers, which only they write"
+    return errors.forbidden(item.kind, _name(item.key), why)
+
+
+def _entry(kind: Kind, key: str, kv: KeyValue) -> Entry:
+    return Entry(kind, key, kv.value, kv.mod_revision, kv.create_revision)
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def only_entry(outcomes: Sequence[Outcome]) -> Entry:
+    """Return the entry of a batch of one. Raises its ApiError if it failed."""
+    outcome = outcomes[0]
+    if isinstance(outcome, ApiError):
+        raise outcome
+    return outcome

@@ -1,0 +1,114 @@
+"""Pods that come one by one over a stream: gathered while others are being stored.
+
+    reading   takes requests off the stream while there is room; a full room leaves the rest to
+              gRPC's flow control, which stops the client
+    storing   takes all that has come, creates the pods together and answers in order
+
+So a busy stream pays for batches like ``CreatePods`` and an idle one does not wait for them, and
+what a client can make the server hold is one room. A stream that the server asks to end
+answers every pod that it has read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from podsched.api.objects import Pod
+from podsched.serve.server import errors
+from podsched.serve.server.creation import Creator
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.requests import with_object
+from podsched.serve.server.status import batch_response
+from podsched.v1.api_pb2 import SubmitPodsRequest
+
+#: Pods of one stream that wait to be stored, and their bytes: what fills some group commits.
+MAX_WAITING: Final = 500
+MAX_WAITING_BYTES: Final = 4 << 20
+#: Streams served at once; a client needs one.
+MAX_STREAMS: Final = 200
+
+_decode = with_object(SubmitPodsRequest)
+
+
+class _Room:
+    """Requests read and not yet taken; one task puts them, another takes them."""
+
+    def __init__(self) -> None:
+        self._requests: list[bytes] = []
+        self._bytes = 0
+        self._ended = False
+        self._changed = asyncio.Event()
+        self._free = asyncio.Event()
+        self._free.set()
+
+    async def fill(self, requests: AsyncIterator[bytes]) -> None:
+        """Read until the client has nothing more to send."""
+        try:
+            async for request in requests:
+                self._requests.append(request)
+                self._bytes += len(request)
+                self._changed.set()
+                if len(self._requests) >= MAX_WAITING or self._bytes >= MAX_WAITING_BYTES:
+                    self._free.clear()
+                    await self._free.wait()
+        finally:
+            self._ended = True
+            self._changed.set()
+
+    async def take(self) -> Sequence[bytes]:
+        """Return what has come since the last call, after waiting for some; nothing at the end."""
+        while not self._requests and not self._ended:
+            self._changed.clear()
+            await self._changed.wait()
+        taken, self._requests, self._bytes = self._requests, [], 0
+        self._free.set()
+        return taken
+
+
+class PodSubmission:
+    """Answers streams of pods."""
+
+    def __init__(self, creator: Creator) -> None:
+        self._creator = creator
+        self._closing = False
+        self._reading: set[asyncio.Task[None]] = set()
+
+    def close(self) -> None:
+        """Read no more, so that a server can drain; what has been read is answered."""
+        self._closing = True
+        for task in self._reading:
+            task.cancel()
+
+    async def submit(self, requests: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Yield serialized SubmitPodsResponses. Raises ApiError."""
+        if self._closing:
+            raise errors.shutting_down()
+        if len(self._reading) >= MAX_STREAMS:
+            raise errors.overloaded(f"{MAX_STREAMS} streams of pods are being served already")
+        room = _Room()
+        reading = asyncio.create_task(room.fill(requests), name="read submitted pods")
+        self._reading.add(reading)
+        try:
+            while taken := await room.take():
+                yield batch_response(await self._creator.create_many(_pods(taken)))
+            if self._closing:
+                raise errors.shutting_down()
+            await reading
+        finally:
+            self._reading.discard(reading)
+            reading.cancel()
+
+
+def _pods(requests: Sequence[bytes]) -> Iterator[Pod | ApiError]:
+    """Yield each pod, decoded when it is asked for, or the ApiError that it is."""
+    for raw in requests:
+        try:
+            yield _decode(raw).pod
+        except DecodeError:
+            yield errors.bad_request("the pod cannot be decoded")
+        except ApiError as error:
+            yield error

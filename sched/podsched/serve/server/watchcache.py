@@ -1,0 +1,286 @@
+"""The objects and their latest changes in memory: what lists and watches are answered from.
+
+Guarantees: ``revision`` only grows, unless etcd is restored from a backup (``load``); the objects
+are exactly those of etcd at ``revision``; the ring holds every change after ``floor``, in order,
+and no revision is ever seen in part, because changes come and go by whole revisions. Watchers hold
+a position in the ring and no queue of their own, so a slow one costs no memory: the ring moves on
+and the watcher learns that it has to list again. Entries that cannot be read are kept out: to
+readers, an object that becomes unreadable is deleted.
+
+Not here: where changes come from (``feed``), who may see what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+
+from podsched.api.kinds import KINDS, Kind
+from podsched.lib.revisions import RevisionWaiters
+from podsched.serve.server import frames
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.key_order import KeyOrder
+from podsched.serve.store.protocol import EventType, WatchBatch, WatchEvent
+from podsched.telemetry.logs import get_logger
+from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
+
+_log = get_logger("watch-cache")
+_by_revision = attrgetter("revision")
+
+#: Writes under way of which the cache knows the bytes.
+_MAX_WRITTEN = 20_000
+
+
+class ExpiredError(Exception):
+    """The changes asked for are no longer in memory: the watcher must list again.
+
+    oldest: the oldest revision after which everything is still known.
+    """
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"required revision has been compacted: {asked} ({oldest})")
+        self.oldest = oldest
+
+
+class Change:
+    """One change of one object, encoded once for all its watchers.
+
+    type: ADDED, MODIFIED or DELETED; new is None after a deletion, old before a creation;
+    frame: the element of WatchResponse.events.
+    """
+
+    __slots__ = ("frame", "kind", "new", "old", "revision", "type")
+
+    def __init__(self, new: Entry | None, old: Entry | None, revision: int) -> None:
+        shown = new or old
+        assert shown is not None
+        self.kind = shown.kind
+        self.new = new
+        self.old = old
+        self.revision = revision
+        self.type = DELETED if new is None else MODIFIED if old is not None else ADDED
+        self.frame = frames.event_frame(self.type, shown.wrapped(revision))
+
+    def reframed(self, event_type: int) -> bytes:
+        """Return the same change as another type of event; DELETED shows the object before it."""
+        shown = self.old if event_type == DELETED else self.new
+        assert shown is not None
+        return frames.event_frame(event_type, shown.wrapped(self.revision))
+
+
+class WatchCache:
+    """All objects by kind and local key, and a bounded ring of changes.
+
+    Used from one event loop. Positions count changes since the start and never repeat.
+    """
+
+    def __init__(self, *, max_events: int, max_bytes: int) -> None:
+        self.revision = 0
+        self.floor = 0
+        self._objects: dict[str, dict[str, Entry]] = {name: {} for name in KINDS}
+        self._sorted: dict[str, list[Entry] | None] = dict.fromkeys(KINDS, None)
+        self._order = {name: KeyOrder() for name in KINDS}
+        self._touched: dict[str, int] = dict.fromkeys(KINDS, 0)
+        self._unreadable: dict[str, set[str]] = {name: set() for name in KINDS}
+        self._written: dict[tuple[str, str], bytes] = {}
+        self._ring: list[Change] = []
+        self._start = 0  # position of _ring[0]
+        self._bytes = 0
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._changed: asyncio.Future[None] | None = None
+        self._waiters = RevisionWaiters()
+
+    # ------------------------------------------------------------------ reading
+
+    def objects(self, kind: Kind) -> Mapping[str, Entry]:
+        """Return the objects of a kind by local key; live, so not to be kept across an await."""
+        return self._objects[kind.name]
+
+    def get(self, kind: Kind, key: str) -> Entry | None:
+        """Return one object, or None."""
+        return self._objects[kind.name].get(key)
+
+    def in_order(self, kind: Kind) -> Sequence[Entry]:
+        """Return the objects of a kind in the order of their keys; a list that is never changed."""
+        entries = self._sorted[kind.name]
+        if entries is None:
+            objects = self._objects[kind.name]
+            entries = [objects[key] for key in self._order[kind.name].in_order()]
+            self._sorted[kind.name] = entries
+        return entries
+
+    def last_change(self, kind: Kind) -> int:
+        """Return the revision at which an object of this kind was changed last."""
+        return self._touched[kind.name]
+
+    def keys(self, kind: Kind) -> Iterator[str]:
+        """Yield the local keys of all that is stored of a kind, readable or not."""
+        yield from self._objects[kind.name]
+        yield from self._unreadable[kind.name]
+
+    def unreadable(self, kind: Kind) -> int:
+        """Return how many entries of a kind cannot be read."""
+        return len(self._unreadable[kind.name])
+
+    @property
+    def kept(self) -> int:
+        """Number of changes in the ring."""
+        return len(self._ring)
+
+    @property
+    def end(self) -> int:
+        """The position after the newest change."""
+        return self._start + len(self._ring)
+
+    def position_after(self, revision: int) -> int:
+        """Return the position of the first change later than a revision. Raises ExpiredError."""
+        if revision < self.floor:
+            raise ExpiredError(revision, self.floor)
+        return self._start + bisect_right(self._ring, revision, key=_by_revision)
+
+    def changes_from(self, position: int, limit: int) -> Sequence[Change]:
+        """Return up to about ``limit`` changes from a position on, ending with a whole revision.
+
+        Raises ExpiredError when the ring has moved past the position.
+        """
+        first = position - self._start
+        if first < 0:
+            raise ExpiredError(0, self.floor)
+        ring = self._ring
+        last = min(first + limit, len(ring))
+        while last < len(ring) and ring[last].revision == ring[last - 1].revision:
+            last += 1
+        return ring[first:last]
+
+    # ------------------------------------------------------------------ writing
+
+    def load(self, entries: Iterable[Entry], revision: int) -> None:
+        """Start anew from all objects as of a revision; watchers must list again.
+
+        An earlier revision than before is one of another history: who waits for a later one of the
+        old history would wait for nothing.
+        """
+        if revision < self.revision:
+            self._waiters.release()
+        self.revision = revision
+        for name in KINDS:
+            self._objects[name].clear()
+            self._unreadable[name].clear()
+        for entry in entries:
+            if entry.is_readable():
+                self._objects[entry.kind.name][entry.key] = entry
+            else:
+                self._set_aside(entry)
+        for name in KINDS:
+            self._sorted[name] = None
+            self._order[name] = KeyOrder(self._objects[name])
+            self._touched[name] = revision
+        self._start = self.end + 1  # so that no position from before is taken for a later one
+        self._ring = []
+        self._bytes = 0
+        self.floor = revision
+        self._advance(revision)
+
+    def apply(self, batch: WatchBatch) -> None:
+        """Take in changes that follow those taken in before."""
+        for event in batch.events:
+            change = self._take(event)
+            if change is not None:
+                self._ring.append(change)
+                self._bytes += len(change.frame)
+        if len(self._ring) > self._max_events or self._bytes > self._max_bytes:
+            self._trim()
+        self._advance(batch.revision)
+
+    def _take(self, event: WatchEvent) -> Change | None:
+        kv = event.kv
+        entry = Entry.of(kv)
+        if entry is None:
+            return None
+        name = entry.kind.name
+        objects = self._objects[name]
+        self._touched[name] = kv.mod_revision
+        deleted = event.type == EventType.DELETE
+        if not deleted and not self._is_readable(entry):
+            self._set_aside(entry)
+            deleted = True
+        elif self._unreadable[name]:
+            self._unreadable[name].discard(entry.key)
+        if deleted:
+            old = objects.pop(entry.key, None)
+            self._sorted[name] = None
+            if old is not None:
+                self._order[name].remove(entry.key)
+            return Change(None, old, kv.mod_revision) if old is not None else None
+        old = objects.get(entry.key)
+        objects[entry.key] = entry
+        self._sorted[name] = None
+        if old is None:
+            self._order[name].add(entry.key)
+        return Change(entry, old, kv.mod_revision)
+
+    def note_written(self, kind: Kind, key: str, value: bytes) -> None:
+        """Remember what this server is about to write: when it comes back, it is known to decode.
+
+        Decoding each change again would cost 3.5 µs of the 35 that one costs the server. A note of
+        a write that fails does no harm; what is too much is forgotten.
+        """
+        if len(self._written) >= _MAX_WRITTEN:
+            self._written.clear()
+        self._written[kind.name, key] = value
+
+    def _is_readable(self, entry: Entry) -> bool:
+        written = self._written.pop((entry.kind.name, entry.key), None)
+        return written == entry.value or entry.is_readable()
+
+    def _set_aside(self, entry: Entry) -> None:
+        known = self._unreadable[entry.kind.name]
+        if entry.key not in known:
+            known.add(entry.key)
+            _log.warning("An object cannot be read", kind=entry.kind.name, name=entry.key)
+
+    def _trim(self) -> None:
+        """Drop the oldest tenth or more, by whole revisions (each drop moves the whole list)."""
+        drop = max(len(self._ring) - self._max_events * 9 // 10, 0)
+        excess = (
+            self._bytes
+            - self._max_bytes * 9 // 10
+            - sum(len(change.frame) for change in self._ring[:drop])
+        )
+        while excess > 0 and drop < len(self._ring):
+            excess -= len(self._ring[drop].frame)
+            drop += 1
+        while drop < len(self._ring) and self._ring[drop].revision == self._ring[drop - 1].revision:
+            drop += 1
+        dropped = self._ring[:drop]
+        del self._ring[:drop]
+        self._start += drop
+        self._bytes -= sum(len(change.frame) for change in dropped)
+        self.floor = dropped[-1].revision
+
+    # ------------------------------------------------------------------ waiting
+
+    def _advance(self, revision: int) -> None:
+        self.revision = max(self.revision, revision)
+        self.wake()
+        self._waiters.reached(self.revision)
+
+    def wake(self) -> None:
+        """Let all who wait for a change look again."""
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+        self._changed = None
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Return a future, done when anything is taken in; shared, so not to be cancelled."""
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        return self._changed
+
+    async def wait_for(self, revision: int) -> None:
+        """Wait until ``self.revision`` is at least this."""
+        if self.revision < revision:
+            await self._waiters.wait_for(revision)

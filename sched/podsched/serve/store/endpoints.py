@@ -1,0 +1,276 @@
+"""Connections to etcd's members: one in use, the others to turn to when it fails.
+
+Every member answers for the whole cluster, so one connection at a time is enough. There is a gRPC
+channel per endpoint and not one channel with a list of addresses, because gRPC would stay with a
+member that is reachable but cut off from its peers ("no leader").
+
+Guarantee: a call that is reported as ``Unavailable`` has not been applied. Calls that change
+something are sent on a ready connection only, and at most once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
+
+from podsched.lib.backoff import Backoff
+from podsched.lib.certificate_files import CertificateError, CertificateFiles, Pems
+from podsched.serve.store.errors import Closed, InvalidRequest, Unavailable
+from podsched.serve.store.translate import is_auth_disabled, is_stale_token, translate
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("etcd")
+
+#: Seconds between rounds over the endpoints, at first and at most.
+RETRY_FIRST, RETRY_MOST = 0.05, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdOptions:
+    """How to reach etcd. Times are seconds.
+
+    endpoints: ``host:port`` or ``http(s)://host:port``, in the order in which they are tried.
+    ca: certificates that servers are checked against; giving it turns TLS on.
+    cert, key: client certificate and its key, for etcd's --client-cert-auth.
+    username, password: for etcd's authentication; the token is renewed as needed.
+    dial_timeout: for one endpoint to accept a connection; 2 s, as a member that does not is
+        better replaced than awaited.
+    request_timeout: for one call with all its retries; 5 s is what etcd itself allows.
+    keepalive_time: silence after which the connection is probed (etcd refuses less than 5 s).
+    keepalive_timeout: after which an unanswered probe breaks the connection.
+    max_txn_ops, max_request_bytes: etcd's flags of the same names; a lower one here is safe.
+    """
+
+    endpoints: tuple[str, ...] = ("127.0.0.1:2379",)
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    username: str | None = None
+    password: str | None = None
+    dial_timeout: float = 2.0
+    request_timeout: float = 5.0
+    keepalive_time: float = 10.0
+    keepalive_timeout: float = 5.0
+    max_txn_ops: int = 128
+    max_request_bytes: int = 1_500_000
+
+
+class Connection:
+    """One endpoint's channel and the calls on it (created without I/O)."""
+
+    def __init__(self, endpoint: str, options: EtcdOptions, pems: Pems) -> None:
+        secure, target = _parse(endpoint)
+        settings = _channel_settings(options)
+        if secure or options.ca:
+            credentials = grpc.ssl_channel_credentials(pems.authorities, pems.key, pems.certificate)
+            self.channel = grpc.aio.secure_channel(target, credentials, options=settings)
+        else:
+            self.channel = grpc.aio.insecure_channel(target, options=settings)
+        self.endpoint = endpoint
+        self.kv = rpc_pb2_grpc.KVStub(self.channel)
+        self.watch = rpc_pb2_grpc.WatchStub(self.channel)
+        self.lease = rpc_pb2_grpc.LeaseStub(self.channel)
+        self.maintenance = rpc_pb2_grpc.MaintenanceStub(self.channel)
+        self.auth = rpc_pb2_grpc.AuthStub(self.channel)
+        # The same call as kv.Txn, but with a request that is encoded already.
+        self.txn_encoded = self.channel.unary_unary(
+            "/etcdserverpb.KV/Txn", response_deserializer=rpc_pb2.TxnResponse.FromString
+        )
+
+    async def ready(self, timeout: float) -> bool:
+        """Connect if need be; return False as soon as it is known to fail."""
+        ready = grpc.ChannelConnectivity.READY
+        state = self.channel.get_state(try_to_connect=True)
+        if state is ready:
+            return True
+        try:
+            async with asyncio.timeout(timeout):
+                while state is not ready:
+                    if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                        return False
+                    await self.channel.wait_for_state_change(state)
+                    state = self.channel.get_state(try_to_connect=True)
+        except (TimeoutError, grpc.aio.UsageError):  # the latter: closed meanwhile
+            return False
+        return True
+
+
+class Endpoints:
+    """The connection in use, turning to the next endpoint when it fails."""
+
+    def __init__(self, options: EtcdOptions, jitter: random.Random | None = None) -> None:
+        """Raise InvalidRequest without endpoints, CertificateError for files of no use."""
+        if not options.endpoints:
+            raise InvalidRequest("no etcd endpoints given")
+        self.options = options
+        names = (str(path) if path else "" for path in (options.ca, options.cert, options.key))
+        self._files = CertificateFiles(*names)
+        self._outdated: list[Connection] = []
+        self.closed = False
+        self._jitter = jitter or random.Random()
+        self._connections: list[Connection | None] = [None] * len(options.endpoints)
+        self._current = 0
+        self._token: str | None = None
+        self._authenticating = asyncio.Lock()
+
+    @property
+    def current(self) -> Connection:
+        """The connection in use."""
+        connection = self._connections[self._current]
+        if connection is None:
+            endpoint = self.options.endpoints[self._current]
+            connection = Connection(endpoint, self.options, self._files.pems)
+            self._connections[self._current] = connection
+        return connection
+
+    def leave(self, connection: Connection) -> None:
+        """Turn to the next endpoint, unless that was done since."""
+        if self._connections[self._current] is connection:
+            self._current = (self._current + 1) % len(self._connections)
+        if self._renewed():
+            # Calls and watches on them go on.
+            self._outdated += [known for known in self._connections if known is not None]
+            self._connections = [None] * len(self._connections)
+
+    def _renewed(self) -> bool:
+        try:
+            return self._files.changed()
+        except CertificateError as error:
+            _log.warning("Keeping the certificates in use", error=str(error))
+            return False
+
+    def backoff(self) -> Backoff:
+        """Return the waits of one call's retries; the first round over the endpoints has none."""
+        rest = len(self._connections) - 1
+        return Backoff(RETRY_FIRST, RETRY_MOST, self._jitter.random, immediate=rest)
+
+    async def connected(self) -> Connection:
+        """Return the connection in use, ready; try each endpoint until the request timeout."""
+        deadline = asyncio.get_running_loop().time() + self.options.request_timeout
+        return await self._connected_by(deadline)
+
+    async def _connected_by(self, deadline: float) -> Connection:
+        loop = asyncio.get_running_loop()
+        backoff = self.backoff()
+        while True:
+            self._check_open()
+            connection = self.current
+            left = deadline - loop.time()
+            if await connection.ready(min(self.options.dial_timeout, max(left, 0.001))):
+                return connection
+            self.leave(connection)
+            delay = backoff.next_delay()
+            if loop.time() + delay >= deadline:
+                raise Unavailable(f"no etcd endpoint of {self._names()} can be reached")
+            await asyncio.sleep(delay)
+
+    def _names(self) -> str:
+        return ", ".join(self.options.endpoints)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise Closed("the store is closed")
+
+    async def call(
+        self, method: Callable[[Connection], Any], request: Any, *, safe: bool
+    ) -> tuple[Any, Connection]:
+        """Make a unary call; return the answer and the connection it came by.
+
+        safe: the call changes nothing: it is retried on other endpoints when its answer is
+            lost. Others are retried only if they are known not to have been applied.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.options.request_timeout
+        backoff, authenticated_anew = self.backoff(), False
+        while True:
+            connection = await self._connected_by(deadline)
+            timeout = max(deadline - loop.time(), 0.001)
+            if safe:  # leave time for the other endpoints if this one hangs
+                timeout = min(timeout, self.options.request_timeout / len(self._connections))
+            try:
+                metadata = await self.metadata(connection)
+                call = method(connection)
+                return await call(request, timeout=timeout, metadata=metadata), connection
+            except grpc.aio.AioRpcError as error:
+                if is_stale_token(error) and self._token and not authenticated_anew:
+                    self._token, authenticated_anew = None, True
+                    continue
+                fault = translate(error, safe=safe)
+                if fault.retryable or fault.outcome_unknown:
+                    self.leave(connection)
+                delay = backoff.next_delay()
+                if not fault.retryable or loop.time() + delay >= deadline:
+                    raise fault from error
+            except (asyncio.CancelledError, grpc.aio.UsageError):
+                self._check_open()  # closing the channels cancels the calls on them
+                raise
+            await asyncio.sleep(delay)
+
+    async def metadata(self, connection: Connection) -> tuple[tuple[str, str], ...]:
+        """Return the metadata of every call: only members with a leader may answer; the token."""
+        if self.options.username is None:
+            return (("hasleader", "true"),)
+        if self._token is None:
+            async with self._authenticating:
+                if self._token is None:
+                    self._token = await self._authenticate(connection)
+        if not self._token:
+            return (("hasleader", "true"),)
+        return (("hasleader", "true"), ("token", self._token))
+
+    async def _authenticate(self, connection: Connection) -> str:
+        """Return a token, or "" when etcd does not ask for one."""
+        request = rpc_pb2.AuthenticateRequest(
+            name=self.options.username, password=self.options.password or ""
+        )
+        try:
+            answer = await connection.auth.Authenticate(
+                request, timeout=self.options.request_timeout
+            )
+        except grpc.aio.AioRpcError as error:
+            if is_auth_disabled(error):
+                return ""
+            raise translate(error, safe=True) from error
+        return str(answer.token)
+
+    def forget_token(self) -> bool:
+        """Authenticate anew before the next call; return False if there was no token to forget."""
+        had_one, self._token = bool(self._token), None
+        return had_one
+
+    async def close(self) -> None:
+        """Close all connections; calls on them end with ``Closed``."""
+        self.closed = True
+        for connection in (*self._outdated, *self._connections):
+            if connection is not None:
+                await connection.channel.close()
+
+
+def _parse(endpoint: str) -> tuple[bool, str]:
+    secure = endpoint.startswith("https://")
+    target = endpoint.removeprefix("https://").removeprefix("http://").rstrip("/")
+    if not target:
+        raise InvalidRequest(f"not an etcd endpoint: {endpoint!r}")
+    return secure, target if ":" in target.rpartition("]")[2] else f"{target}:2379"
+
+
+def _channel_settings(options: EtcdOptions) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", -1),  # lists of everything are large
+        ("grpc.max_send_message_length", -1),  # etcd judges what is too large, not we
+        ("grpc.keepalive_time_ms", int(options.keepalive_time * 1000)),
+        ("grpc.keepalive_timeout_ms", int(options.keepalive_timeout * 1000)),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.initial_reconnect_backoff_ms", 50),
+        ("grpc.min_reconnect_backoff_ms", 50),
+        ("grpc.max_reconnect_backoff_ms", 1000),
+        ("grpc.use_local_subchannel_pool", 1),  # a store's failures stay its own
+        ("grpc.enable_http_proxy", 0),
+    ]

@@ -1,0 +1,184 @@
+"""Snapshots of etcd: saved from a running member, checked, and restored into a data directory.
+
+A snapshot is a member's whole database as etcd's maintenance API streams it, followed by the
+SHA-256 of it. Guarantees: a file under its final name is complete and its checksum is right; a
+restore writes into a directory that was not there before, or fails and leaves none behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+from aetcd.rpc import rpc_pb2
+
+from podsched.lib.certificate_files import CertificateFiles
+from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
+from podsched.serve.store.endpoints import Connection, EtcdOptions
+from podsched.serve.store.errors import EmbeddedEtcdError, StoreError, Unavailable
+from podsched.serve.store.translate import translate
+
+_DIGEST = hashlib.sha256().digest_size
+#: A database consists of pages of at least this size; what is beyond is the checksum.
+_PAGE = 512
+_CHUNK = 1 << 20
+
+
+class SnapshotError(Exception):
+    """A file that is no complete snapshot, or a restore that failed."""
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+async def save_snapshot(
+    options: EtcdOptions, file: Path, progress: Callable[[int], None] = _ignore
+) -> int:
+    """Write a snapshot of the first member that answers to a new file; return its bytes.
+
+    progress: called with the bytes so far. Raises StoreError, SnapshotError, OSError.
+    """
+    _refuse(file, "choose another name")
+    part = file.with_name(f"{file.name}.part")
+    failure: StoreError = Unavailable("no etcd endpoints given")
+    try:
+        for endpoint in options.endpoints:
+            try:
+                await _stream(endpoint, options, part, progress)
+            except Unavailable as error:
+                failure = error
+                continue
+            return _completed(part, file)
+    finally:
+        _forget(part)
+    raise failure
+
+
+def _refuse(path: Path, instead: str) -> None:
+    if path.exists():
+        raise SnapshotError(f"{path} exists already: {instead}")
+
+
+def _completed(part: Path, file: Path) -> int:
+    check_snapshot(part)
+    part.rename(file)
+    return file.stat().st_size
+
+
+def _forget(part: Path) -> None:
+    part.unlink(missing_ok=True)
+
+
+async def _stream(
+    endpoint: str, options: EtcdOptions, part: Path, progress: Callable[[int], None]
+) -> None:
+    names = (str(path) if path else "" for path in (options.ca, options.cert, options.key))
+    connection = Connection(endpoint, options, CertificateFiles(*names).pems)
+    try:
+        if not await connection.ready(options.dial_timeout):
+            raise Unavailable(f"no connection to etcd at {endpoint}")
+        written = 0
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            async for answer in connection.maintenance.Snapshot(rpc_pb2.SnapshotRequest()):
+                out.write(answer.blob)
+                written += len(answer.blob)
+                progress(written)
+            out.flush()
+            os.fsync(out.fileno())
+    except grpc.aio.AioRpcError as error:
+        raise translate(error, safe=True) from error
+    finally:
+        await connection.channel.close()
+
+
+def check_snapshot(file: Path) -> None:
+    """Raise SnapshotError unless the file is complete and its checksum is right."""
+    size = file.stat().st_size
+    if size <= _DIGEST or size % _PAGE != _DIGEST:
+        raise SnapshotError(f"{file} is no complete snapshot: its size is {size} bytes")
+    digest, left = hashlib.sha256(), size - _DIGEST
+    with file.open("rb") as content:
+        while left:
+            chunk = content.read(min(_CHUNK, left))
+            digest.update(chunk)
+            left -= len(chunk)
+        if content.read() != digest.digest():
+            raise SnapshotError(f"{file} is damaged: its checksum is wrong")
+
+
+async def restore_snapshot(file: Path, data_dir: Path) -> None:
+    """Make the data directory of a new cluster of one member from a snapshot.
+
+    Raises SnapshotError, EmbeddedEtcdError when there is no etcd on this machine, OSError.
+    """
+    check_snapshot(file)
+    _refuse(data_dir, "restore into a new directory")
+    process = await asyncio.create_subprocess_exec(
+        str(_etcdutl()),
+        "snapshot",
+        "restore",
+        str(file),
+        f"--data-dir={data_dir}",
+        "--name=podsched",
+        "--initial-cluster=podsched=http://127.0.0.1:2380",
+        "--initial-advertise-peer-urls=http://127.0.0.1:2380",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    if process.returncode:
+        shutil.rmtree(data_dir, ignore_errors=True)
+        lines = said.decode(errors="replace").strip().splitlines()
+        raise SnapshotError(f"etcdutl cannot restore {file}: {lines[-1] if lines else 'no reason'}")
+
+
+def _etcdutl() -> Path:
+    """Return the tool of the etcd that is used here. Raises EmbeddedEtcdError."""
+    beside = find_etcd().with_name("etcdutl")
+    if beside.is_file():
+        return beside
+    if found := shutil.which("etcdutl"):
+        return Path(found)
+    raise EmbeddedEtcdError("no etcdutl found beside etcd: install it on PATH (etcd 3.5 or later)")
+
+
+@dataclass(slots=True)
+class Contents:
+    """What a snapshot holds: keys by what comes after the root, and its last revision."""
+
+    revision: int = 0
+    values: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def count(self, name_of: Callable[[str], str]) -> Counter[str]:
+        """Return the number of keys by name."""
+        return Counter(name_of(key) for key, _ in self.values)
+
+
+async def contents_of(file: Path, root: str) -> Contents:
+    """Restore a snapshot for a moment and return all keys below ``root``. Raises as above."""
+    from podsched.serve.store.etcd import connect  # it is needed here alone
+
+    with tempfile.TemporaryDirectory(prefix="podsched-snapshot-") as directory:
+        data_dir = Path(directory) / "etcd"
+        await restore_snapshot(file, data_dir)
+        etcd = EmbeddedEtcd(EmbeddedEtcdOptions(data_dir, fsync=False))
+        await etcd.start()
+        try:
+            store = await connect(EtcdOptions((etcd.endpoint,)))
+            try:
+                page = await store.range(root)
+                return Contents(page.revision, [(kv.key, kv.value) for kv in page.kvs])
+            finally:
+                await store.close()
+        finally:
+            await etcd.stop()

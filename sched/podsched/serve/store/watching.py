@@ -1,0 +1,230 @@
+"""Watches that outlive their connections.
+
+    connecting --stream open--> following --stream broken--> connecting (at the position)
+    connecting, following --compacted, not permitted, store closed--> ended (raises)
+    connecting --what was delivered is not in etcd's history--> ended (raises Restored)
+
+The position is the first revision not yet delivered. It moves only when a revision is
+complete, so that a stream that breaks between two fragments of a revision delivers the whole
+of it again from its start, and nothing else twice.
+
+etcd, restored from a backup under a watch, would have it wait until its revisions have come to the
+position again, and deliver what is written after that only. So before each stream that goes on from
+a position, a linearizable read sees that the last event delivered is there: at its revision, with
+its value.
+
+``Assembler`` turns responses into batches (pure); ``follow`` opens streams and feeds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+from aetcd.rpc import rpc_pb2
+
+from podsched.lib.backoff import StreamBackoff
+from podsched.serve.store.endpoints import Connection, Endpoints
+from podsched.serve.store.errors import (
+    Closed,
+    Compacted,
+    InvalidRequest,
+    Restored,
+    StoreError,
+    Unauthorized,
+    Unavailable,
+)
+from podsched.serve.store.protocol import WatchBatch
+from podsched.serve.store.translate import FUTURE_REVISION, STALE_TOKEN, translate
+from podsched.serve.store.wire import covering_range, decode_event
+
+
+class Assembler:
+    """Batches from etcd's watch responses.
+
+    etcd splits what it sends only between revisions, except into fragments: these are joined.
+    """
+
+    def __init__(self, prefixes: Sequence[str], start_revision: int) -> None:
+        self.position = start_revision
+        self._prefixes = tuple(prefix.encode() for prefix in prefixes)
+        self._filters = len(prefixes) > 1
+        self._fragments: list[Any] = []
+        self._cluster = 0
+        self._last: Any = None
+
+    def reset(self) -> None:
+        """Forget an incomplete revision: the stream broke, and the next one sends it again."""
+        self._fragments.clear()
+
+    def feed(self, response: Any) -> WatchBatch | None:
+        """Return the batch that this response completes, if any. Raises Compacted and the like."""
+        self._cluster = response.header.cluster_id or self._cluster
+        if response.canceled or response.compact_revision:
+            raise _refusal(response)
+        if response.created:
+            return self._created(response.header.revision)
+        if not response.events and not response.fragment and not self._fragments:
+            return self._progress(response.header.revision)
+        events: Any = response.events
+        if response.fragment or self._fragments:
+            self._fragments.extend(events)
+            if response.fragment:
+                return None
+            events, self._fragments = self._fragments, []
+        self._last = events[-1]
+        revision = self._last.kv.mod_revision
+        self.position = revision + 1
+        if self._filters:
+            events = [e for e in events if e.kv.key.startswith(self._prefixes)]
+        return WatchBatch(revision, [decode_event(e) for e in events]) if events else None
+
+    def proof(self) -> Any:
+        """Return the read that shows whether etcd has the history that was delivered."""
+        if self._last is None:
+            return rpc_pb2.RangeRequest(key=self._prefixes[0], keys_only=True)
+        kv = self._last.kv
+        return rpc_pb2.RangeRequest(key=kv.key, revision=kv.mod_revision)
+
+    def check(self, answer: Any) -> None:
+        """Raise Restored if the answer to ``proof`` shows another history."""
+        header, seen = answer.header, self.position - 1
+        if self._cluster and header.cluster_id not in (0, self._cluster):
+            raise Restored(seen, "it is another cluster")
+        if header.revision < seen:
+            raise Restored(seen, f"it has come to {header.revision}")
+        if self._last is not None and _found(answer) != _expected(self._last):
+            raise Restored(seen, "that revision holds another change")
+
+    def _created(self, revision: int) -> WatchBatch | None:
+        if self.position:
+            return None
+        self.position = revision + 1
+        return WatchBatch(revision, ())
+
+    def _progress(self, revision: int) -> WatchBatch | None:
+        if revision < self.position:
+            return None  # nothing new: the watch begins in the future, or stands still
+        self.position = revision + 1
+        return WatchBatch(revision, ())
+
+
+def _expected(event: Any) -> tuple[int, bytes] | None:
+    kv = event.kv
+    return (kv.mod_revision, kv.value) if event.type == event.PUT else None
+
+
+def _found(answer: Any) -> tuple[int, bytes] | None:
+    return (answer.kvs[0].mod_revision, answer.kvs[0].value) if answer.kvs else None
+
+
+def _refusal(response: Any) -> StoreError:
+    if response.compact_revision:
+        return Compacted(response.compact_revision)
+    reason = response.cancel_reason
+    if "permission denied" in reason or any(part in reason for part in STALE_TOKEN):
+        return Unauthorized(f"etcd: {reason}")
+    return Unavailable(f"etcd ended the watch: {reason}")
+
+
+async def follow(
+    endpoints: Endpoints, prefixes: Sequence[str], start_revision: int
+) -> AsyncIterator[WatchBatch]:
+    """Yield the batches of a watch, over as many connections as it takes."""
+    if not prefixes:
+        raise InvalidRequest("no prefix to watch")
+    assembler = Assembler(prefixes, start_revision)
+    waits, authenticated_anew = StreamBackoff(endpoints.backoff()), False
+    clock = asyncio.get_running_loop().time
+    while True:
+        try:
+            async with aclosing(_one_stream(endpoints, prefixes, assembler, waits)) as batches:
+                async for batch in batches:
+                    yield batch
+        except Unauthorized:
+            # etcd refuses a watch by a token it has forgotten as not permitted: ask once more.
+            authenticated_anew = authenticated_anew and not waits.lasted(clock())
+            if authenticated_anew or not endpoints.forget_token():
+                raise
+            authenticated_anew = True
+            continue
+        except (Unavailable, TimeoutError):
+            pass
+        await asyncio.sleep(waits.next_delay(clock()))
+
+
+async def _one_stream(
+    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler, waits: StreamBackoff
+) -> AsyncGenerator[WatchBatch, None]:
+    """Yield the batches of one stream, until it ends or breaks."""
+    connection = await endpoints.connected()
+    clock = asyncio.get_running_loop().time
+    try:
+        if assembler.position:
+            await _check_history(endpoints, connection, assembler)
+        stream = _responses(endpoints, connection, prefixes, assembler.position)
+        async with aclosing(stream):
+            async for response in stream:
+                batch = assembler.feed(response)
+                waits.works_since(clock())
+                if batch is not None:
+                    yield batch
+        endpoints.leave(connection)
+    except grpc.aio.AioRpcError as error:
+        fault = translate(error, safe=True)
+        if fault.retryable:
+            endpoints.leave(connection)
+        raise fault from error
+    except (Unavailable, TimeoutError):
+        endpoints.leave(connection)
+        raise
+    finally:
+        assembler.reset()
+
+
+async def _check_history(
+    endpoints: Endpoints, connection: Connection, assembler: Assembler
+) -> None:
+    """Raise Restored if etcd does not have what was delivered."""
+    request, timeout = assembler.proof(), endpoints.options.request_timeout
+    metadata = await endpoints.metadata(connection)
+    try:
+        answer = await connection.kv.Range(request, timeout=timeout, metadata=metadata)
+    except grpc.aio.AioRpcError as error:
+        if FUTURE_REVISION in (error.details() or ""):
+            raise Restored(assembler.position - 1, "it has not come so far") from error
+        if not isinstance(translate(error, safe=True), Compacted):
+            raise
+        return  # the last event is older than what etcd keeps: nothing shows another history
+    assembler.check(answer)
+
+
+async def _responses(
+    endpoints: Endpoints, connection: Connection, prefixes: Sequence[str], position: int
+) -> AsyncGenerator[Any, None]:
+    """Yield the responses of one stream, the first of them within the request timeout."""
+    key, range_end = covering_range(prefixes)
+    create = rpc_pb2.WatchCreateRequest(
+        key=key,
+        range_end=range_end,
+        start_revision=position,
+        progress_notify=True,
+        fragment=True,
+    )
+    stream = connection.watch.Watch(metadata=await endpoints.metadata(connection))
+    try:
+        async with asyncio.timeout(endpoints.options.request_timeout):
+            await stream.write(rpc_pb2.WatchRequest(create_request=create))
+            response = await stream.read()
+        while response is not grpc.aio.EOF:
+            yield response
+            response = await stream.read()
+    except (asyncio.CancelledError, grpc.aio.UsageError):
+        if endpoints.closed:  # closing the channels cancels the streams on them
+            raise Closed("the store is closed") from None
+        raise
+    finally:
+        stream.cancel()

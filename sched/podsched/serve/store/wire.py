@@ -1,0 +1,197 @@
+"""etcd's messages from and to the store's types.
+
+Requests on the write path are put together as protobuf wire bytes by hand: 3 µs for a write
+of 800 bytes with two compares, where building the messages takes 11 µs, a quarter of a core at
+25,000 writes/s. A group is then the mere concatenation of its writes' bytes, because protobuf
+joins repeated fields of concatenated messages. A test parses the bytes with the generated
+messages and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from podsched.serve.store.protocol import (
+    Compare,
+    CompareRelation,
+    CompareTarget,
+    EventType,
+    Get,
+    KeyValue,
+    Put,
+    TxnOp,
+    TxnResult,
+    WatchEvent,
+    Write,
+    WriteResult,
+)
+
+# Tags (field number << 3 | wire type) of etcd's rpc.proto, named message_field.
+_TXN_COMPARE, _TXN_SUCCESS, _TXN_FAILURE = b"\x0a", b"\x12", b"\x1a"
+_OP_RANGE, _OP_PUT, _OP_DELETE, _OP_TXN = b"\x0a", b"\x12", b"\x1a", b"\x22"
+_KEY, _PUT_VALUE, _PUT_LEASE = b"\x0a", b"\x12", b"\x18"  # field 1 is the key in all three
+_COMPARE_RELATION, _COMPARE_TARGET, _COMPARE_KEY = b"\x08", b"\x10", b"\x1a"
+_COMPARE_OPERAND = (b"\x20", b"\x28", b"\x30", b"\x3a", b"\x40")  # by CompareTarget
+_NOTHING: Mapping[str, KeyValue | None] = MappingProxyType({})
+
+WHOLE_KEY_SPACE = (b"\0", b"\0")
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+# Nearly all numbers written are lengths of keys and objects: looked up, not computed.
+_SMALL = 8192
+_VARINTS = tuple(_varint(number) for number in range(_SMALL))
+# Relation and target of a compare, by CompareTarget * 4 + CompareRelation.
+_COMPARE_HEAD = tuple(
+    _COMPARE_RELATION + _VARINTS[relation] + _COMPARE_TARGET + _VARINTS[target]
+    for target in CompareTarget
+    for relation in CompareRelation
+)
+
+
+def _field(tag: bytes, content: bytes) -> bytes:
+    length = len(content)
+    return tag + (_VARINTS[length] if length < _SMALL else _varint(length)) + content
+
+
+def encode_write(write: Write) -> bytes:
+    """Return a write as a nested transaction of a group: bytes to be joined with others'.
+
+    If a compare fails, the nested transaction reads the compared keys, so that the caller
+    learns at the same revision what stood in its way.
+    """
+    compares, reads = [], {}
+    encoded = _compare_and_read  # of the first compare, which is mostly of the write's own key
+    for compare in write.compares:
+        compared, reads[compare.key] = encoded(compare)
+        compares.append(compared)
+        encoded = _shared_compare_and_read
+    parts = [_field(_TXN_SUCCESS, _op(op)) for op in write.ops]
+    return _field(_TXN_SUCCESS, _field(_OP_TXN, b"".join((*compares, *parts, *reads.values()))))
+
+
+def counted_against_quota(key: str) -> bytes:
+    """Return what a group that puts this key carries, so that etcd applies its space quota to it.
+
+    etcd 3.5 adds up the puts of a transaction's own branches and counts nested transactions as
+    free: without this, groups would be written under the NOSPACE alarm and beyond the quota. A
+    group has no compares of its own, so its failure branch is counted and never runs. The key is
+    one that the group puts anyway: etcd asks whether the user may, of that branch as well.
+    """
+    return _field(_TXN_FAILURE, _op(Put(key, b"")))
+
+
+def encode_txn(
+    compares: Sequence[Compare], on_success: Sequence[TxnOp], on_failure: Sequence[TxnOp]
+) -> bytes:
+    """Return a transaction outside of any group."""
+    parts = [_compare(compare) for compare in compares]
+    parts += [_field(_TXN_SUCCESS, _op(op)) for op in on_success]
+    parts += [_field(_TXN_FAILURE, _op(op)) for op in on_failure]
+    return b"".join(parts)
+
+
+def _compared_keys(write: Write) -> Sequence[str]:
+    return list(dict.fromkeys([compare.key for compare in write.compares]))
+
+
+def _compare_and_read(compare: Compare) -> tuple[bytes, bytes]:
+    return _compare(compare), _field(_TXN_FAILURE, _read(compare.key))
+
+
+#: What many writes compare: the term of their fence, a list, the node of a binding. Half of
+#: the time to encode a binding was theirs.
+_shared_compare_and_read = lru_cache(_SMALL)(_compare_and_read)
+
+
+def _compare(compare: Compare) -> bytes:
+    key, target, relation, operand = compare
+    body = _COMPARE_HEAD[target * 4 + relation] + _field(_COMPARE_KEY, key.encode())
+    tag = _COMPARE_OPERAND[target]
+    body += _field(tag, operand) if isinstance(operand, bytes) else tag + _varint(operand)
+    return _field(_TXN_COMPARE, body)
+
+
+def _read(key: str) -> bytes:
+    return _field(_OP_RANGE, _field(_KEY, key.encode()))
+
+
+def _op(op: TxnOp) -> bytes:
+    if isinstance(op, Get):
+        return _read(op.key)
+    body = _field(_KEY, op.key.encode())
+    if isinstance(op, Put):
+        body += _field(_PUT_VALUE, op.value)
+        if op.lease:
+            body += _PUT_LEASE + _varint(op.lease)
+        return _field(_OP_PUT, body)
+    return _field(_OP_DELETE, body)
+
+
+def decode_group(response: Any, writes: Sequence[Write]) -> list[WriteResult]:
+    """Return the outcome of each write of a group (all that changed something share a revision)."""
+    revision = response.header.revision
+    done = WriteResult(True, revision, _NOTHING)
+    results: list[WriteResult] = []
+    for write, op in zip(writes, response.responses, strict=True):
+        nested = op.response_txn
+        if nested.succeeded:
+            results.append(done)
+            continue
+        found = [_first(answer.response_range) for answer in nested.responses]
+        current = dict(zip(_compared_keys(write), found, strict=True))
+        results.append(WriteResult(False, revision, current))
+    return results
+
+
+def decode_txn(response: Any) -> TxnResult:
+    """Return the outcome of a transaction outside of any group."""
+    kvs = tuple(
+        _first(answer.response_range)
+        for answer in response.responses
+        if answer.WhichOneof("response") == "response_range"
+    )
+    return TxnResult(response.succeeded, response.header.revision, kvs)
+
+
+def _first(response_range: Any) -> KeyValue | None:
+    return decode_kv(response_range.kvs[0]) if response_range.kvs else None
+
+
+def decode_kv(kv: Any) -> KeyValue:
+    """Convert an mvccpb.KeyValue."""
+    return KeyValue(
+        kv.key.decode(), kv.value, kv.create_revision, kv.mod_revision, kv.version, kv.lease
+    )
+
+
+def decode_event(event: Any) -> WatchEvent:
+    """Convert an mvccpb.Event."""
+    return WatchEvent(EventType.DELETE if event.type else EventType.PUT, decode_kv(event.kv))
+
+
+def prefix_range(prefix: str) -> tuple[bytes, bytes]:
+    """Return etcd's (key, range_end) for all keys that begin with prefix."""
+    key = prefix.encode()
+    if not key:
+        return WHOLE_KEY_SPACE
+    return key, key[:-1] + bytes((key[-1] + 1,))  # UTF-8 never ends in 0xff
+
+
+def covering_range(prefixes: Sequence[str]) -> tuple[bytes, bytes]:
+    """Return the smallest range that holds all keys under any of the prefixes."""
+    ranges = [prefix_range(prefix) for prefix in prefixes]
+    if any(end == b"\0" for _, end in ranges):
+        return min(key for key, _ in ranges), b"\0"
+    return min(key for key, _ in ranges), max(end for _, end in ranges)

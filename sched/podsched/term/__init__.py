@@ -1,0 +1,1 @@
+"""What a leader does in its term: election, cycles, writes, controllers."""

@@ -1,0 +1,101 @@
+"""Pods on which terms ended: what nobody expected was raised while they were being worked on.
+
+A decision that raises costs its pod the attempt. What is raised beyond that ends the term, and the
+replica begins another one; a pod on which terms keep ending is set aside until it changes.
+
+    suspected --worked on alone, the term ends--> blamed once, twice --> set aside
+        ^
+        '-- one of several pods that were worked on together when a term ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from podsched.api.objects import Pod
+from podsched.serve.client.errors import FenceLost
+
+#: Terms that a pod may end; with the next it is set aside.
+MOST_ENDED = 2
+#: Pods remembered; beyond it the oldest are forgotten.
+_MOST_PODS = 1000
+
+
+class PodFault(Exception):
+    """A bug was met while these pods were being worked on; it is the ``__cause__``.
+
+    No pods: it is not known which one it was, as when the queue cannot give out the next one.
+    """
+
+    def __init__(self, pods: Sequence[Pod]) -> None:
+        super().__init__(", ".join(_key(pod) for pod in pods[:3]) or "no pod that is known")
+        self.pods = pods
+
+
+@contextmanager
+def working_on(*pods: Pod) -> Iterator[None]:
+    """Attribute what the block raises to pods."""
+    try:
+        yield
+    except (FenceLost, PodFault):
+        raise
+    except Exception as bug:
+        raise PodFault(pods) from bug
+
+
+@dataclass(slots=True)
+class _Blame:
+    pod: Pod
+    ended: int = 0
+    reason: str = ""
+
+
+class Blame:
+    """Who is to blame, over all terms of a replica."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, _Blame] = {}
+
+    def add(self, fault: PodFault) -> None:
+        """Note that a term has ended; one pod is to blame, several are only suspected."""
+        for pod in fault.pods:
+            key = _key(pod)
+            known = self._pods.get(key)
+            if known is None or _differs(known.pod, pod):
+                known = self._pods[key] = _Blame(pod)
+            if len(fault.pods) == 1:
+                known.ended += 1
+                known.reason = f"{known.ended} terms ended on it: {fault.__cause__!r}"
+        while len(self._pods) > _MOST_PODS:
+            del self._pods[next(iter(self._pods))]
+
+    def is_suspected(self, key: str) -> bool:
+        """Whether a pod has to be worked on alone, so that it is known who is to blame."""
+        return key in self._pods
+
+    def verdict(self, key: str, pod: Pod | None) -> str:
+        """Return why a pod, as it is now, is to be set aside; "" if it is not."""
+        known = self._pods.get(key)
+        if known is None:
+            return ""
+        if pod is None or _differs(known.pod, pod):
+            del self._pods[key]
+            return ""
+        return known.reason if known.ended > MOST_ENDED and not pod.spec.node_name else ""
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _differs(before: Pod, after: Pod) -> bool:
+    """Whether anything but the status has changed, which is what schedulers write themselves."""
+    old, new = before.metadata, after.metadata
+    return (
+        old.uid != new.uid
+        or old.labels != new.labels
+        or old.annotations != new.annotations
+        or before.spec != after.spec
+    )

@@ -1,0 +1,242 @@
+"""PodDisruptionBudget status: how many pods there should be, are healthy, and may be disrupted.
+
+Source: pkg/controller/disruption of Kubernetes 1.36. Guarantees: the counts are kept by event, so
+that a change of one pod costs the same whatever the number of pods; a status is written for the
+version of the budget it was computed on, since evictions spend from it at the same time.
+
+Budgets that are new, or select others than before, are counted together: one pass over all pods,
+in turns, puts each pod to those that ask for its labels. They get no status before it is over.
+
+Pods without a controller count for an integer minAvailable alone; percentages and maxUnavailable
+are of the replicas their controllers ask for (ReplicaSet, StatefulSet, ReplicationController). A
+controller that does not exist makes the status one of failure that allows no disruption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from podsched.api.disruption_budgets import selector_of
+from podsched.api.objects import (
+    AnyObject,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from podsched.api.owners import SCALED_KINDS
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import Instant, Objects, Writes
+from podsched.term.controllers.disruption_status import (
+    Counts,
+    Owner,
+    member_of,
+    new_status,
+    status_patch,
+)
+
+#: Pods looked at, or statuses computed, before others have a turn: 1 ms.
+_STEP: Final = 100
+#: What a pod costs whose namespace has no budget to be counted.
+_PASSED_OVER: Final = 0.05
+#: Steps in which a call of ``work`` counts.
+_STEPS_A_WORK: Final = 5
+
+#: The counts of some budgets, by the budget's key.
+_Group = dict[str, Counts]
+
+
+class _Budgets:
+    """The budgets of one namespace, by what they ask of a pod's labels."""
+
+    def __init__(self) -> None:
+        self.counts: _Group = {}
+        self._by_label: dict[tuple[str, str] | None, _Group] = {}
+        """By a label without which a pod is not selected; None: there is none."""
+
+    def put(self, key: str, counts: Counts) -> None:
+        """Add a budget, or have other counts for it."""
+        self.remove(key)
+        self.counts[key] = counts
+        self._by_label.setdefault(counts.selector.required_label, {})[key] = counts
+
+    def remove(self, key: str) -> None:
+        counts = self.counts.pop(key, None)
+        if counts is None:
+            return
+        label = counts.selector.required_label
+        group = self._by_label[label]
+        del group[key]
+        if not group:
+            del self._by_label[label]
+
+    def asking_for(self, *labels: Mapping[str, str]) -> _Group:
+        """Return the budgets that may select pods with one of these sets of labels."""
+        found = dict(self._by_label.get(None, {}))
+        for pair in (pair for some in labels for pair in some.items()):
+            found |= self._by_label.get(pair, {})
+        return found
+
+
+class DisruptionController:
+    """Keeps the status of all budgets current."""
+
+    name = "disruption"
+    kinds = ("Pod", "PodDisruptionBudget", *SCALED_KINDS)
+
+    def __init__(self, objects: Objects, writes: Writes) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._budgets: dict[str, _Budgets] = {}
+        """By namespace."""
+        self._uncounted: dict[str, None] = {}
+        """Budgets that the next pass counts."""
+        self._counted_now: dict[str, None] = {}
+        """Those that the present pass counts."""
+        self._passing: Iterator[None] | None = None
+        self._dirty: dict[str, None] = {}
+        self._rechecks: dict[str, float] = {}
+        """Unix time at which a budget changes by itself."""
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Count the pods of all budgets."""
+        for key in list(self._objects.objects("PodDisruptionBudget")):
+            yield
+            try:
+                self._budget_changed(key, self._objects.get("PodDisruptionBudget", key))
+            except Exception as error:
+                self._writes.skipped("PodDisruptionBudget", key, error)
+        yield from self._pass()
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a change of a budget, a pod or a controller."""
+        if event.kind == "Pod":
+            self._pod_changed(event)
+        elif event.kind == "PodDisruptionBudget":
+            self._budget_changed(event.key, event.new)
+        else:
+            namespace = event.key.partition("/")[0]
+            if (budgets := self._budgets.get(namespace)) is not None:
+                self._dirty.update(dict.fromkeys(budgets.counts))
+
+    def work(self, now: Instant) -> float | None:
+        """Write the statuses that have changed."""
+        for key, at in list(self._rechecks.items()):
+            if at <= now.wall:
+                del self._rechecks[key]
+                self._dirty[key] = None
+        self._go_on_counting()
+        for key in list(islice(self._dirty, _STEP)):
+            del self._dirty[key]
+            try:
+                self._sync(key, now)
+            except Exception as error:
+                self._writes.skipped("PodDisruptionBudget", key, error)
+        if self._dirty or self._uncounted or self._passing is not None:
+            return now.monotonic
+        if not self._rechecks:
+            return None
+        return now.monotonic + max(0.0, min(self._rechecks.values()) - now.wall)
+
+    def _sync(self, key: str, now: Instant) -> None:
+        budget = self._objects.get("PodDisruptionBudget", key)
+        namespace = key.partition("/")[0]
+        budgets = self._budgets.get(namespace)
+        counts = budgets.counts.get(key) if budgets is not None else None
+        if not isinstance(budget, PodDisruptionBudget) or counts is None:
+            return
+        if key in self._uncounted or key in self._counted_now:
+            return
+        status, recheck = new_status(budget, counts, self._scale_in(namespace), now.wall)
+        if recheck is not None:
+            self._rechecks[key] = recheck
+        patch = status_patch(budget, status)
+        if patch is not None:
+            self._writes.patch(key, patch, lambda: self._mark(key))
+
+    def _mark(self, key: str) -> None:
+        self._dirty[key] = None
+
+    def _scale_in(self, namespace: str) -> Callable[[Owner], int | None]:
+        def scale(owner: Owner) -> int | None:
+            if owner.kind not in SCALED_KINDS:
+                return None
+            found = self._objects.get(owner.kind, f"{namespace}/{owner.name}")
+            if not isinstance(found, ReplicaSet | StatefulSet | ReplicationController):
+                return None
+            return found.spec.replicas if found.metadata.uid == owner.uid else None
+
+        return scale
+
+    def _budget_changed(self, key: str, budget: AnyObject | None) -> None:
+        namespace = key.partition("/")[0]
+        budgets = self._budgets.setdefault(namespace, _Budgets())
+        if not isinstance(budget, PodDisruptionBudget):
+            budgets.remove(key)
+            self._rechecks.pop(key, None)
+            self._uncounted.pop(key, None)
+            if not budgets.counts:
+                del self._budgets[namespace]
+            return
+        selector = selector_of(budget)
+        known = budgets.counts.get(key)
+        if known is None or known.selector != selector:
+            budgets.put(key, Counts(selector))
+            self._uncounted[key] = None
+        self._dirty[key] = None
+
+    # ------------------------------------------------------------------ counting
+
+    def _go_on_counting(self) -> None:
+        if self._passing is None and self._uncounted:
+            self._passing = self._pass()
+        if self._passing is None:
+            return
+        # The last step ends the generator instead of coming to another one.
+        if len(list(islice(self._passing, _STEPS_A_WORK))) < _STEPS_A_WORK:
+            self._passing = None
+
+    def _pass(self) -> Iterator[None]:
+        """Count the budgets that have not been counted, all at once; a step looks at some pods.
+
+        A pod that changes meanwhile, before or after its turn, is counted as it has become.
+        """
+        self._counted_now, self._uncounted = self._uncounted, {}
+        namespaces = {key.partition("/")[0] for key in self._counted_now}
+        cost = 0.0
+        for key in list(self._objects.objects("Pod")):
+            namespace, _, name = key.partition("/")
+            cost += 1.0 if namespace in namespaces else _PASSED_OVER
+            if namespace in namespaces:
+                try:
+                    self._count(namespace, name, self._objects.get("Pod", key))
+                except Exception as error:
+                    self._writes.skipped("Pod", key, error)
+            if cost >= _STEP:
+                cost = 0.0
+                yield
+        counted, self._counted_now = self._counted_now, {}
+        self._dirty.update(counted)
+
+    def _pod_changed(self, event: Event) -> None:
+        namespace, _, name = event.key.partition("/")
+        self._count(namespace, name, event.new, event.old)
+
+    def _count(
+        self, namespace: str, name: str, pod: AnyObject | None, before: AnyObject | None = None
+    ) -> None:
+        """Put a pod, as it is and as it was before, to the budgets that ask for its labels."""
+        budgets = self._budgets.get(namespace)
+        if budgets is None:
+            return
+        labels: Mapping[str, str] = pod.metadata.labels if pod is not None else {}
+        former: Mapping[str, str] = before.metadata.labels if before is not None else {}
+        asking = budgets.asking_for(labels, former)
+        member = member_of(pod) if asking and isinstance(pod, Pod) else None
+        for key, counts in asking.items():
+            counted = member if member is not None and counts.selector.matches(labels) else None
+            if counts.put(name, counted):
+                self._dirty[key] = None

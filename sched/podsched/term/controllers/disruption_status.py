@@ -1,0 +1,189 @@
+"""The status of a PodDisruptionBudget, computed from the counted pods that it selects. Pure.
+
+Source: pkg/controller/disruption of Kubernetes 1.36 (trySync, getExpectedPodCount,
+countHealthyPods, buildDisruptedPodMap).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from podsched.api.codec import write
+from podsched.api.conditions import (
+    FALSE,
+    is_pod_ready,
+    set_budget_condition,
+    set_disruption_allowed,
+)
+from podsched.api.disruption_budgets import scaled_value
+from podsched.api.objects import (
+    Condition,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
+    seconds_of,
+    timestamp,
+)
+from podsched.api.selectors import Selector
+from podsched.term.controllers.controller import earliest
+from podsched.v1.api_pb2 import PatchRequest
+
+DELETION_TIMEOUT = 120.0
+"""Seconds an evicted pod counts as disrupted while its deletion is not seen."""
+
+
+class Owner(NamedTuple):
+    """The controller of a pod."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class Member(NamedTuple):
+    """What a budget knows of a pod it selects."""
+
+    ready: bool
+    deleting: bool
+    owner: Owner | None
+
+
+@dataclass(slots=True)
+class Counts:
+    """The pods a budget selects, counted."""
+
+    selector: Selector
+    members: dict[str, Member] = field(default_factory=dict)
+    """By the pod's name: a budget has one namespace."""
+    healthy: int = 0
+    owners: Counter[Owner] = field(default_factory=Counter)
+
+    def put(self, name: str, member: Member | None) -> bool:
+        """Count a pod as it is now (None: not any more); return whether anything changed."""
+        before = self.members.pop(name, None)
+        if member is not None:
+            self.members[name] = member
+        if before == member:
+            return False
+        for item, amount in ((before, -1), (member, 1)):
+            if item is None:
+                continue
+            self.healthy += amount * (item.ready and not item.deleting)
+            if item.owner is not None:
+                self.owners[item.owner] += amount
+                if not self.owners[item.owner]:
+                    del self.owners[item.owner]
+        return True
+
+
+class Scaled(NamedTuple):
+    """How many pods there should be, and how many of them healthy."""
+
+    expected: int
+    desired: int
+
+
+def member_of(pod: Pod) -> Member:
+    """Return a pod as a budget sees it."""
+    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    return Member(
+        is_pod_ready(pod),
+        pod.metadata.HasField("deletion_timestamp"),
+        None if owner is None else Owner(owner.kind, owner.name, owner.uid),
+    )
+
+
+def new_status(
+    budget: PodDisruptionBudget, counts: Counts, scale: Callable[[Owner], int | None], now: float
+) -> tuple[PodDisruptionBudgetStatus, float | None]:
+    """Return the status a budget should have, and the Unix time at which it changes by itself.
+
+    ``scale`` gives the replicas a controller asks for, None when it does not exist.
+    """
+    status = PodDisruptionBudgetStatus()
+    status.CopyFrom(budget.status)
+    status.observed_generation = budget.metadata.generation
+    found = _expected(budget, counts, scale)
+    if isinstance(found, Owner):
+        status.disruptions_allowed = 0
+        message = f"found no controllers for pods of {found.kind} {found.name!r}"
+        set_budget_condition(status, FALSE, "SyncFailed", message, timestamp(now, whole=True))
+        return status, None
+    recheck, disrupted_healthy = _keep_disrupted(status, counts, now)
+    status.expected_pods = found.expected
+    status.desired_healthy = found.desired
+    status.current_healthy = counts.healthy - disrupted_healthy
+    allowed = status.current_healthy - found.desired
+    status.disruptions_allowed = max(0, allowed) if found.expected > 0 else 0
+    set_disruption_allowed(status, timestamp(now, whole=True))
+    return status, recheck
+
+
+def _expected(
+    budget: PodDisruptionBudget, counts: Counts, scale: Callable[[Owner], int | None]
+) -> Scaled | Owner:
+    """Return how many pods there should be, or the controller that does not exist."""
+    spec = budget.spec
+    if spec.HasField("min_available") and not spec.min_available.endswith("%"):
+        return Scaled(len(counts.members), int(spec.min_available))
+    total = 0
+    for owner in counts.owners:
+        replicas = scale(owner)
+        if replicas is None:
+            return owner
+        total += replicas
+    if spec.HasField("max_unavailable"):
+        return Scaled(total, max(0, total - scaled_value(spec.max_unavailable, total)))
+    if spec.HasField("min_available"):
+        return Scaled(total, scaled_value(spec.min_available, total))
+    return Scaled(0, 0)
+
+
+def _keep_disrupted(
+    status: PodDisruptionBudgetStatus, counts: Counts, now: float
+) -> tuple[float | None, int]:
+    """Forget evictions that are over; return when the next one fails, and the healthy pods left."""
+    recheck: float | None = None
+    healthy = 0
+    for name, stamp in list(status.disrupted_pods.items()):
+        member = counts.members.get(name)
+        fails_at = seconds_of(stamp) + DELETION_TIMEOUT
+        if member is None or member.deleting or fails_at <= now:
+            del status.disrupted_pods[name]
+            continue
+        healthy += member.ready
+        recheck = earliest(recheck, fails_at)
+    return recheck, healthy
+
+
+def status_patch(
+    budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus
+) -> PatchRequest | None:
+    """Return the patch that gives a budget its new status, None if it has it."""
+    if status == budget.status:
+        return None
+    conditions: list[Condition] = list(status.conditions)
+    content: dict[str, Any] = {
+        "observedGeneration": status.observed_generation,
+        "expectedPods": status.expected_pods,
+        "currentHealthy": status.current_healthy,
+        "desiredHealthy": status.desired_healthy,
+        "disruptionsAllowed": status.disruptions_allowed,
+        "conditions": [write(condition) for condition in conditions],
+    }
+    gone = [name for name in budget.status.disrupted_pods if name not in status.disrupted_pods]
+    if gone:
+        content["disruptedPods"] = dict.fromkeys(gone)
+    metadata = budget.metadata
+    return PatchRequest(
+        kind="PodDisruptionBudget",
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=int(metadata.resource_version or 0),
+        merge_patch=json.dumps({"status": content}).encode(),
+    )

@@ -1,0 +1,109 @@
+"""Makes the claims of generic ephemeral volumes: one for each, named and owned after its pod.
+
+The claim of volume ``v`` of pod ``p`` is ``p-v``; the pod is its controller, so it goes with the
+pod. A claim of that name that is not the pod's is left alone: the pod waits, as VolumeBinding says.
+A claim that is deleted under a pod is made again. Source: pkg/controller/volume/ephemeral of
+Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import Instant, Objects, Writes
+
+_CLAIM = "PersistentVolumeClaim"
+
+
+class EphemeralVolumeController:
+    """Makes claims for pods with ephemeral volumes."""
+
+    name = "ephemeral-volume"
+    kinds = ("Pod", _CLAIM)
+
+    def __init__(self, objects: Objects, writes: Writes) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._pods: dict[str, str] = {}
+        """The pod of each claim, by their keys."""
+        self._dirty: dict[str, None] = {}
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Take in the pods that there are."""
+        for key in list(self._objects.objects("Pod")):
+            yield
+            if (pod := self._objects.get("Pod", key)) is not None:
+                self._note(key, pod)
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a pod that has come or gone, or a claim that has gone."""
+        if event.kind == _CLAIM:
+            if event.new is None and event.key in self._pods:
+                self._dirty[self._pods[event.key]] = None
+            return
+        if event.new is None:
+            for key in _claims_of(event.old):
+                self._pods.pop(key, None)
+        elif event.old is None or event.old.metadata.uid != event.new.metadata.uid:
+            self._note(event.key, event.new)
+
+    def _note(self, key: str, pod: AnyObject | None) -> None:
+        for claim in _claims_of(pod):
+            self._pods[claim] = key
+            self._dirty[key] = None
+
+    def work(self, now: Instant) -> float | None:
+        """Make the claims that are missing."""
+        dirty, self._dirty = self._dirty, {}
+        for key in dirty:
+            try:
+                self._make_claims(key)
+            except Exception as error:
+                self._writes.skipped("Pod", key, error)
+        return None
+
+    def _make_claims(self, key: str) -> None:
+        pod = self._objects.get("Pod", key)
+        if not isinstance(pod, Pod) or pod.metadata.HasField("deletion_timestamp"):
+            return
+        for volume in _ephemeral_volumes(pod):
+            claim_key = f"{key}-{volume.name}"
+            if self._objects.get(_CLAIM, claim_key) is None:
+                self._writes.create(claim_key, _claim(pod, volume), self._retry_of(key))
+
+    def _retry_of(self, key: str) -> Callable[[], None]:
+        def retry() -> None:
+            self._dirty[key] = None
+
+        return retry
+
+
+def _ephemeral_volumes(pod: Pod) -> Iterator[Volume]:
+    return (volume for volume in pod.spec.volumes if volume.HasField("ephemeral"))
+
+
+def _claims_of(pod: AnyObject | None) -> Iterator[str]:
+    """Yield the keys of the claims that are made for a pod."""
+    if isinstance(pod, Pod) and pod.spec.volumes:
+        for volume in _ephemeral_volumes(pod):
+            yield f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"
+
+
+def _claim(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
+    template = volume.ephemeral.volume_claim_template
+    claim = PersistentVolumeClaim(spec=template.spec)
+    claim.metadata.name = f"{pod.metadata.name}-{volume.name}"
+    claim.metadata.namespace = pod.metadata.namespace
+    claim.metadata.labels.update(template.metadata.labels)
+    claim.metadata.annotations.update(template.metadata.annotations)
+    claim.metadata.owner_references.add(
+        api_version="v1",
+        kind="Pod",
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+    return claim

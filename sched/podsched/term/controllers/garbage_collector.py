@@ -1,0 +1,262 @@
+"""Deletes objects whose owners are gone, and lets owners go that wait for what they own.
+
+    owner                          its dependents
+    gone                           deleted, or lose the reference if another owner is left
+    waits, foregroundDeletion      deleted first; those with blockOwnerDeletion hold it
+    waits, orphan                  lose the reference, then it goes
+
+Guarantees: an owner counts as gone only if the API server has none of its uid; what is decided
+follows from what is stored, so a new leader goes on where the last one stopped. An index of
+dependents by their owner's uid is kept by event: a deletion costs what there is to delete. Owners
+of kinds that are kept elsewhere (a Deployment, a Job) are never judged, and what a cluster consists
+of (``KEPT_KINDS``) is not deleted. Source: pkg/controller/garbagecollector of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject, OwnerReference
+from podsched.api.owners import (
+    FOREGROUND_FINALIZER,
+    KEPT_KINDS,
+    ORPHAN_FINALIZER,
+    owner_kind,
+)
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import Absentee, Instant, Objects, Writes
+from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
+
+COLLECTED_KINDS = tuple(name for name in KINDS if name != "Event")
+"""Events go by themselves, soon, and are many."""
+_AT_ONCE = 500
+"""Objects decided on in one go: some 5 ms."""
+_PAUSE = 0.01
+
+
+class _Ref(NamedTuple):
+    """What names an object."""
+
+    kind: str
+    key: str
+
+
+class _Owners(NamedTuple):
+    """The owners that an object names, by what has become of them."""
+
+    solid: list[OwnerReference]
+    gone: list[OwnerReference]
+    waiting: list[OwnerReference]
+    """Being deleted, after the objects that they own."""
+    orphaning: list[OwnerReference]
+    """Being deleted, without the objects that they own."""
+
+
+class GarbageCollector:
+    """Deletes dependents with their owners."""
+
+    name = "garbage-collector"
+    kinds = COLLECTED_KINDS
+
+    def __init__(self, objects: Objects, writes: Writes) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._dependents: dict[str, dict[_Ref, None]] = {}
+        """By the owner's uid."""
+        self._owners: dict[_Ref, tuple[str, ...]] = {}
+        self._waiting: dict[str, _Ref] = {}
+        """Owners with a finalizer of the garbage collector, by uid."""
+        self._dirty: dict[_Ref, None] = {}
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Take in the objects that there are."""
+        for kind in COLLECTED_KINDS:
+            for key in list(self._objects.objects(kind)):
+                yield
+                if (item := self._objects.get(kind, key)) is not None:
+                    self._note(kind, key, None, item)
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note who owns the object, and whom it owned."""
+        self._note(event.kind, event.key, event.old, event.new)
+
+    def _note(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        before = old.metadata if old is not None else None
+        after = new.metadata if new is not None else None
+        if before is not None and (after is None or after.uid != before.uid):
+            self._waiting.pop(before.uid, None)
+            self._dirty.update(self._dependents.get(before.uid, {}))
+        if (after is not None and after.owner_references) or (
+            before is not None and before.owner_references
+        ):
+            ref = _Ref(kind, key)
+            self._index(ref, after.owner_references if after is not None else ())
+        if after is not None and after.HasField("deletion_timestamp") and _policy_of(after):
+            ref = _Ref(kind, key)
+            if after.uid not in self._waiting:
+                self._waiting[after.uid] = ref
+                self._dirty.update(self._dependents.get(after.uid, {}))
+            self._dirty[ref] = None
+
+    def _index(self, ref: _Ref, references: Sequence[OwnerReference]) -> None:
+        uids = tuple(dict.fromkeys(reference.uid for reference in references))
+        before = self._owners.get(ref, ())
+        # An owner that waits looks anew: what it waits for may have gone or let it go.
+        for uid in before:
+            if uid in self._waiting:
+                self._dirty[self._waiting[uid]] = None
+        if uids == before:
+            return
+        for uid in before:
+            dependents = self._dependents[uid]
+            dependents.pop(ref, None)
+            if not dependents:
+                del self._dependents[uid]
+        for uid in uids:
+            self._dependents.setdefault(uid, {})[ref] = None
+        if uids:
+            self._owners[ref] = uids
+            self._dirty[ref] = None
+        else:
+            self._owners.pop(ref, None)
+
+    def work(self, now: Instant) -> float | None:
+        """Decide on what has changed, some hundred objects at a time."""
+        for _ in range(_AT_ONCE):
+            if not self._dirty:
+                return None
+            ref = next(iter(self._dirty))
+            del self._dirty[ref]
+            item = self._objects.get(ref.kind, ref.key)
+            if item is None:
+                continue
+            try:
+                self._decide(ref, item)
+            except Exception as error:
+                self._writes.skipped(ref.kind, ref.key, error)
+        return now.monotonic + _PAUSE if self._dirty else None
+
+    def _decide(self, ref: _Ref, item: AnyObject) -> None:
+        metadata = item.metadata
+        if metadata.uid in self._waiting:
+            self._let_go(ref, item)
+        owners = self._judged(item)
+        if owners.orphaning:
+            others = [*owners.solid, *owners.gone, *owners.waiting]
+            self._keep_owners(ref, item, others, ())
+            return
+        if metadata.HasField("deletion_timestamp") or not (owners.gone or owners.waiting):
+            return
+        if ref.kind in KEPT_KINDS:
+            return
+        absent = [_absentee(item, owner) for owner in owners.gone]
+        if owners.solid:
+            self._keep_owners(ref, item, owners.solid, absent)
+            return
+        policy = _policy_of(metadata) or "Background"
+        if owners.waiting and metadata.uid in self._dependents:
+            policy = "Foreground"
+        request = DeleteRequest(
+            kind=ref.kind,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            propagation_policy=policy,
+        )
+        request.preconditions.uid = metadata.uid
+        self._writes.delete(ref.key, request, self._retry_of(ref), without=absent)
+
+    def _judged(self, item: AnyObject) -> _Owners:
+        owners = _Owners([], [], [], [])
+        for reference in item.metadata.owner_references:
+            kind = owner_kind(reference)
+            unknown = kind is None or kind.name not in COLLECTED_KINDS
+            if unknown or (kind is not None and kind.namespaced and not item.metadata.namespace):
+                owners.solid.append(reference)
+                continue
+            absentee = _absentee(item, reference)
+            key = f"{absentee.namespace}/{absentee.name}" if absentee.namespace else absentee.name
+            found = self._objects.get(absentee.kind, key)
+            if found is None or found.metadata.uid != reference.uid:
+                owners.gone.append(reference)
+            elif reference.uid not in self._waiting:
+                owners.solid.append(reference)
+            elif _policy_of(found.metadata) == "Orphan":
+                owners.orphaning.append(reference)
+            else:
+                owners.waiting.append(reference)
+        return owners
+
+    def _let_go(self, ref: _Ref, item: AnyObject) -> None:
+        """Drop the finalizer of an owner that nothing holds any more."""
+        uid = item.metadata.uid
+        dependents = self._dependents.get(uid, {})
+        if _policy_of(item.metadata) == "Orphan":
+            if not dependents:
+                self._drop_finalizer(ref, item, ORPHAN_FINALIZER)
+        elif not any(self._blocks(dependent, uid) for dependent in dependents):
+            self._drop_finalizer(ref, item, FOREGROUND_FINALIZER)
+
+    def _blocks(self, dependent: _Ref, uid: str) -> bool:
+        found = self._objects.get(*dependent) if dependent.kind not in KEPT_KINDS else None
+        references = found.metadata.owner_references if found is not None else ()
+        return any(r.uid == uid and r.block_owner_deletion for r in references)
+
+    # ------------------------------------------------------------------ writing
+
+    def _keep_owners(
+        self,
+        ref: _Ref,
+        item: AnyObject,
+        owners: Sequence[OwnerReference],
+        absent: Sequence[Absentee],
+    ) -> None:
+        """Take all other owners from an object."""
+        shown = to_manifest(item)["metadata"]["ownerReferences"]
+        uids = {owner.uid for owner in owners}
+        kept = [reference for reference in shown if reference["uid"] in uids]
+        patch = _patch(ref, item, {"ownerReferences": kept or None})
+        self._writes.patch(ref.key, patch, self._retry_of(ref), without=absent)
+
+    def _drop_finalizer(self, ref: _Ref, item: AnyObject, finalizer: str) -> None:
+        left = [name for name in item.metadata.finalizers if name != finalizer]
+        self._writes.patch(
+            ref.key, _patch(ref, item, {"finalizers": left or None}), self._retry_of(ref)
+        )
+
+    def _retry_of(self, ref: _Ref) -> Callable[[], None]:
+        def retry() -> None:
+            self._dirty[ref] = None
+
+        return retry
+
+
+def _policy_of(metadata: Any) -> str:
+    """Return the propagation policy that an object's finalizers stand for."""
+    for finalizer in metadata.finalizers:
+        if finalizer == ORPHAN_FINALIZER:
+            return "Orphan"
+        if finalizer == FOREGROUND_FINALIZER:
+            return "Foreground"
+    return ""
+
+
+def _absentee(item: AnyObject, owner: OwnerReference) -> Absentee:
+    namespaced = KINDS[owner.kind].namespaced
+    return Absentee(
+        owner.kind, item.metadata.namespace if namespaced else "", owner.name, owner.uid
+    )
+
+
+def _patch(ref: _Ref, item: AnyObject, metadata: dict[str, Any]) -> PatchRequest:
+    return PatchRequest(
+        kind=ref.kind,
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        uid=item.metadata.uid,
+        resource_version=int(item.metadata.resource_version or 0),
+        merge_patch=json.dumps({"metadata": metadata}).encode(),
+    )

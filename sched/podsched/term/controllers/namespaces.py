@@ -1,0 +1,83 @@
+"""Ends terminating namespaces: deletes all that is in them, until the API server lets them go.
+
+    Active --deleted--> Terminating --content deleted, pods first--> empty --deleted again--> gone
+
+It is tried again when a pod of the namespace has gone, and after growing pauses, for there may be
+objects with finalizers that nobody here hears of. A new leader begins with the namespaces that it
+finds terminating. Source: pkg/controller/namespace of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from podsched.api.objects import AnyObject
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import Instant, Objects, Writes, earliest
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+class _Terminating:
+    """A namespace on its way: ``due`` is None while a call is under way."""
+
+    __slots__ = ("due", "pause", "uid")
+
+    def __init__(self, uid: str, due: float) -> None:
+        self.uid = uid
+        self.due: float | None = due
+        self.pause = _FIRST_PAUSE
+
+
+class NamespaceController:
+    """Empties terminating namespaces."""
+
+    name = "namespace"
+    kinds = ("Namespace", "Pod")
+
+    def __init__(self, objects: Objects, writes: Writes) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._terminating: dict[str, _Terminating] = {}
+        self._again: list[str] = []
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Begin with the namespaces that are terminating."""
+        for key in list(self._objects.objects("Namespace")):
+            yield
+            self._note(key, self._objects.get("Namespace", key), now)
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a namespace that terminates, or a pod that has gone from one."""
+        if event.kind == "Namespace":
+            self._note(event.key, event.new, now)
+        elif event.new is None and self._terminating:
+            found = self._terminating.get(event.key.partition("/")[0])
+            if found is not None and found.due is not None:
+                found.pause = _FIRST_PAUSE
+                found.due = min(found.due, now.monotonic + _FIRST_PAUSE)
+
+    def _note(self, name: str, namespace: AnyObject | None, now: Instant) -> None:
+        if namespace is None or not namespace.metadata.HasField("deletion_timestamp"):
+            self._terminating.pop(name, None)
+            return
+        known = self._terminating.get(name)
+        if known is None or known.uid != namespace.metadata.uid:
+            self._terminating[name] = _Terminating(namespace.metadata.uid, now.monotonic)
+
+    def work(self, now: Instant) -> float | None:
+        """Empty what is due."""
+        again, self._again = self._again, []
+        for name in again:
+            found = self._terminating.get(name)
+            if found is not None and found.due is None:
+                found.due = now.monotonic + found.pause
+                found.pause = min(2 * found.pause, _LONGEST_PAUSE)
+        for name, found in self._terminating.items():
+            if found.due is not None and found.due <= now.monotonic:
+                found.due = None
+                self._writes.empty(name, found.uid, self._retry_of(name))
+        return earliest(*(found.due for found in self._terminating.values()))
+
+    def _retry_of(self, name: str) -> Callable[[], None]:
+        return lambda: self._again.append(name)

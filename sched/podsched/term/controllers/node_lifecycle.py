@@ -1,0 +1,229 @@
+"""Node lifecycle: silent nodes become Unknown, conditions become taints.
+
+    the node                                 then
+    silent for node_monitor_grace_period     Ready and the pressure conditions become Unknown
+    Ready False or Unknown                   not-ready or unreachable: NoSchedule at once, NoExecute
+                                             as fast as its zone allows; its pods become not Ready
+    memory, disk, PID pressure; no network;  the NoSchedule taint of that name
+    unschedulable
+    none of these any more                   the taints go
+
+Guarantees: taints of other keys and effects are left alone; what is right already is not written; a
+NoExecute taint that somebody put without timeAdded gets it, so that every leader counts its
+tolerationSeconds from the same moment. Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from podsched.api.conditions import NODE_READY, is_node_ready, is_pod_ready, node_condition
+from podsched.api.objects import Lease, Node, Pod
+from podsched.api.tolerations import NO_EXECUTE
+from podsched.config.settings import ControllerSettings
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import Instant, Objects, Writes
+from podsched.term.controllers.node_health import (
+    LEASE_NAMESPACE,
+    Heartbeats,
+    count_zones,
+    eviction_rates,
+    zone_of,
+)
+from podsched.term.controllers.node_taints import (
+    NO_EXECUTE_KEYS,
+    is_lost,
+    no_execute_key,
+    no_schedule_keys,
+    node_patch,
+    not_ready_patch,
+    silent_conditions,
+    wanted_taints,
+)
+from podsched.term.controllers.rate import TokenBucket
+
+_HELD_BACK_PERIOD = 1.0
+"""Seconds between looks at nodes that may not be given up yet because of their zone."""
+_AT_ONCE = 250
+"""Nodes looked at in one go: some 5 ms."""
+_PAUSE = 0.01
+
+
+class NodeLifecycleController:
+    """Watches heartbeats and keeps the conditions and taints of all nodes."""
+
+    name = "node-lifecycle"
+    kinds = ("Lease", "Node")
+
+    def __init__(
+        self,
+        objects: Objects,
+        writes: Writes,
+        settings: ControllerSettings,
+        pods_on: Callable[[str], Iterable[str]],
+    ) -> None:
+        """``pods_on`` gives the keys of the pods bound to a node."""
+        self._objects = objects
+        self._writes = writes
+        self._pods_on = pods_on
+        self._settings = settings
+        self._heartbeats = Heartbeats(
+            settings.node_monitor_grace_period, 2 * settings.node_monitor_period
+        )
+        self._health: dict[str, tuple[str, bool]] = {}
+        """The zone of each node that has a Ready condition, and whether that is True."""
+        self._buckets: dict[str, TokenBucket] = {}
+        self._all_down = False
+        self._dirty: dict[str, None] = {}
+        self._lost: dict[str, None] = {}
+        """Nodes that have just become not Ready: their pods are to be marked."""
+        self._given_up: set[str] = set()
+        """Nodes that may have a NoExecute taint until they are Ready."""
+        self._held_back: dict[str, None] = {}
+        """Nodes whose zone did not allow a NoExecute taint yet."""
+        self._next_monitor = 0.0
+        #: Whether nodes are left that the last work had no time for.
+        self._in_parts = False
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Take in leases and nodes."""
+        for key in list(self._objects.objects("Lease")):
+            yield
+            try:
+                self._see_lease(self._objects.get("Lease", key), now)
+            except Exception as error:
+                self._writes.skipped("Lease", key, error)
+        for name in list(self._objects.objects("Node")):
+            yield
+            node = self._objects.get("Node", name)
+            try:
+                if isinstance(node, Node):
+                    self._see_node(name, node, now)
+                    if is_lost(node):
+                        self._lost[name] = None
+            except Exception as error:
+                self._writes.skipped("Node", name, error)
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a change of a lease or a node."""
+        if event.kind == "Lease":
+            self._see_lease(event.new, now)
+        elif event.kind == "Node":
+            if not isinstance(event.new, Node):
+                self._heartbeats.forget(event.key)
+                self._health.pop(event.key, None)
+                self._held_back.pop(event.key, None)
+                self._given_up.discard(event.key)
+                return
+            self._see_node(event.key, event.new, now)
+            was_ready = not isinstance(event.old, Node) or not is_lost(event.old)
+            if is_lost(event.new) and was_ready:
+                self._lost[event.key] = None
+
+    def _see_lease(self, lease: object, now: Instant) -> None:
+        if isinstance(lease, Lease) and lease.metadata.namespace == LEASE_NAMESPACE:
+            self._heartbeats.see_lease(lease, now)
+
+    def _see_node(self, name: str, node: Node, now: Instant) -> None:
+        self._heartbeats.see_node(node, now)
+        self._dirty[name] = None
+        if node_condition(node.status, NODE_READY) is not None:
+            self._health[name] = (zone_of(node), is_node_ready(node.status))
+
+    def work(self, now: Instant) -> float | None:
+        """Look at the nodes that have changed, and at all of them once a period."""
+        if now.monotonic >= self._next_monitor:
+            self._monitor(now)
+        if not self._in_parts:
+            self._dirty.update(self._held_back)
+        dirty, self._dirty = _part(self._dirty)
+        self._in_parts = bool(self._dirty)
+        lost, self._lost = self._lost, {}
+        for names, act in ((dirty, self._sync), (lost, self._mark_pods)):
+            for name in names:
+                node = self._objects.get("Node", name)
+                if isinstance(node, Node):
+                    try:
+                        act(name, node, now)
+                    except Exception as error:
+                        self._writes.skipped("Node", name, error)
+        if self._in_parts:
+            return now.monotonic + _PAUSE
+        if self._held_back:
+            return min(self._next_monitor, now.monotonic + _HELD_BACK_PERIOD)
+        return self._next_monitor
+
+    def _monitor(self, now: Instant) -> None:
+        """Find the nodes that have become silent."""
+        self._next_monitor = now.monotonic + self._settings.node_monitor_period
+        self._look_at_zones(now)
+        for name in self._objects.objects("Node"):
+            if self._heartbeats.is_silent(name, now):
+                self._dirty[name] = None
+
+    def _look_at_zones(self, now: Instant) -> None:
+        silent = self._heartbeats.is_silent
+        counts = count_zones(
+            (zone, ready and not silent(name, now)) for name, (zone, ready) in self._health.items()
+        )
+        rates, all_down = eviction_rates(counts, self._settings)
+        if all_down != self._all_down:
+            self._all_down = all_down
+            self._dirty.update(dict.fromkeys(self._objects.objects("Node")))
+        for zone, rate in rates.items():
+            self._bucket(zone).set_rate(rate, now.monotonic)
+
+    def _bucket(self, zone: str) -> TokenBucket:
+        bucket = self._buckets.get(zone)
+        if bucket is None:
+            bucket = self._buckets[zone] = TokenBucket(self._settings.node_eviction_rate)
+        return bucket
+
+    def _sync(self, name: str, node: Node, now: Instant) -> None:
+        conditions = list(node.status.conditions)
+        if self._heartbeats.is_silent(name, now):
+            conditions = silent_conditions(node, now.wall)
+        execute = self._allowed_key(name, node, no_execute_key(conditions), now)
+        taints = wanted_taints(node, no_schedule_keys(node, conditions), execute, now.wall)
+        patch = node_patch(node, conditions, taints)
+        if patch is not None:
+            self._writes.patch(name, patch, lambda: self._mark(name))
+
+    def _allowed_key(self, name: str, node: Node, key: str, now: Instant) -> str:
+        """Return the NoExecute taint the node may have now, given its zone."""
+        self._held_back.pop(name, None)
+        if not key or self._all_down:
+            self._given_up.discard(name)
+            return ""
+        tainted = any(t.effect == NO_EXECUTE and t.key in NO_EXECUTE_KEYS for t in node.spec.taints)
+        # What was allowed once stays so: the taint may be on its way.
+        if tainted or name in self._given_up or self._bucket(zone_of(node)).take(now.monotonic):
+            self._given_up.add(name)
+            return key
+        self._held_back[name] = None
+        return ""
+
+    def _mark(self, name: str) -> None:
+        self._dirty[name] = None
+
+    def _mark_pods(self, name: str, node: Node, now: Instant) -> None:
+        """Mark the pods of a node that is not Ready as not Ready, too."""
+        if not is_lost(node):
+            return
+        for key in self._pods_on(name):
+            pod = self._objects.get("Pod", key)
+            if isinstance(pod, Pod) and is_pod_ready(pod):
+                patch = not_ready_patch(pod, now.wall)
+                self._writes.patch(key, patch, lambda: self._mark_lost(name))
+
+    def _mark_lost(self, name: str) -> None:
+        self._lost[name] = None
+
+
+def _part(names: dict[str, None]) -> tuple[dict[str, None], dict[str, None]]:
+    """Return the first of some names, and the others."""
+    if len(names) <= _AT_ONCE:
+        return names, {}
+    first = dict.fromkeys(islice(names, _AT_ONCE))
+    return first, {name: None for name in names if name not in first}

@@ -1,0 +1,274 @@
+"""NoExecute eviction: pods leave tainted nodes when their tolerations end.
+
+A pod that does not tolerate one of its node's NoExecute taints leaves at once; one that tolerates
+all, but not without limit, leaves when the first of its tolerationSeconds is over, counted from the
+taint's timeAdded or the pod's binding, whichever is later: the same time under every leader. The
+eviction is cancelled if the taint goes in time. Source: pkg/controller/tainteviction of Kubernetes
+1.36, which counts from when the controller saw the taint.
+
+    the node has a NoExecute taint  -->  scheduled at ...  --time-->  evicted
+                                              '--taint gone, or tolerated-->  cancelled
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from podsched.api.conditions import TRUE, pod_condition
+from podsched.api.objects import Node, Pod, PodCondition, Taint, Timestamp, seconds_of
+from podsched.api.tolerations import NO_EXECUTE, tolerates
+from podsched.serve.client.informer import Event
+from podsched.telemetry.metrics import ControllerMetrics
+from podsched.term.controllers.controller import Instant, Objects, Recorder, Writes
+from podsched.v1.api_pb2 import EvictRequest
+
+REASON = "DeletionByTaintManager"
+MESSAGE = "Taint manager: deleting due to NoExecute taint"
+EVENT = "TaintManagerEviction"
+CONTROLLER = "taint-eviction-controller"
+
+
+TaintId = tuple[str, int]
+"""A NoExecute taint by key and time: one that is taken away and put back is another."""
+
+
+def taint_id(taint: Taint) -> TaintId:
+    """Return the taint's TaintId."""
+    return taint.key, taint.time_added.seconds
+
+
+def no_execute_taints(node: Node | None) -> list[Taint]:
+    """Return the taints that drive pods out."""
+    return [t for t in node.spec.taints if t.effect == NO_EXECUTE] if node is not None else []
+
+
+def leaving_time(
+    pod: Pod, taints: Sequence[Taint], taint_seen: Mapping[TaintId, float], pod_seen: float
+) -> float | None:
+    """Return the Unix time at which a pod leaves these NoExecute taints; 0 at once, None never.
+
+    taint_seen: when taints were first seen; pod_seen: when the pod was first seen bound.
+    They make the API's whole seconds more exact.
+    """
+    bound = _exact(_bound_at(pod), pod_seen)
+    times: list[float] = []
+    for taint in taints:
+        covering = [t for t in pod.spec.tolerations if tolerates(t, taint)]
+        if not covering:
+            return 0.0
+        limited = [t.toleration_seconds for t in covering if t.HasField("toleration_seconds")]
+        if not limited:
+            continue
+        shortest = min(limited)
+        if shortest <= 0:
+            return 0.0
+        added = taint.time_added if taint.HasField("time_added") else None
+        start = max(bound, _exact(added, taint_seen[taint_id(taint)]))
+        times.append(start + shortest)
+    return min(times, default=None)
+
+
+def _exact(stamp: Timestamp | None, seen: float) -> float:
+    """Return a moment that is known in whole seconds, and was seen at ``seen`` at the latest."""
+    return seen if stamp is None else min(seen, seconds_of(stamp) + 1)
+
+
+def _bound_at(pod: Pod) -> Timestamp | None:
+    condition = pod_condition(pod.status, "PodScheduled")
+    if condition is not None and condition.status == TRUE:
+        return condition.last_transition_time
+    return pod.metadata.creation_timestamp if pod.metadata.HasField("creation_timestamp") else None
+
+
+def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -> EvictRequest:
+    """Return the request that deletes this very pod, whatever budgets say, and records why."""
+    request = EvictRequest(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        ignore_disruption_budgets=True,
+        grace_period_seconds=grace,
+        condition=PodCondition(
+            type="DisruptionTarget", status=TRUE, reason=reason, message=message
+        ),
+    )
+    request.preconditions.uid = pod.metadata.uid
+    return request
+
+
+class _Leaving(NamedTuple):
+    """A pod that is to leave."""
+
+    uid: str
+    at: float
+    """Unix time."""
+
+
+class TaintEvictionController:
+    """Evicts pods from nodes with NoExecute taints."""
+
+    name = "taint-eviction"
+    kinds = ("Pod", "Node")
+
+    def __init__(
+        self,
+        objects: Objects,
+        writes: Writes,
+        recorder: Recorder,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._recorder = recorder
+        self._metrics = metrics
+        self._pods_on: dict[str, dict[str, float]] = {}
+        """Bound pods by node, with when they were first seen there (Unix time)."""
+        self._taint_seen: dict[str, dict[TaintId, float]] = {}
+        """When the NoExecute taints of a node were first seen (Unix time); only tainted nodes."""
+        self._leaving: dict[str, _Leaving] = {}
+        self._times: list[tuple[float, str]] = []
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Index the pods; look at the tainted nodes."""
+        for key in list(self._objects.objects("Pod")):
+            yield
+            item = self._objects.get("Pod", key)
+            if isinstance(item, Pod) and item.spec.node_name:
+                self._pods_on.setdefault(item.spec.node_name, {}).setdefault(key, now.wall)
+        for name in list(self._objects.objects("Node")):
+            yield
+            node = self._objects.get("Node", name)
+            if isinstance(node, Node):
+                try:
+                    self._look_at_node(name, node, now)
+                except Exception as error:
+                    self._writes.skipped("Node", name, error)
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a change of a pod or a node."""
+        if event.kind == "Pod":
+            self._pod_changed(event, now)
+        elif event.kind == "Node":
+            node = event.new if isinstance(event.new, Node) else None
+            old = event.old if isinstance(event.old, Node) else None
+            if old is None or node is None or old.spec != node.spec:
+                self._look_at_node(event.key, node, now)
+
+    def work(self, now: Instant) -> float | None:
+        """Evict the pods whose time has come."""
+        while self._times and self._times[0][0] <= now.wall:
+            at, key = heapq.heappop(self._times)
+            leaving = self._leaving.get(key)
+            if leaving is not None and leaving.at == at:
+                try:
+                    self._evict(key, leaving, now)
+                except Exception as error:
+                    self._writes.skipped("Pod", key, error)
+        if not self._times:
+            return None
+        return now.monotonic + max(0.0, self._times[0][0] - now.wall)
+
+    def pods_on(self, node: str) -> Collection[str]:
+        """Return the keys of the pods bound to a node."""
+        return self._pods_on.get(node, {}).keys()
+
+    # ------------------------------------------------------------------ which pods are to leave
+
+    def _pod_changed(self, event: Event, now: Instant) -> None:
+        key = event.key
+        old = event.old.spec.node_name if isinstance(event.old, Pod) else ""
+        pod = event.new if isinstance(event.new, Pod) else None
+        node = pod.spec.node_name if pod is not None else ""
+        if old and old != node:
+            self._unbound(old, key)
+        if node:
+            self._pods_on.setdefault(node, {}).setdefault(key, now.wall)
+        if pod is None:
+            self._leaving.pop(key, None)
+            self._writes.cancel_eviction(key)
+        elif node in self._taint_seen:
+            self._look_at_pod(key, pod, self._taints_of(node), now)
+
+    def _unbound(self, node: str, key: str) -> None:
+        here = self._pods_on.get(node, {})
+        here.pop(key, None)
+        if not here:
+            self._pods_on.pop(node, None)
+
+    def _taints_of(self, node: str) -> list[Taint]:
+        found = self._objects.get("Node", node)
+        taints = no_execute_taints(found if isinstance(found, Node) else None)
+        # A taint not seen yet has its node's event still to come, in the same batch.
+        return [taint for taint in taints if taint_id(taint) in self._taint_seen[node]]
+
+    def _look_at_node(self, name: str, node: Node | None, now: Instant) -> None:
+        taints = no_execute_taints(node)
+        if not taints and name not in self._taint_seen:
+            return
+        before = self._taint_seen.pop(name, {})
+        if taints:
+            self._taint_seen[name] = {t: before.get(t, now.wall) for t in map(taint_id, taints)}
+        for key in list(self._pods_on.get(name, ())):
+            pod = self._objects.get("Pod", key)
+            # Objects are as of the end of a batch: this may be another pod of the name already,
+            # whose own event is still to come.
+            if isinstance(pod, Pod) and pod.spec.node_name == name:
+                try:
+                    self._look_at_pod(key, pod, taints, now)
+                except Exception as error:
+                    self._writes.skipped("Pod", key, error)
+
+    def _look_at_pod(self, key: str, pod: Pod, taints: Sequence[Taint], now: Instant) -> None:
+        name = pod.spec.node_name
+        if pod.metadata.HasField("deletion_timestamp"):
+            self._leaving.pop(key, None)
+            return
+        at: float | None = None
+        if taints:
+            seen = self._taint_seen[name]
+            pod_seen = self._pods_on[name].get(key, now.wall)
+            at = leaving_time(pod, taints, seen, pod_seen)
+        if at is None:
+            self._stay(key, pod)
+            return
+        leaving = _Leaving(pod.metadata.uid, at)
+        if self._leaving.get(key) != leaving:
+            self._leaving[key] = leaving
+            heapq.heappush(self._times, (at, key))
+
+    def _stay(self, key: str, pod: Pod) -> None:
+        leaving = self._leaving.pop(key, None)
+        if leaving is None or leaving.uid != pod.metadata.uid:
+            return
+        self._writes.cancel_eviction(key)
+        self._record(pod, f"Cancelling deletion of Pod {key}")
+
+    # ------------------------------------------------------------------ leaving
+
+    def _evict(self, key: str, leaving: _Leaving, now: Instant) -> None:
+        pod = self._objects.get("Pod", key)
+        if not isinstance(pod, Pod) or pod.metadata.uid != leaving.uid:
+            self._leaving.pop(key, None)
+            return
+        self._record(pod, f"Marking for deletion Pod {key}")
+        self._writes.evict(key, eviction(pod, REASON, MESSAGE), lambda: self._retry(key))
+        if self._metrics is not None:
+            self._metrics.pod_deletions_total.inc()
+            late = now.wall - leaving.at if leaving.at else 0.0
+            self._metrics.pod_deletion_duration_seconds.observe(late)
+
+    def _retry(self, key: str) -> None:
+        leaving = self._leaving.get(key)
+        if leaving is not None:
+            heapq.heappush(self._times, (leaving.at, key))
+
+    def _record(self, pod: Pod, message: str) -> None:
+        self._recorder.record(
+            pod.metadata,
+            type_="Normal",
+            reason=EVENT,
+            action="",
+            message=message,
+            controller=CONTROLLER,
+        )

@@ -1,0 +1,246 @@
+"""Where the controllers' writes go: gathered in batches, fenced, limited, tried again.
+
+Guarantees: every write carries the fence; evictions are rate limited; a write that fails is decided
+anew by the controller that asked for it; what depends on something being gone is written only if
+the API server has it no more, whatever the informer has missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client import errors
+from podsched.serve.client.cluster import ControlledCluster
+from podsched.serve.client.errors import AlreadyExists, Conflict, FenceLost, NotFound
+from podsched.serve.client.outbox import Outbox
+from podsched.telemetry.logs import get_logger
+from podsched.term.controllers.controller import Absentee
+from podsched.term.controllers.rate import TokenBucket
+from podsched.v1.api_pb2 import BatchResult, DeleteRequest, EvictRequest, Fence, PatchRequest
+
+_log = get_logger("controllers")
+
+#: Pods evicted in one call, and the burst of the rate limit.
+EVICT_AT_ONCE = 20
+_DELETE_AT_ONCE = 100
+_RETRY_CONFLICT, _RETRY_ERROR = 0.2, 5.0
+_CONTENT = ("Pod", *(k.name for k in KINDS.values() if k.namespaced and k.name != "Pod"))
+_THERE = BatchResult(
+    code=StatusCode.NOT_FOUND, reason=StatusReason.NOT_FOUND, message="it is not gone"
+)
+
+T = TypeVar("T")
+
+
+class _QueuedWrite(NamedTuple, Generic[T]):
+    """A write, the controller that asked for it, and what to do when it fails.
+
+    without: what must be gone.
+    """
+
+    controller: str
+    request: T
+    retry: Callable[[], None]
+    without: tuple[Absentee, ...] = ()
+
+
+class ControllerWrites:
+    """The ``Writes`` of one controller: it puts them into the queues that all share."""
+
+    def __init__(
+        self,
+        controller: str,
+        queues: WriteQueues,
+        skipped: Callable[[str, str, str, Exception], None],
+    ) -> None:
+        self.controller = controller
+        self._queues = queues
+        self._skipped = skipped
+
+    def patch(
+        self,
+        key: str,
+        request: PatchRequest,
+        retry: Callable[[], None],
+        *,
+        without: Sequence[Absentee] = (),
+    ) -> None:
+        write = _QueuedWrite(self.controller, request, retry, tuple(without))
+        self._queues.patches.put(f"{self.controller} {request.kind} {key}", write)
+
+    def delete(
+        self,
+        key: str,
+        request: DeleteRequest,
+        retry: Callable[[], None],
+        *,
+        without: Sequence[Absentee] = (),
+    ) -> None:
+        write = _QueuedWrite(self.controller, request, retry, tuple(without))
+        self._queues.deletions.put(f"{self.controller} {request.kind} {key}", write)
+
+    def create(self, key: str, item: AnyObject, retry: Callable[[], None]) -> None:
+        write = _QueuedWrite(self.controller, item, retry)
+        self._queues.creations.put(f"{self.controller} {key}", write)
+
+    def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
+        request = DeleteRequest(kind="Namespace", name=namespace)
+        request.preconditions.uid = uid
+        self._queues.namespaces.put(namespace, _QueuedWrite(self.controller, request, retry))
+
+    def evict(
+        self, key: str, request: EvictRequest, retry: Callable[[], None], *, without_node: str = ""
+    ) -> None:
+        without = (Absentee("Node", "", without_node),) if without_node else ()
+        write = _QueuedWrite(self.controller, request, retry, without)
+        self._queues.evictions.put(f"{self.controller} {key}", write)
+
+    def cancel_eviction(self, key: str) -> None:
+        self._queues.evictions.drop(f"{self.controller} {key}")
+
+    def skipped(self, kind: str, key: str, error: Exception) -> None:
+        self._skipped(self.controller, kind, key, error)
+
+
+class WriteQueues:
+    """The queues of one term; ``start`` begins to send.
+
+    ``count`` is told the controller and result of each write; ``retry_later`` calls something
+    after some seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: ControlledCluster,
+        fence: Fence,
+        writes_per_second: float,
+        *,
+        clock: Callable[[], float],
+        count: Callable[[str, str], None],
+        retry_later: Callable[[Callable[[], None], float], None],
+    ) -> None:
+        self._cluster = cluster
+        self._fence = fence
+        self._clock = clock
+        self._count = count
+        self._retry_later = retry_later
+        self._limit = TokenBucket(writes_per_second, burst=EVICT_AT_ONCE)
+        answered = self._answered
+        self.patches: Outbox[_QueuedWrite[PatchRequest]] = Outbox(self._patch, answered)
+        self.deletions: Outbox[_QueuedWrite[DeleteRequest]] = Outbox(
+            self._delete, answered, most=_DELETE_AT_ONCE
+        )
+        self.creations: Outbox[_QueuedWrite[AnyObject]] = Outbox(
+            self._create, answered, most=_DELETE_AT_ONCE
+        )
+        self.namespaces: Outbox[_QueuedWrite[DeleteRequest]] = Outbox(self._empty, answered, most=1)
+        self.evictions: Outbox[_QueuedWrite[EvictRequest]] = Outbox(
+            self._evict, answered, most=EVICT_AT_ONCE
+        )
+
+    def start(self, tasks: TaskSet) -> None:
+        """Start what sends the writes."""
+        tasks.start(self.patches.run(), "controller patches", endless=True)
+        tasks.start(self.deletions.run(), "controller deletions", endless=True)
+        tasks.start(self.creations.run(), "controller creations", endless=True)
+        tasks.start(self.namespaces.run(), "terminating namespaces", endless=True)
+        tasks.start(self.evictions.run(), "controller evictions", endless=True)
+
+    # ------------------------------------------------------------------ sending
+
+    async def _patch(
+        self, batch: Sequence[_QueuedWrite[PatchRequest]]
+    ) -> Sequence[BatchResult | None]:
+        return await self._unless_there(
+            batch, lambda due: self._cluster.patch_many(due, fence=self._fence)
+        )
+
+    async def _delete(
+        self, batch: Sequence[_QueuedWrite[DeleteRequest]]
+    ) -> Sequence[BatchResult | None]:
+        return await self._unless_there(
+            batch, lambda due: self._cluster.delete_many(due, fence=self._fence)
+        )
+
+    async def _create(self, batch: Sequence[_QueuedWrite[AnyObject]]) -> Sequence[BatchResult]:
+        items = [write.request for write in batch]
+        return await self._cluster.create_many(items, fence=self._fence)
+
+    async def _evict(
+        self, batch: Sequence[_QueuedWrite[EvictRequest]]
+    ) -> Sequence[BatchResult | None]:
+        await asyncio.sleep(self._limit.reserve(len(batch), self._clock()))
+        return await self._unless_there(
+            batch, lambda due: self._cluster.evict_pods(due, fence=self._fence), self.evictions
+        )
+
+    async def _empty(self, batch: Sequence[_QueuedWrite[DeleteRequest]]) -> Sequence[BatchResult]:
+        """Delete what is in a namespace, its pods first, and then itself, once nothing is left."""
+        results: list[BatchResult] = []
+        for write in batch:
+            name, left = write.request.name, 0
+            for kind in _CONTENT:
+                left += await self._cluster.delete_collection(kind, name, fence=self._fence)
+                if left and kind == "Pod":
+                    break
+            # Objects without grace and finalizers have gone with the call that counted them.
+            results += await self._cluster.delete_many([write.request], fence=self._fence)
+            if left:
+                self._retry_later(write.retry, 0.0)
+        return results
+
+    async def _unless_there(
+        self,
+        batch: Sequence[_QueuedWrite[T]],
+        send: Callable[[list[T]], Awaitable[Sequence[BatchResult]]],
+        queue: Outbox[_QueuedWrite[T]] | None = None,
+    ) -> Sequence[BatchResult | None]:
+        """Send what depends on nothing that is there, nor has been dropped from its queue."""
+        there: dict[Absentee, BatchResult] = {}
+        for absentee in dict.fromkeys(absentee for write in batch for absentee in write.without):
+            found = await self._not_gone(absentee)
+            if found is not None:
+                there[absentee] = found
+        kept = [next((there[a] for a in write.without if a in there), None) for write in batch]
+        # Time has passed since the batch was taken; from here to the call none does.
+        wanted = [queue is None or queue.is_wanted(write) for write in batch]
+        sent = [want and instead is None for want, instead in zip(wanted, kept, strict=True)]
+        due = [write.request for write, send_it in zip(batch, sent, strict=True) if send_it]
+        answers = iter(await send(due) if due else ())
+        return [
+            next(answers) if send_it else instead if want else None
+            for want, instead, send_it in zip(wanted, kept, sent, strict=True)
+        ]
+
+    async def _not_gone(self, absentee: Absentee) -> BatchResult | None:
+        """Return what becomes of a write that depends on it; None if it is gone."""
+        kind, namespace, name, uid = absentee
+        try:
+            found = await self._cluster.get(kind, name, namespace)
+        except NotFound:
+            return None
+        except errors.ClientError as error:
+            _log.warning("What depends on it is kept", kind=kind, name=name, error=str(error))
+            return errors.as_result(error) if error.retryable else _THERE
+        return None if uid and found.metadata.uid != uid else _THERE
+
+    # ------------------------------------------------------------------ outcomes
+
+    def _answered(self, key: str, write: _QueuedWrite[T], result: BatchResult) -> None:
+        failed = errors.of_result(result)
+        if isinstance(failed, FenceLost):
+            raise failed
+        self._count(write.controller, "written" if failed is None else "error")
+        if failed is None or isinstance(failed, (NotFound, AlreadyExists)):
+            return
+        wait = _RETRY_CONFLICT
+        if not isinstance(failed, Conflict):
+            _log.warning("A write failed", name=key, error=str(failed))
+            wait = _RETRY_ERROR
+        self._retry_later(write.retry, wait)

@@ -1,0 +1,395 @@
+"""The binding cycle: what happens to a pod from the moment it is assumed until it is bound.
+
+    assumed, reserved --(Permit waits, or PreBind has to act)--> own task: Permit --> PreBind
+         |                                                                   |
+         '------------------ most pods --------------------> bind <----------'
+                                                               |
+        extender that binds such pods --> Bind plugins --> BindPods, in batches --> PostBind
+
+A pod that is rejected, meets an error or is preempted on the way is undone and goes back to the
+queue. A task that fails with an exception ends the term, with the pod to blame (``PodFault``).
+
+Source: bindingCycle and bind in ``schedule_one.go`` of kube-scheduler v1.36.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from podsched.decide.extenders.calls import ExtenderClient
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.run_log import PluginRun
+from podsched.decide.runtime.waiting_pods import WaitingPod
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code, Status, error
+from podsched.lib.tasks import TaskSet
+from podsched.telemetry.tracing import SpanName
+from podsched.term.blame import PodFault, working_on
+from podsched.term.cycle.activation import Activator
+from podsched.term.cycle.bind import asks_bind_plugins, run_bind
+from podsched.term.cycle.decision_notes import DecisionNotes
+from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.pre_bind import run_pre_bind
+from podsched.term.cycle.preemption import PREEMPTED
+from podsched.term.cycle.reserve_permit import refused, run_post_bind
+from podsched.term.writes.bind_queue import Assignment, BindQueue
+from podsched.term.writes.extender_binding import ExtenderBindings
+from podsched.term.writes.shared_calls import SharedCalls
+from podsched.v1 import api_pb2
+
+#: Assignments waiting to be bound beyond which no more pods are popped: assuming further ahead
+#: gains nothing and makes a failover forget more.
+MAX_AHEAD = 1024
+#: Seconds between two looks at whether all is settled, where no binding tells.
+_LOOK_EVERY = 0.02
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """A pod at Permit or PreBind; ``preempted_by``: the plugin on whose behalf it was cancelled.
+
+    That is "" where the pod was deleted, None where nobody cancelled it but the end of the term.
+    """
+
+    task: asyncio.Task[Status]
+    preempted_by: str | None = None
+
+    def cancel(self, plugin: str) -> None:
+        self.preempted_by = plugin
+        self.task.cancel()
+
+
+class BindingCycle:
+    """The binding cycles of one term. It owns all assignments, and so hears what becomes of them.
+
+    Satisfies ``Outcomes`` (of Bind) and ``AssumedPods`` (for preemption).
+    """
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        tasks: TaskSet,
+        failures: FailureHandler,
+        notes: DecisionNotes,
+        activator: Activator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._state = parts.state
+        self._changes = parts.changes
+        self._extenders = parts.extenders
+        self._recorder = parts.recorder
+        self._meter = parts.meter
+        self._tasks = tasks
+        self._failures = failures
+        self._notes = notes
+        self._activator = activator
+        self._clock = clock
+        self._queue = BindQueue(parts.binder, parts.fence, self)
+        self._patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
+            lambda patches: parts.cluster.patch_many(patches, fence=parts.fence)
+        )
+        self._cycles: dict[str, _Cycle] = {}
+        self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
+        #: A revision by which extenders had bound what was found out by ``ask_again``.
+        self._by_extenders = 0
+        #: Assignments that another scheduler made wrong, with the revision that shows it.
+        self._overtaken: list[tuple[int, Assignment]] = []
+        self._room = asyncio.Event()
+
+    def start(self) -> None:
+        """Start the tasks that write."""
+        self._queue.start(self._tasks)
+        self._patches.start(self._tasks, "patch objects")
+
+    # ------------------------------------------------------------------ how much is under way
+
+    @property
+    def ahead(self) -> int:
+        """Assignments that have come to Bind and were not sent yet, or are with an extender."""
+        return len(self._queue) + len(self._with_extenders)
+
+    @property
+    def under_way(self) -> int:
+        """Batches of bindings, and pods at Permit or PreBind."""
+        return self._queue.calls + len(self._cycles)
+
+    @property
+    def revision(self) -> int:
+        """Whoever has seen it has seen all bindings of which it is known that they are done."""
+        return max(self._queue.revision, self._by_extenders)
+
+    async def settled(self, patience: float) -> None:
+        """Return once it is known of all assignments at Bind what became of them.
+
+        Pods at Permit or PreBind are waited for ``patience`` seconds at most.
+        """
+        deadline = self._clock() + patience
+        while self.ahead or self._queue.calls or (self._cycles and self._clock() < deadline):
+            self._room.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_EVERY):
+                    await self._room.wait()
+
+    async def ask_again(self) -> None:
+        """Find out what became of bindings that were under way when the term ended by a bug.
+
+        Raises:
+            FenceLost: another replica leads.
+        """
+        await self._queue.ask_again()
+        self._by_extenders = await self._with_extenders.ask_again()
+
+    async def close(self) -> None:
+        """End what goes on when the term's tasks have ended."""
+        await self._with_extenders.close()
+
+    def has(self, uid: str) -> bool:
+        """Whether a pod is at Permit or PreBind."""
+        return uid in self._cycles
+
+    async def wait_for_room(self) -> None:
+        """Return when it makes sense to assume more pods."""
+        while self.ahead > MAX_AHEAD:
+            self._room.clear()
+            await self._room.wait()
+
+    # ------------------------------------------------------------------ Permit and PreBind
+
+    def wait_and_pre_bind(
+        self, runtime: ProfileRuntime, assignment: Assignment, timeouts: dict[str, float]
+    ) -> None:
+        """Begin the cycle of a pod that cannot be bound at once, in a task of its own.
+
+        ``timeouts``: by plugin, the seconds that Permit makes it wait at most.
+        """
+        pod, node_name = assignment.pod, assignment.node_name
+        waiting = self._state.waiting.add(pod, node_name, timeouts) if timeouts else None
+        # Where the pod will be bound to is published before anything has to be waited for, so that
+        # a scheduler that takes over keeps the node for it.
+        self._failures.write_nomination(pod, node_name)
+        task = self._tasks.start(
+            self._run(runtime, assignment, waiting),
+            f"binding cycle of {pod.key}",
+            ended=partial(self._ended, runtime, assignment),
+        )
+        self._cycles[pod.uid] = _Cycle(task)
+
+    async def _run(
+        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
+    ) -> Status:
+        with working_on(assignment.pod.pod):
+            return await self._permit_and_pre_bind(runtime, assignment, waiting)
+
+    async def _permit_and_pre_bind(
+        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
+    ) -> Status:
+        began = self._clock()
+        if waiting is not None:
+            status = refused(await waiting.outcome())
+            self._state.waiting.remove(assignment.pod.uid)
+            self._meter.permitted(assignment.queued, status, began, self._clock())
+            if not status.ok:
+                return status
+        began = self._clock()
+        self._state.queue.done(assignment.pod.uid)
+        cluster = self._state.cache.cluster
+        runs: list[PluginRun] = []
+        status = await run_pre_bind(
+            runtime, assignment, cluster, self._patches.call, self._changes, runs
+        )
+        self._meter.traces.phase(
+            assignment.queued, SpanName.PRE_BIND, began, self._clock(), status.message, runs
+        )
+        return status
+
+    def _ended(
+        self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[Status]
+    ) -> None:
+        """Follow up what became of a pod at Permit and PreBind, its first step taken or not."""
+        uid = assignment.pod.uid
+        cycle = self._cycles.pop(uid)
+        self._state.waiting.remove(uid)
+        if task.cancelled():
+            if cycle.preempted_by is None:
+                return  # The term is over: all that is assumed is forgotten with it.
+            status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), cycle.preempted_by)
+        elif (bug := task.exception()) is not None:
+            status = error(f"binding cycle failed: {bug.__cause__ or bug!r}")
+        else:
+            status = task.result()
+        if status.ok:
+            self.bind(runtime, [assignment])
+        else:
+            self._failures.undo(runtime, assignment, status)
+
+    def preempt(self, victim: PodInfo, plugin: str) -> bool:
+        """Return a pod at Permit or PreBind to the queue, for a plugin that needs its place.
+
+        False when the pod is at neither.
+        """
+        waiting = self._state.waiting.get(victim.uid)
+        if waiting is not None and waiting.preempt(plugin, PREEMPTED):
+            return True
+        cycle = self._cycles.get(victim.uid)
+        if cycle is None or cycle.task.done():
+            return False
+        cycle.cancel(plugin)
+        return True
+
+    def deleted(self, pod: PodInfo) -> None:
+        """End the cycle of a pod that was deleted."""
+        waiting = self._state.waiting.get(pod.uid)
+        cycle = self._cycles.get(pod.uid)
+        if waiting is not None:
+            waiting.reject("", "the pod was deleted")
+        elif cycle is not None:
+            cycle.cancel("")
+
+    # ------------------------------------------------------------------ Bind
+
+    def bind(
+        self,
+        runtime: ProfileRuntime,
+        assignments: Sequence[Assignment],
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """Bind pods of a profile: by an extender that binds such pods, else by the Bind plugins.
+
+        ``at_once``: they were assumed just now, and are still the queue's pods in flight.
+        """
+        self._meter.traces.binding(assignments, self._clock())
+        if self._extenders is not None:
+            assignments = [a for a in assignments if not self._start_extender(runtime, a)]
+        if assignments:
+            self._bind_by_plugins(runtime, assignments, at_once=at_once)
+
+    def _bind_by_plugins(
+        self, runtime: ProfileRuntime, assignments: Sequence[Assignment], *, at_once: bool
+    ) -> None:
+        if asks_bind_plugins(runtime):
+            assignments = [a for a in assignments if self._is_taken(runtime, a, at_once=at_once)]
+        if at_once:
+            # Not before: a pod that is rejected in flight waits for an event that can help.
+            self._state.queue.done(*[a.queued.info.uid for a in assignments])
+        self._queue.submit(assignments, others_follow=at_once and self._state.queue.has_active)
+
+    def _is_taken(self, runtime: ProfileRuntime, assignment: Assignment, *, at_once: bool) -> bool:
+        self._meter.traces.follow([assignment.queued])
+        status = run_bind(runtime, assignment)
+        self._meter.traces.bind_plugins_ran(assignment.queued)
+        if not status.ok:
+            self._failures.undo(runtime, assignment, status, at_once=at_once)
+        return status.ok
+
+    def _start_extender(self, runtime: ProfileRuntime, assignment: Assignment) -> bool:
+        """Return False when no extender binds this pod."""
+        assert self._extenders is not None
+        binders = self._extenders.binders(assignment.pod.cls.spec)
+        if not binders:
+            return False
+        self._state.queue.done(assignment.pod.uid)
+        self._with_extenders.ask(binders[0], assignment)
+        self._tasks.start(
+            self._bind_by_extender(runtime, assignment, binders[0]),
+            f"wait for the extender that binds {assignment.pod.key}",
+            ended=partial(self._extender_ended, runtime, assignment),
+        )
+        return True
+
+    async def _bind_by_extender(
+        self, runtime: ProfileRuntime, assignment: Assignment, client: ExtenderClient
+    ) -> None:
+        with working_on(assignment.pod.pod):
+            status = await self._with_extenders.outcome(client, assignment)
+        if status.skipped:
+            self._bind_by_plugins(runtime, [assignment], at_once=False)
+        elif status.ok:
+            self.bound([assignment])
+        else:
+            self.bind_failed(assignment, status)
+
+    def _extender_ended(
+        self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[None]
+    ) -> None:
+        if task.cancelled():
+            return  # The term is over.
+        self._with_extenders.settled(assignment)
+        self._room.set()
+        if (bug := task.exception()) is not None:
+            status = error(f"extender bind failed: {bug.__cause__ or bug!r}")
+            self._failures.undo(runtime, assignment, status)
+
+    # ------------------------------------------------------------------ outcomes of Bind
+
+    def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
+        """Count a call that binds a batch."""
+        self._meter.bind_called(assignments, seconds, problem)
+
+    def bound(self, assignments: Sequence[Assignment]) -> None:
+        """Finish the cycles of pods that are bound: PostBind, the event, what plugins activate."""
+        now = self._clock()
+        for assignment in assignments:
+            try:
+                self._finish(assignment)
+            except Exception as bug:
+                raise PodFault([assignment.pod.pod]) from bug
+        self._meter.bound(assignments, now)
+        self._notes.bound(assignments, now)
+        self._room.set()
+
+    def _finish(self, assignment: Assignment) -> None:
+        pod = assignment.pod
+        self._state.cache.finish_binding(pod.uid)
+        self._post_bind(self._state.profiles[pod.cls.scheduler_name], assignment)
+        self._activator.activate_wanted(assignment.state)
+        self._recorder.record(
+            pod.pod.metadata,
+            type_="Normal",
+            reason="Scheduled",
+            action="Binding",
+            message=f"Successfully assigned {pod.key} to {assignment.node_name}",
+            controller=pod.cls.scheduler_name,
+        )
+
+    def _post_bind(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
+        if not runtime.post_bind:
+            return
+        began = self._clock()
+        self._meter.traces.follow([assignment.queued])
+        run_post_bind(runtime, assignment)
+        self._meter.traces.phase(assignment.queued, SpanName.POST_BIND, began, self._clock())
+
+    def bind_failed(self, assignment: Assignment, status: Status) -> None:
+        """Return a pod that could not be bound to the queue."""
+        self._room.set()
+        runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
+        with working_on(assignment.pod.pod):
+            self._failures.undo(runtime, assignment, status)
+
+    def overtaken(self, assignment: Assignment, revision: int) -> None:
+        """Decide on a pod again as soon as what stood in its way has been seen."""
+        self._room.set()
+        self._meter.bind_overtaken()
+        self._overtaken.append((revision, assignment))
+        self.caught_up()
+
+    def caught_up(self) -> None:
+        """Return overtaken pods to the queue, as far as the state shows by now what overtook them.
+
+        Until then they stay assumed: nothing better is known of their nodes.
+        """
+        if not self._overtaken:
+            return
+        seen = self._state.revision
+        ready = [a for revision, a in self._overtaken if revision <= seen]
+        self._overtaken = [(r, a) for r, a in self._overtaken if r > seen]
+        for assignment in ready:
+            runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
+            with working_on(assignment.pod.pod):
+                self._failures.decide_again(runtime, assignment)

@@ -1,0 +1,258 @@
+"""Metrics and traces of scheduling attempts, under kube-scheduler's names.
+
+Everything is counted per batch where it can be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from podsched.cache.cache import Cache
+from podsched.config.plugins import ExtensionPoint
+from podsched.decide.decision import Decision
+from podsched.decide.runtime.plugin_metrics import NO_PHASES, EngineMeter, Phases
+from podsched.framework.events import QueueingHint
+from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.status import Code, Status
+from podsched.queue.scheduling_queue import SchedulingQueue
+from podsched.telemetry.former_metrics import FormerMetrics
+from podsched.telemetry.instruments import Gauge, MetricRegistry
+from podsched.telemetry.metrics import (
+    BindingMetrics,
+    EvaluationMetrics,
+    PreemptionMetrics,
+    SchedulerMetrics,
+    attempts_label,
+)
+from podsched.telemetry.tracing import SpanName, Tracer
+from podsched.term.cycle.attempt_traces import AttemptTraces
+from podsched.term.cycle.auditor import MissedWakeUp
+from podsched.term.writes.bind_queue import Assignment
+
+#: kube-scheduler's labels of calls that are made beside the scheduling cycle.
+BINDING_CALL, STATUS_CALL = "pod_binding", "pod_status_patch"
+#: kube-scheduler's label for the pods being scheduled, among the events kept for them.
+POD_POPPED = "PodPopped"
+
+
+def _set_all(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], int]]) -> None:
+    """Set a gauge's series by their labels; those without a value any more are 0."""
+    gone = {labels: 0 for labels, _ in gauge.cells()}
+    for labels, value in (gone | dict(values)).items():
+        gauge.labels(*labels).set(value)
+
+
+class QueueMeter:
+    """``QueueObserver`` that counts."""
+
+    def __init__(self, metrics: SchedulerMetrics) -> None:
+        self._incoming = metrics.queue_incoming_pods_total
+        self._hints = metrics.queueing_hint_execution_duration_seconds
+        self._events = metrics.event_handling_duration_seconds
+
+    def incoming(self, queue: str, event: str, count: int) -> None:
+        self._incoming.labels(queue, event).inc(count)
+
+    def plugin_failed(self, plugin: str, point: str, error: Exception) -> None:
+        self._incoming.labels("error", f"{plugin}/{point}").inc()
+
+    def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
+        """Ask a hint and time it."""
+        answer, began = "Error", time.monotonic()
+        try:
+            hint = ask()
+            answer = hint.value
+            return hint
+        finally:
+            self._hints.labels(plugin, event, answer).observe(time.monotonic() - began)
+
+    def handled(self, event: str, seconds: float, count: int) -> None:
+        """Count events of the cluster that were taken over together, in so many seconds."""
+        self._events.labels(event).observe_n(seconds / count, count)
+
+
+class CycleMeter:
+    """Counts and times what happens to pods, and traces sampled attempts."""
+
+    def __init__(self, registry: MetricRegistry, tracer: Tracer) -> None:
+        self.scheduler = SchedulerMetrics(registry)
+        FormerMetrics(registry, self.scheduler)
+        self.queue = QueueMeter(self.scheduler)
+        self._preemption = PreemptionMetrics(registry)
+        self._evaluation = EvaluationMetrics(registry)
+        self.plugins = EngineMeter(self.scheduler, self._evaluation, time.monotonic)
+        self._binding = BindingMetrics(registry)
+        self.traces = AttemptTraces(tracer, self.plugins.log)
+        #: uid -> node that was made free for a pod that has not been bound yet.
+        self._preempted_for: dict[str, str] = {}
+        self._mode = ""
+
+    # ------------------------------------------------------------------ attempts
+
+    def popped(self, pods: Sequence[QueuedPodInfo], now: float) -> None:
+        self._evaluation.scheduling_batch_size.observe(len(pods))
+        self.traces.popped(pods, now)
+
+    def decided(
+        self,
+        profile: str,
+        decisions: Sequence[Decision],
+        began: float,
+        ended: float,
+        phases: Phases = NO_PHASES,
+    ) -> None:
+        """Count pods decided on together; ``phases`` are those of the latest evaluation."""
+        each = (ended - began) / max(len(decisions), 1)
+        self.scheduler.scheduling_algorithm_duration_seconds.labels().observe_n(
+            each, len(decisions)
+        )
+        placed = sum(1 for decision in decisions if decision.node_name)
+        batched = self._evaluation.batch_attempts_total
+        if placed:
+            batched.labels(profile, "no_hint").inc()
+        if placed > 1:
+            batched.labels(profile, "hint_used").inc(placed - 1)
+        self.traces.decided(profile, decisions, began, ended, phases)
+
+    def dropped(self, queued: QueuedPodInfo) -> None:
+        """End the attempt of a pod that is gone, or bound by somebody else."""
+        self.traces.end(queued, "gone")
+
+    def postponed(self, queued: QueuedPodInfo) -> None:
+        """End the attempt of a pod that went back to the queue without having been tried."""
+        self.traces.end(queued)
+
+    def unschedulable(self, queued: QueuedPodInfo) -> None:
+        profile = queued.info.cls.scheduler_name
+        self.scheduler.schedule_attempts_total.labels("unschedulable", profile).inc()
+        self.traces.end(queued, "unschedulable")
+
+    def errored(self, queued: QueuedPodInfo) -> None:
+        profile = queued.info.cls.scheduler_name
+        self.scheduler.schedule_attempts_total.labels("error", profile).inc()
+        self.traces.end(queued, "error")
+
+    def bound(self, assignments: Sequence[Assignment], now: float) -> None:
+        """Count pods that were bound together."""
+        metrics = self.scheduler
+        self._binding.bind_batch_size.observe(len(assignments))
+        profile = assignments[0].pod.cls.scheduler_name
+        metrics.schedule_attempts_total.labels("scheduled", profile).inc(len(assignments))
+        attempt = metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile)
+        attempt.observe_many([now - a.popped_at for a in assignments])
+        metrics.pod_scheduling_attempts.labels().observe_many(
+            [a.queued.attempts for a in assignments]
+        )
+        for assignment in assignments:
+            queued = assignment.queued
+            if self._preempted_for:
+                self._preemption_ends(queued.info.uid, assignment.node_name)
+            began = queued.initial_attempt_timestamp
+            if began is not None:
+                label = attempts_label(queued.attempts)
+                metrics.pod_scheduling_sli_duration_seconds.labels(label).observe(now - began)
+            if queued.was_flushed_from_unschedulable:
+                metrics.pod_scheduled_after_flush_total.inc()
+            self.traces.bound(assignment, now)
+
+    def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
+        """Count a call that binds a batch; ``problem`` is "" where it got through."""
+        result, code = ("error", Code.ERROR) if problem else ("ok", Code.SUCCESS)
+        self._binding.bind_duration_seconds.labels(result).observe(seconds)
+        profile = self.plugins.of(assignments[0].pod.cls.scheduler_name)
+        profile.passed(ExtensionPoint.BIND, code, seconds, len(assignments))
+        self.api_called(BINDING_CALL, seconds, failed=bool(problem))
+
+    def api_called(self, call_type: str, seconds: float, *, failed: bool) -> None:
+        """Count a call that writes what pods have come to."""
+        labels = (call_type, "error" if failed else "success")
+        self._binding.async_api_call_execution_total.labels(*labels).inc()
+        self._binding.async_api_call_execution_duration_seconds.labels(*labels).observe(seconds)
+
+    # ------------------------------------------------------------------ the rest
+
+    def permitted(self, queued: QueuedPodInfo, status: Status, began: float, ended: float) -> None:
+        """Count the end of a pod's wait at Permit."""
+        result = "allowed" if status.ok else "rejected"
+        self.scheduler.permit_wait_duration_seconds.labels(result).observe(ended - began)
+        self.traces.phase(queued, SpanName.PERMIT, began, ended, status.message)
+
+    def preempting(self, uid: str, node_name: str, victims: int) -> None:
+        """Count a preemption that begins; one before it for the same pod was futile."""
+        self._preemption.preemption_attempts_total.inc()
+        self._preemption.preemption_victims.observe(victims)
+        if victims:
+            self._preemption_ends(uid, "")
+            self._preempted_for[uid] = node_name
+
+    def preemptor_is_gone(self, uid: str) -> None:
+        """Count the preemption for a pod that was deleted before it was bound as futile."""
+        self._preemption_ends(uid, "")
+
+    def _preemption_ends(self, uid: str, bound_to: str) -> None:
+        made_free = self._preempted_for.pop(uid, None)
+        if made_free is not None and made_free != bound_to:
+            self._preemption.preemptions_futile_total.inc()
+
+    def preemption_finished(self, result: str, seconds: float) -> None:
+        self._preemption.preemption_goroutines_execution_total.labels(result).inc()
+        self._preemption.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
+
+    def audited(self, pods: int, missed: Sequence[MissedWakeUp]) -> None:
+        self._evaluation.audited_pods_total.inc(pods)
+        for found in missed:
+            self._evaluation.missed_wakeups_total.labels(found.event).inc()
+
+    def prioritizing_extender(self, change: int) -> None:
+        """Count the extenders being asked for scores: one more (1) or one less (-1)."""
+        self.scheduler.goroutines.labels("prioritizing_extender").inc(change)
+
+    def bind_overtaken(self) -> None:
+        """Count a pod to be decided on again, since another scheduler has bound to its node."""
+        self._binding.bind_overtaken_total.inc()
+
+    def fence_lost(self) -> None:
+        self._binding.fence_lost_total.labels("bind").inc()
+
+    def evaluator_mode(self, mode: str) -> None:
+        """Note which evaluator is in use, and count the change when it is another one."""
+        if self._mode and mode != self._mode:
+            self._evaluation.evaluator_switches_total.labels(mode).inc()
+        self._mode = mode
+        for name in ("local", "ray"):
+            self._evaluation.evaluator_mode.labels(name).set(float(name == mode))
+
+    def ray_call(self, call: str, result: str, seconds: float) -> None:
+        """Count a call to an actor: "ok", "timeout" or "error"."""
+        self._evaluation.ray_calls_total.labels(call, result).inc()
+        self._evaluation.ray_call_duration_seconds.labels(call).observe(seconds)
+
+    def ray_actor_replaced(self, actor: str) -> None:
+        self._evaluation.ray_actor_restarts_total.labels(actor).inc()
+
+    def gauges(
+        self,
+        queue: SchedulingQueue,
+        cache: Cache,
+        binding_tasks: int,
+        pending_calls: Mapping[str, int],
+    ) -> None:
+        """Bring gauges up to date; called before they are read.
+
+        pending_calls: pods whose bindings and statuses wait to be written, by the call's type.
+        """
+        metrics = self.scheduler
+        for call_type in (BINDING_CALL, STATUS_CALL):
+            pending = self._binding.pending_async_api_calls.labels(call_type)
+            pending.set(pending_calls.get(call_type, 0))
+        metrics.goroutines.labels("binding").set(binding_tasks)
+        for name, count in queue.counts().items():
+            metrics.pending_pods.labels(name).set(count)
+        _set_all(metrics.unschedulable_pods, queue.unschedulable_by_plugin().items())
+        in_flight = {(label,): count for label, count in queue.in_flight_events().items()}
+        in_flight[(POD_POPPED,)] = len(queue.in_flight())
+        _set_all(metrics.inflight_events, in_flight.items())
+        metrics.cache_size.labels("nodes").set(cache.node_count)
+        metrics.cache_size.labels("pods").set(cache.pod_count)
+        metrics.cache_size.labels("assumed_pods").set(cache.assumed_count)

@@ -1,0 +1,217 @@
+"""What the scheduling cycle tells of its decisions: tuples, for whoever keeps them.
+
+    decide --began--> ... --decided--> sink
+    bound, failed, dropped ----------> sink      the outcome, by the pod's uid
+
+The sink may do nothing that takes time: it is called between one decision and the next. Scores of
+the runners-up and the plugins' shares of the time are noted as long as that costs less than SHARE
+of the time, so always while pods come one by one or a few hundred a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from podsched.decide.decider import Decider
+from podsched.decide.decision import Decision
+from podsched.decide.evaluation.score_details import ScoreDetails
+from podsched.decide.runtime.run_log import RunLog
+from podsched.framework.pods import PodClass, QueuedPodInfo
+from podsched.term.state import SchedulingState
+from podsched.term.writes.bind_queue import Assignment
+
+#: The part of the time that may go into details, and the seconds of it that may be saved up.
+SHARE, MOST_SAVED = 0.01, 0.03
+#: Where a class keeps its digest, among what plugins keep there.
+_DIGEST = "decision digest"
+#: Characters of a digest: 64 bits.
+_DIGEST_LENGTH = 16
+
+
+class DecisionSink(Protocol):
+    """Takes entries; the first value of each says what it is.
+
+    ("term", facts): a term begins. ("bound", uids, now). ("ended", uid, outcome, message, now,
+    more): ``more`` has further fields of the record, or is None. ("decided", common, pods), with
+    common = (profile, term, revision, rotation, draws, popped, decided, seconds for each) and for
+    each pod (number, namespace, name, uid, attempt, class digest, evaluated, feasible, node, total,
+    queued, more). Times are monotonic seconds.
+    """
+
+    def numbers(self, pods: int) -> int:
+        """Return the number before that of the first of so many decisions."""
+        ...
+
+    def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
+        """Take an entry about so many new decisions, or drop it and count that."""
+        ...
+
+
+class Allowance:
+    """Grants a share of the time that passes."""
+
+    def __init__(self, now: float) -> None:
+        self._saved, self._at = MOST_SAVED, now
+
+    def has_some(self, now: float) -> bool:
+        """Whether there is time left."""
+        self._saved = min(MOST_SAVED, self._saved + SHARE * (now - self._at))
+        self._at = now
+        return self._saved > 0.0
+
+    def spend(self, seconds: float) -> None:
+        """Take time that was used."""
+        self._saved -= seconds
+
+
+class DecisionNotes:
+    """Notes the decisions of one term."""
+
+    def __init__(
+        self,
+        sink: DecisionSink | None,
+        state: SchedulingState,
+        decider: Decider,
+        runs: RunLog,
+        term: int,
+        clock: Callable[[], float],
+    ) -> None:
+        """Without a sink nothing is noted."""
+        self._sink = sink
+        self._state = state
+        self._decider = decider
+        self._runs = runs
+        self._term = term
+        self._clock = clock
+        self._allowance = Allowance(clock())
+        self._rotation = self._draws = 0
+        #: Number of the last decision before this state's.
+        self.begun_after = 0
+        self._detailed = self._follows = False
+
+    def begin_term(self) -> None:
+        """Tell on what the term's decisions are based."""
+        if self._sink is None:
+            return
+        self.begun_after = self._sink.numbers(0)
+        facts = {
+            "term": self._term,
+            "revision": self._state.revision,
+            "seed": self._state.chance.seed,
+            "nodes_by_row": list(self._state.cache.columns.names),
+        }
+        self._sink.put(("term", facts))
+
+    # ------------------------------------------------------------------ decisions
+
+    def began(self, now: float) -> bool:
+        """Note where chance stands before a decision; return whether to keep details of it."""
+        if self._sink is None:
+            return False
+        self._decider.details = None
+        self._rotation, self._draws = self._decider.rotation, self._state.chance.draws
+        self._detailed = self._allowance.has_some(now)
+        # Else they are followed already, for a trace.
+        self._follows = self._detailed and self._runs.runs is None
+        if self._follows:
+            self._runs.follow()
+        return self._detailed
+
+    def decided(
+        self, profile: str, decisions: Sequence[Decision], popped: float, began: float, now: float
+    ) -> None:
+        """Note decisions that were made together since ``began``."""
+        if self._sink is None:
+            return
+        more, always = self._more(), self._of_all()
+        count = len(decisions)
+        number = self._sink.numbers(count)
+        revision, each = self._state.revision, (now - began) / max(count, 1)
+        common = (
+            profile, self._term, revision, self._rotation, self._draws, popped, now, each,
+        )  # fmt: skip
+        pods = []
+        for at, decision in enumerate(decisions):
+            queued = decision.queued
+            info = queued.info
+            cls = info.cls
+            number += 1
+            pods.append(
+                (
+                    number, cls.namespace, info.name, info.uid, queued.attempts,
+                    cls.compiled.get(_DIGEST) or digest(cls),
+                    decision.evaluated, decision.feasible, decision.node_name, decision.total,
+                    queued.timestamp,
+                    {**more.get(at, {}), **always} if always else more.get(at),
+                )
+            )  # fmt: skip
+        self._sink.put(("decided", common, pods), count)
+
+    def dropped(self) -> None:
+        """Take back ``began``: nothing was decided."""
+        if self._follows:
+            self._runs.take()
+
+    def _of_all(self) -> dict[str, int]:
+        """Return what else is to be known of all decisions that are made now, mostly nothing."""
+        facts = {"beyond": self._state.beyond, "begun_after": self.begun_after}
+        return {name: number for name, number in facts.items() if number}
+
+    def _more(self) -> dict[int, dict[str, Any]]:
+        """Return what else is known, by the decision's place, and count its cost."""
+        if not self._detailed:
+            return {}
+        began, details = self._clock(), self._decider.details
+        seconds: dict[str, float] = {}
+        for run in self._runs.runs or ():
+            seconds[run.plugin] = seconds.get(run.plugin, 0.0) + run.ended - run.began
+        if self._follows:
+            self._runs.take()
+        at = 0
+        more: dict[str, Any] = {"plugin_seconds": {n: round(s, 7) for n, s in seconds.items()}}
+        if details is not None:
+            at = details.place
+            more |= self._scores(details.scores)
+        # Timing the plugins costs about as much as this does.
+        self._allowance.spend(2 * (self._clock() - began) + (details.seconds if details else 0.0))
+        return {at: more}
+
+    def _scores(self, details: ScoreDetails) -> dict[str, Any]:
+        names = self._state.cache.columns.names
+        scores = [(names[row], total, plugins) for row, total, plugins in details.rows]
+        return {"scores": scores, "tied_nodes": details.ties}
+
+    # ------------------------------------------------------------------ outcomes
+
+    def bound(self, assignments: Sequence[Assignment], now: float) -> None:
+        """Note that pods are bound."""
+        if self._sink is not None:
+            self._sink.put(("bound", [a.queued.info.uid for a in assignments], now))
+
+    def ended(
+        self, queued: QueuedPodInfo, outcome: str, message: str = "", **more: str | int
+    ) -> None:
+        """Note how an attempt ended that did not bind its pod; ``more``: fields of the record."""
+        if self._sink is not None:
+            now, after = self._clock(), self._sink.numbers(0)
+            facts = {**more, "ended_after": after}
+            self._sink.put(("ended", queued.info.uid, outcome, message, now, facts))
+
+
+def digest(cls: PodClass) -> str:
+    """Return the digest of what of a class can influence a decision; the same in every process."""
+    shared = cls.shape.compiled.get(_DIGEST)
+    if shared is None:
+        shared = cls.shape.compiled[_DIGEST] = hashlib.blake2b(digest_size=_DIGEST_LENGTH // 2)
+        labels, owner = sorted(cls.labels.items()), cls.controller
+        shared.update(repr((cls.namespace, labels, owner, cls.priority)).encode())
+        parts = cls.spec_parts
+        shared.update(parts.bare.SerializeToString(deterministic=True))
+        shared.update(repr(parts.volumes).encode())
+    content = shared.copy()
+    content.update(repr(cls.spec_parts.amounts).encode())
+    found: str = content.hexdigest()
+    cls.compiled[_DIGEST] = found
+    return found

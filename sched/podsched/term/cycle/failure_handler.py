@@ -1,0 +1,204 @@
+"""What follows a failed attempt: event, status, and the pod's way back into the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from podsched.api.objects import ObjectMeta
+from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Code, Status, error
+from podsched.telemetry.logs import get_logger
+from podsched.term.cycle.activation import Activator
+from podsched.term.cycle.decision_notes import DecisionNotes
+from podsched.term.cycle.failure import (
+    REASON_SCHEDULER_ERROR,
+    REASON_UNSCHEDULABLE,
+    Failure,
+    not_scheduled,
+    status_patch,
+)
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED
+from podsched.term.cycle.preemption import Preemption
+from podsched.term.cycle.reserve_permit import run_unreserve
+from podsched.term.writes.bind_queue import Assignment
+from podsched.term.writes.status_writer import StatusWriter
+from podsched.v1 import api_pb2
+
+_log = get_logger("scheduler")
+
+
+class FailureHandler:
+    """Reports failures and returns pods to the queue, for one term.
+
+    A ``PreemptionReport``, too: an attempt that failed may have asked for evictions.
+    """
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        statuses: StatusWriter,
+        notes: DecisionNotes,
+        activator: Activator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._state = parts.state
+        self._recorder = parts.recorder
+        self._statuses = statuses
+        self._meter = parts.meter
+        self._notes = notes
+        self._activator = activator
+        self._clock = clock
+
+    # ------------------------------------------------------------------ before a pod is assumed
+
+    def fail_with_error(self, queued: QueuedPodInfo, message: str) -> None:
+        """End an attempt that met an error: the pod is tried again after error backoff."""
+        self._meter.errored(queued)
+        self._notes.ended(queued, ERROR, message)
+        _log.warning("Scheduling attempt failed", pod=queued.key, error=message)
+        self.record(queued.info, message)
+        self._write_without_node(queued.info, REASON_SCHEDULER_ERROR, message)
+        self.requeue(queued, set(), set())
+
+    def requeue(self, queued: QueuedPodInfo, plugins: set[str], pending: set[str]) -> None:
+        """Give a pod back to the queue with the plugins that rejected it."""
+        queued.info.node_name = ""
+        self._state.queue.add_unschedulable_if_not_present(
+            queued,
+            self._clock(),
+            unschedulable_plugins=plugins - pending,
+            pending_plugins=pending,
+        )
+
+    # ------------------------------------------------------------------ after it was assumed
+
+    def undo(
+        self,
+        runtime: ProfileRuntime,
+        assignment: Assignment,
+        status: Status,
+        *,
+        at_once: bool = False,
+        try_at_once: bool = False,
+    ) -> None:
+        """Take the assumption back; try the pod again, and those in whose way it stood.
+
+        ``at_once``: no time has passed since the pod was assumed, so it stood in nobody's way but
+        those decided on together with it. ``try_at_once``: nothing went wrong that would have to be
+        told, or waited for. Source: unreserveAndForget and handleBindingCycleError.
+        """
+        pod, cache = assignment.pod, self._state.cache
+        run_unreserve(runtime, assignment)
+        change = cache.forget(pod) if cache.is_assumed(pod.uid) else None
+        known = cache.cluster.pods.get(pod.key)
+        if known is None or known.uid != pod.uid or known.node_name:
+            self._state.queue.done(pod.uid)
+            self._meter.dropped(assignment.queued)
+            self._notes.ended(assignment.queued, GONE, status.message)
+        elif try_at_once:
+            self._notes.ended(assignment.queued, OVERTAKEN)
+            self.requeue(assignment.queued, set(), set())
+            self._activator.activate([pod])
+        else:
+            self._return_to_queue(assignment, status)
+        if change is not None and at_once:
+            self._state.queue.note_for_in_flight(change.event, change.old, change.new)
+        elif change is not None:
+            # Its own room does not help the pod: it would be tried, and rejected, again and again.
+            self._state.queue.move_all_to_active_or_backoff(
+                change.event, change.old, change.new, self._clock(), except_uid=pod.uid
+            )
+        self._activator.notify()
+
+    def decide_again(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
+        """Take an assumption back that another scheduler has made wrong; try the pod at once."""
+        self.undo(runtime, assignment, error("overtaken"), try_at_once=True)
+
+    def _return_to_queue(self, assignment: Assignment, status: Status) -> None:
+        if not status.code.rejects:
+            self.fail_with_error(assignment.queued, status.message)
+            return
+        pod = assignment.pod
+        self._meter.unschedulable(assignment.queued)
+        self._notes.ended(assignment.queued, REJECTED, status.message)
+        self.record(pod, status.message)
+        self._write_without_node(pod, REASON_UNSCHEDULABLE, status.message)
+        plugins = {status.plugin} if status.plugin else set()
+        pending = plugins if status.code is Code.PENDING else set()
+        self.requeue(assignment.queued, plugins - pending, pending)
+
+    # ------------------------------------------------------------------ pods that cannot be used
+
+    def report_set_aside(self) -> None:
+        """Say of pods of this scheduler that were set aside that nobody will schedule them."""
+        for pod, reason in self._state.set_aside.take_unreported():
+            scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
+            if scheduler not in self._state.profiles:
+                continue
+            message = f"the pod cannot be used and is ignored until it changes: {reason}"
+            metadata = pod.metadata
+            self._record(metadata, scheduler, message)
+            patch = api_pb2.PodStatusPatch(
+                namespace=metadata.namespace, name=metadata.name, uid=metadata.uid
+            )
+            patch.conditions.append(not_scheduled(Failure(REASON_SCHEDULER_ERROR, message)))
+            self._statuses.submit(patch)
+
+    # ------------------------------------------------------------------ events and statuses
+
+    def record(self, pod: PodInfo, message: str) -> None:
+        """Record the FailedScheduling event."""
+        self._record(pod.pod.metadata, pod.cls.scheduler_name, message)
+
+    def _record(self, metadata: ObjectMeta, scheduler: str, message: str) -> None:
+        self._recorder.record(
+            metadata,
+            type_="Warning",
+            reason="FailedScheduling",
+            action="Scheduling",
+            message=message,
+            controller=scheduler,
+        )
+
+    def write_status(self, pod: PodInfo, failure: Failure) -> None:
+        """Write the condition, unless the pod's status says it already."""
+        known = self._state.cache.cluster.pods.get(pod.key)
+        patch = status_patch(known if known is not None else pod, failure)
+        if patch is not None:
+            self._statuses.submit(patch)
+
+    def write_nomination(self, pod: PodInfo, node_name: str) -> None:
+        """Write the pod's nominatedNodeName alone; "" clears it."""
+        patch = api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        patch.nominated_node_name = node_name
+        self._statuses.submit(patch)
+
+    def _write_without_node(self, pod: PodInfo, reason: str, message: str) -> None:
+        """Report an attempt that failed after, or without, a choice: no node is kept for it."""
+        self._state.cache.nominator.delete(pod.uid)
+        self.write_status(pod, Failure(reason, message, nominated_node_name=""))
+
+    # ------------------------------------------------------------------ preemption
+
+    def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
+        """Record the Preempted event on a victim."""
+        pod = preemption.pod
+        self._recorder.record(
+            victim.pod.metadata,
+            type_="Normal",
+            reason="Preempted",
+            action="Preempting",
+            message=f"Preempted by pod {pod.uid} on node {preemption.node_name}",
+            controller=pod.cls.scheduler_name,
+        )
+
+    def preemption_finished(
+        self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
+    ) -> None:
+        """Count a preemption; ``try_again`` where no deletion will wake the preemptor."""
+        if try_again:
+            self._activator.activate([preemption.pod])
+        self._meter.preemption_finished(result, seconds)

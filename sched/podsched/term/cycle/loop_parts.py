@@ -1,0 +1,35 @@
+"""What a term of leadership works with, put together by the replica."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsched.config.settings import SchedulerSettings
+from podsched.decide.decider import Decider
+from podsched.decide.extenders.calls import Extenders
+from podsched.serve.client.cluster import TermCluster
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.cycle.decision_notes import DecisionSink
+from podsched.term.cycle.pre_bind import ClusterChanges
+from podsched.term.state import SchedulingState
+from podsched.term.writes.bind_queue import Binder
+from podsched.term.writes.event_recorder import EventRecorder
+from podsched.v1 import api_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class LoopParts:
+    """What a loop works with and does not make itself."""
+
+    state: SchedulingState
+    cluster: TermCluster
+    fence: api_pb2.Fence
+    decider: Decider
+    binder: Binder
+    recorder: EventRecorder
+    meter: CycleMeter
+    settings: SchedulerSettings
+    changes: ClusterChanges
+    extenders: Extenders | None = None
+    decisions: DecisionSink | None = None
+    """Who keeps what is decided; None: nobody."""

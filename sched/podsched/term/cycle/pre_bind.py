@@ -1,0 +1,175 @@
+"""The part of the binding cycle that waits: Permit, then PreBind.
+
+Most pods need none and go straight to Bind. A plan's patches are written with the fence; then
+its ``wait`` is asked again on every change of the cluster until it is content or time is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from podsched.api.reasons import StatusCode
+from podsched.config.plugins import ExtensionPoint
+from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
+from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
+from podsched.decide.runtime.run_log import PluginRun
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import ObjectPatch, PreBindPlan, PreBindPlugin
+from podsched.framework.status import SUCCESS, Code, Status, error
+from podsched.serve.client.errors import ClientError
+from podsched.term.writes.bind_queue import Assignment
+from podsched.v1 import api_pb2
+
+PRE_BIND_WORDING = 'running PreBind plugin "{}"'
+
+PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
+
+
+class ClusterChanges:
+    """Lets tasks wait until something of the cluster has changed."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Event] = set()
+
+    def __len__(self) -> int:
+        """Return the number of tasks that wait."""
+        return len(self._waiters)
+
+    def notify(self) -> None:
+        """Wake whoever waits: something has changed."""
+        for waiter in self._waiters:
+            waiter.set()
+
+    async def next(self, timeout: float) -> None:
+        """Wait for a change, ``timeout`` seconds at most."""
+        waiter = asyncio.Event()
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(waiter)
+
+
+def wants_pre_bind(runtime: ProfileRuntime, assignment: Assignment) -> bool:
+    """Return whether any PreBind plugin has something to do for the pod."""
+    return any(not _pre_flight(named, assignment).skipped for named in runtime.pre_bind)
+
+
+def _pre_flight(named: Named[PreBindPlugin], assignment: Assignment) -> Status:
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    try:
+        call = named.plugin.pre_bind_pre_flight
+        return guarded(named.name, PRE_BIND_WORDING, call, state, pod, node)
+    except PluginFailure as failure:
+        return failure.status
+
+
+async def run_pre_bind(
+    runtime: ProfileRuntime,
+    assignment: Assignment,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+    runs: list[PluginRun],
+) -> Status:
+    """Run the PreBind plugins one after another; the first that does not succeed ends it.
+
+    ``runs`` gets the run of each, which lasts until its plan is carried out.
+    """
+    if not runtime.pre_bind:
+        return SUCCESS
+    began = time.monotonic()
+    status = await _pre_bind(runtime, assignment, cluster, patch, changes, runs)
+    runtime.meter.passed(ExtensionPoint.PRE_BIND, status.code, time.monotonic() - began)
+    return status
+
+
+async def _pre_bind(
+    runtime: ProfileRuntime,
+    assignment: Assignment,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+    runs: list[PluginRun],
+) -> Status:
+    clock = asyncio.get_running_loop().time
+    for named in runtime.pre_bind:
+        began = clock()
+        status = _pre_flight(named, assignment)
+        if status.skipped:
+            continue
+        if status.ok:
+            status = await _run_plugin(named, assignment, cluster, patch, changes)
+        point = ExtensionPoint.PRE_BIND.label
+        runs.append(PluginRun(named.name, point, began, clock(), status.code.text))
+        if status.code is Code.ERROR:
+            named.runs.failed()
+        if not status.ok:
+            return status.by(named.name)
+    return SUCCESS
+
+
+async def _run_plugin(
+    named: Named[PreBindPlugin],
+    assignment: Assignment,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+) -> Status:
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    name, call = named.name, named.plugin.pre_bind
+    try:
+        plan = named.runs.call(name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+        status = plan.status
+        if status.ok:
+            status = await _carry_out(name, plan, cluster, patch, changes)
+    except PluginFailure as failure:
+        return failure.status
+    if status.code is not Code.ERROR:
+        return status
+    return error(f"{PRE_BIND_WORDING.format(name)}: {status.message}")
+
+
+async def _carry_out(
+    name: str,
+    plan: PreBindPlan,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+) -> Status:
+    if plan.patches:
+        try:
+            results = await patch([_request(p) for p in plan.patches])
+        except ClientError as exc:
+            return error(str(exc))
+        for result in results:
+            if result.code != StatusCode.OK:
+                return error(result.message)
+    if plan.wait is None:
+        return SUCCESS
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + plan.timeout
+    while True:
+        status = guarded(name, PRE_BIND_WORDING, plan.wait, cluster)
+        if status.code is not Code.PENDING:
+            return status
+        left = deadline - loop.time()
+        if left <= 0:
+            return error(f"timed out after {plan.timeout:g}s: {status.message}")
+        await changes.next(left)
+
+
+def _request(patch: ObjectPatch) -> api_pb2.PatchRequest:
+    return api_pb2.PatchRequest(
+        kind=patch.kind,
+        namespace=patch.namespace,
+        name=patch.name,
+        merge_patch=json.dumps(patch.merge_patch).encode(),
+        resource_version=int(patch.resource_version or 0),
+    )

@@ -1,0 +1,198 @@
+"""Preemption carried out: the evictions that a PostFilter plugin asked for.
+
+A victim that is not bound yet, waiting at Permit or in PreBind, loses its place and goes back to
+the queue; others are evicted. The evictions run beside the scheduling cycle:
+
+    evictions_started --all but one--> preemptor_released --the last one--> (5 s) evictions_ended
+            |                                                    |
+            '--- one fails ---> preemptor_released, evictions_ended, preemptor activated
+
+The plugin is told of these moments if it is an ``EvictionListener``. DefaultPreemption keeps the
+preemptor out of activeQ between the first two (its PreEnqueue), so that the deletion of the last
+victim is the event that wakes the preemptor. An eviction that fails activates the preemptor, to
+try again; so does a last victim that turns out to be gone, whose deletion came before the
+preemptor was released. Victims that are terminating already are not evicted again, and none of
+them is the last one.
+
+Source: ``framework/preemption/executor.go`` of kube-scheduler v1.36.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
+from podsched.framework.plugin import Victims
+from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import EvictionListener
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.errors import ClientError
+from podsched.telemetry.logs import get_logger
+from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
+
+LISTENER_WORDING = 'telling plugin "{}" of its evictions'
+
+#: Why a pod was turned down that lost its place before it was bound.
+PREEMPTED = "preempted"
+#: Results of an eviction after which the victim is as good as gone.
+GONE = frozenset({StatusReason.NOT_FOUND, StatusReason.PRECONDITION_FAILED})
+
+#: Seconds after which the cache has certainly been told of an eviction.
+SEEN_WITHIN = 5.0
+
+Evict = Callable[[Sequence[api_pb2.EvictRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
+
+_log = get_logger("scheduler")
+
+
+class EvictionFailed(Exception):
+    """A victim could not be evicted; the preemptor is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Who preempts whom where, and the plugin that asked for it."""
+
+    pod: PodInfo
+    node_name: str
+    victims: Victims
+    plugin: str
+    listener: EvictionListener | None = None
+
+    @property
+    def evicts_anybody(self) -> bool:
+        """Whether some victim is not terminating already, on behalf of somebody else maybe."""
+        return not all(victim.terminating for victim in self.victims.pods)
+
+
+class AssumedPods(Protocol):
+    """The pods on their way to a node, of which a preemptor may take the place."""
+
+    def preempt(self, victim: PodInfo, plugin: str) -> bool:
+        """Return a pod that waits at Permit or in PreBind to the queue; False if it does not."""
+        ...
+
+
+class PreemptionReport(Protocol):
+    """Whom the outcomes of preemptions are reported to."""
+
+    def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
+        """Note that a victim lost its place, or is being evicted."""
+        ...
+
+    def preemption_finished(
+        self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
+    ) -> None:
+        """Note the end, "success" or "error"; ``try_again`` where no deletion will wake the pod."""
+        ...
+
+
+class Evictor:
+    """Carries preemptions out, each in a task of its own."""
+
+    def __init__(
+        self, evict: Evict, assumed: AssumedPods, report: PreemptionReport, tasks: TaskSet
+    ) -> None:
+        """Keep what is needed; ``evict`` asks the API for evictions and raises ClientError."""
+        self._evict = evict
+        self._assumed = assumed
+        self._report = report
+        self._tasks = tasks
+        #: Those of whose victims the cache may not show yet that they go.
+        self.under_way: list[Preemption] = []
+
+    def start(self, preemption: Preemption) -> None:
+        """Begin the evictions and return. Some victim must not be terminating yet."""
+        self.under_way.append(preemption)
+        _tell(preemption, "evictions_started", preemption.pod, preemption.victims)
+        self._tasks.start(self._run(preemption), f"preempt for {preemption.pod.key}")
+
+    async def _run(self, preemption: Preemption) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        result, try_again = "error", False
+        try:
+            *first, last = (v for v in preemption.victims.pods if not v.terminating)
+            await self._evict_all(first, preemption)
+            _tell(preemption, "preemptor_released", preemption.pod)
+            try_again = await self._evict_all([last], preemption)
+            result = "success"
+        except EvictionFailed as failure:
+            _log.warning("Preemption failed", pod=preemption.pod.key, error=str(failure))
+            try_again = True
+            self.end(preemption)
+        else:
+            # The cache sees the evictions a moment after they were answered.
+            loop.call_later(SEEN_WITHIN, self.end, preemption)
+        finally:
+            _tell(preemption, "preemptor_released", preemption.pod)
+        seconds = loop.time() - began
+        self._report.preemption_finished(preemption, result, seconds, try_again=try_again)
+
+    def end(self, preemption: Preemption) -> None:
+        """Have its victims judged by the cache again."""
+        self.under_way.remove(preemption)
+        _tell(preemption, "evictions_ended", preemption.victims)
+
+    async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> bool:
+        """Return whether one of them had gone by itself. Raises EvictionFailed."""
+        requests, evicted = [], []
+        for victim in victims:
+            if self._assumed.preempt(victim, preemption.plugin):
+                self._report.preempted(victim, preemption)
+            else:
+                requests.append(_request(victim, preemption))
+                evicted.append(victim)
+        if not requests:
+            return False
+        try:
+            results = await self._evict(requests)
+        except ClientError as error:
+            raise EvictionFailed(str(error)) from error
+        failure, gone = "", False
+        for victim, result in zip(evicted, results, strict=True):
+            if result.code == StatusCode.OK:
+                self._report.preempted(victim, preemption)
+            elif result.reason in GONE:
+                gone = True
+            else:
+                failure = result.message or result.reason
+        if failure:
+            raise EvictionFailed(failure)
+        return gone
+
+
+def _request(victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
+    scheduler = preemption.pod.cls.scheduler_name
+    return api_pb2.EvictRequest(
+        namespace=victim.namespace,
+        name=victim.name,
+        preconditions=api_pb2.Preconditions(uid=victim.uid),
+        ignore_disruption_budgets=True,
+        condition=v1.PodCondition(
+            type=DISRUPTION_TARGET,
+            status="True",
+            reason=REASON_PREEMPTION_BY_SCHEDULER,
+            message=f"{scheduler}: preempting to accommodate a higher priority pod",
+        ),
+    )
+
+
+def _tell(
+    preemption: Preemption,
+    moment: Literal["evictions_started", "preemptor_released", "evictions_ended"],
+    *args: Any,
+) -> None:
+    """Call a method of the plugin's; nobody can act on a failure of it, so that is logged."""
+    if preemption.listener is None:
+        return
+    try:
+        guarded(preemption.plugin, LISTENER_WORDING, getattr(preemption.listener, moment), *args)
+    except PluginFailure as failure:
+        _log.error("A plugin failed", plugin=failure.plugin, error=str(failure))

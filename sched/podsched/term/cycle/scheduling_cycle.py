@@ -1,0 +1,393 @@
+"""The scheduling cycle: pods popped at a time, from activeQ to assumed, or back to the queue.
+
+    popped --skipped (deleted, bound)------------------------------------------> done
+    popped --no node fits--> PostFilter (evictions) --> status, event, requeued
+    popped --error---------------------------------> status, event, requeued (error backoff)
+    popped --assumed--> Reserve --> Permit --> the binding cycle
+                           '----------'--rejected--> undone, requeued
+
+It is synchronous between two awaits: pods are decided on and assumed in one go, so nothing it read
+can change under it. It awaits only what others compute for it: remote evaluators and extenders.
+
+Source: schedulingCycle in ``schedule_one.go`` of kube-scheduler v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from podsched.decide.decision import Decision
+from podsched.decide.extenders.placement import ExtendedDecider
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.plugin import CycleState, PostFilterResult
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Code, error
+from podsched.lib.event_loop import ROUND, Turn
+from podsched.serve.client.errors import FenceLost
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.tracing import SpanName
+from podsched.term.cycle.activation import Activator
+from podsched.term.cycle.binding_cycle import BindingCycle
+from podsched.term.cycle.decision_notes import DecisionNotes
+from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
+from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.outcomes import GONE, UNSCHEDULABLE
+from podsched.term.cycle.pre_bind import wants_pre_bind
+from podsched.term.cycle.preemption import Evictor, Preemption
+from podsched.term.cycle.reserve_permit import run_permit, run_reserve
+from podsched.term.writes.bind_queue import Assignment
+
+_log = get_logger("scheduler")
+
+#: Seconds that popped pods may wait for extenders to answer about those before them. Then they go
+#: back to the queue, where more important ones may have come.
+MAX_WAIT_FOR_EXTENDERS = 0.1
+#: Popped pods looked at, after others had a turn, for those that are gone by then. To look at all
+#: that are left would be quadratic where each takes long, as preemptors do.
+_CHECKED = 64
+
+
+class SchedulingCycle:
+    """The scheduling cycles of one term."""
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        failures: FailureHandler,
+        binding: BindingCycle,
+        evictor: Evictor,
+        notes: DecisionNotes,
+        activator: Activator,
+        clock: Callable[[], float],
+        turn: Turn,
+    ) -> None:
+        self._turn = turn
+        self._state = parts.state
+        self._decider = parts.decider
+        self._meter = parts.meter
+        self._failures = failures
+        self._binding = binding
+        self._evictor = evictor
+        self._notes = notes
+        self._activator = activator
+        self._clock = clock
+        self._extended: ExtendedDecider | None = None
+        if parts.extenders is not None:
+            running = parts.meter.prioritizing_extender
+            self._extended = ExtendedDecider(
+                parts.state.cache, parts.decider, parts.extenders, running
+            )
+
+    async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
+        """Decide on pods of one profile that were popped at a time, and follow the decisions up.
+
+        An exception that nobody expected costs the pod that was being decided on its attempt.
+        """
+        try:
+            await self._schedule(batch, now)
+        except FenceLost:
+            raise
+        except Exception as bug:
+            self._give_up(batch, bug)
+
+    def _give_up(self, batch: Sequence[QueuedPodInfo], bug: Exception) -> None:
+        """Take back what was begun for popped pods; the others are tried again at once.
+
+        Pods are decided on in their order, so the first that is not assumed was the one at fault.
+        What is known of pods like the first may be half computed, and is forgotten.
+        """
+        first, now = batch[0].info, self._clock()
+        runtime = self._state.profiles[first.cls.scheduler_name]
+        self._decider.discard(first)
+        in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
+        begun = [q for q in batch if q.info.uid in in_flight and not self._binding.has(q.info.uid)]
+        assumed = [q for q in begun if self._state.cache.is_assumed(q.info.uid)]
+        others = [q for q in begun if not self._state.cache.is_assumed(q.info.uid)]
+        _log.error(
+            "A scheduling cycle failed",
+            pod=(others or assumed or batch)[0].key,
+            error=repr(bug),
+            exc_info=bug,
+        )
+        status = error(f"scheduling cycle failed: {bug!r}")
+        for queued in assumed:
+            decision = Decision(queued, CycleState(), queued.info.node_name)
+            self._failures.undo(runtime, self._assignment(decision, now), status, at_once=True)
+        for queued in others[:1]:
+            self._failures.fail_with_error(queued, status.message)
+        self._state.queue.return_unattempted(others[1:], now)
+        for queued in others[1:]:
+            self._meter.postponed(queued)
+
+    async def _schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
+        pods = self._not_skipped(batch)
+        if not pods:
+            return
+        runtime = self._state.profiles[pods[0].info.cls.scheduler_name]
+        self._meter.popped(pods, now)
+        if self._extended is not None and self._extended.takes(pods[0].info.cls):
+            await self._schedule_extended(self._extended, runtime, pods, now)
+            return
+        unchecked: list[QueuedPodInfo] = []
+        while pods or unchecked:
+            if not pods:
+                pods, unchecked = unchecked[:_CHECKED], unchecked[_CHECKED:]
+                pods = self._not_skipped(pods)
+                continue
+            pods = await self._schedule_some(runtime, pods, now)
+            # Not after each pod that fits nowhere: the evictions and statuses of preemptors would
+            # go out in calls of a few.
+            if (pods or unchecked) and self._turn.is_over:
+                await self._turn.give_way()
+                pods, unchecked = [], pods + unchecked
+
+    async def _schedule_some(
+        self, runtime: ProfileRuntime, pods: list[QueuedPodInfo], popped_at: float
+    ) -> list[QueuedPodInfo]:
+        """Decide on the first pods; return the others that can still be scheduled.
+
+        Those may be all, if one of them fits nowhere and is to be decided on again later.
+        """
+        first = pods[0]
+        if await self._decider.prepare(runtime, first.info, self._meter.traces.of(first)):
+            # Time has passed: some of the pods may be gone by now.
+            pods = self._not_skipped(pods)
+            if not pods:
+                return pods
+        decisions = self._decide(runtime, pods, popped_at)
+        if not decisions:
+            return pods
+        remaining = pods[len(decisions) :]
+        unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None
+        self._follow_up(runtime, decisions, popped_at)
+        if unplaced is not None:
+            remaining = await self._follow_up_unplaced(runtime, unplaced, remaining, popped_at)
+        return remaining
+
+    def _decide(
+        self,
+        runtime: ProfileRuntime,
+        pods: Sequence[QueuedPodInfo],
+        popped_at: float,
+        *,
+        at_once: bool = False,
+    ) -> list[Decision]:
+        """Decide on the first pods: on none, if the first fits nowhere and has many to preempt.
+
+        Whom it may preempt is tried in parts then, with turns for others in between, and each part
+        with a new decision, which nobody hears of but of the last. ``at_once``: decide on one.
+        """
+        began, profile = self._clock(), runtime.scheduler_name
+        self._meter.traces.follow(pods)
+        details = self._notes.began(began)
+        with self._state.cache.trial() as trial:
+            try:
+                decisions = self._decider.decide(
+                    trial, runtime, pods, enough=self._enough, details=details
+                )
+            finally:
+                # After a failure, too: those decided on before it tell which pod was at fault.
+                trial.commit()
+        now = self._clock()
+        if not at_once and self._decider.try_some(runtime, decisions[-1], self._enough):
+            decisions.pop()
+            if not decisions:
+                self._notes.dropped()
+                return decisions
+        self._notes.decided(profile, decisions, popped_at, began, now)
+        self._meter.decided(profile, decisions, began, now, self._decider.phases)
+        return decisions
+
+    def _enough(self) -> bool:
+        """Whether the pods decided on in one go have taken their time."""
+        return self._turn.has_lasted(ROUND)
+
+    def _not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        return [queued for queued in pods if not self._skip(queued)]
+
+    def _skip(self, queued: QueuedPodInfo) -> bool:
+        """Drop a pod that is being deleted or gone, or is assumed or bound already.
+
+        Source: skipPodSchedule.
+        """
+        pod = queued.info
+        known = self._state.cache.cluster.pods.get(pod.key)
+        if pod.terminating:
+            self._failures.record(pod, f"skip schedule deleting pod: {pod.key}")
+        elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
+            return False
+        self._state.queue.done(pod.uid)
+        self._meter.dropped(queued)
+        self._notes.ended(queued, GONE)
+        return True
+
+    # ------------------------------------------------------------------ decisions
+
+    def _follow_up(
+        self, runtime: ProfileRuntime, decisions: Sequence[Decision], popped_at: float
+    ) -> None:
+        ready = []
+        for decision in decisions:
+            if decision.error is not None:
+                self._failures.fail_with_error(decision.queued, decision.error.message)
+            elif decision.diagnosis is not None:
+                self._no_node_fits(runtime, decision, self._post_filter(runtime, decision))
+            else:
+                assignment = self._assignment(decision, popped_at)
+                if self._reserve_and_permit(runtime, assignment):
+                    ready.append(assignment)
+            self._activator.activate_wanted(decision.state)
+        self._binding.bind(runtime, ready, at_once=True)
+
+    async def _follow_up_unplaced(
+        self,
+        runtime: ProfileRuntime,
+        decision: Decision,
+        others: list[QueuedPodInfo],
+        popped_at: float,
+    ) -> list[QueuedPodInfo]:
+        """Follow up that a pod fits nowhere, after actors have tried whom it may preempt.
+
+        That takes time: the pod may fit by now, and it and the others may be gone. Returns the
+        others that are not.
+        """
+        queued, decisions = decision.queued, [decision]
+        traceparent = self._meter.traces.of(queued)
+        if await self._decider.prepare_post_filter(runtime, decision, traceparent):
+            others = self._not_skipped(others)
+            decisions = []
+            if not self._skip(queued):
+                decisions = self._decide(runtime, [queued], popped_at, at_once=True)
+        self._follow_up(runtime, decisions, popped_at)
+        return others
+
+    async def _schedule_extended(
+        self,
+        extended: ExtendedDecider,
+        runtime: ProfileRuntime,
+        pods: Sequence[QueuedPodInfo],
+        popped_at: float,
+    ) -> None:
+        """Decide on one pod after another, since extenders are asked about each."""
+        for at, queued in enumerate(pods):
+            began = self._clock()
+            if at and began - popped_at > MAX_WAIT_FOR_EXTENDERS:
+                self._state.queue.return_unattempted(pods[at:], began)
+                for returned in pods[at:]:
+                    self._meter.postponed(returned)
+                return
+            if at and self._skip(queued):
+                continue
+            self._notes.began(began)
+            decision = await extended.decide(runtime, queued, self._meter.traces.of(queued))
+            if decision is None:
+                self._skip(queued)
+                continue
+            now, profile = self._clock(), runtime.scheduler_name
+            self._notes.decided(profile, [decision], popped_at, began, now)
+            self._meter.decided(profile, [decision], began, now)
+            if decision.diagnosis is None:
+                self._follow_up(runtime, [decision], popped_at)
+                continue
+            result = await extended.post_filter(runtime, decision)
+            if not self._skip(queued):
+                self._no_node_fits(runtime, decision, result)
+            self._activator.activate_wanted(decision.state)
+
+    # ------------------------------------------------------------------ a node was found
+
+    def _assignment(self, decision: Decision, popped_at: float) -> Assignment:
+        return Assignment(
+            decision.queued,
+            decision.node_name,
+            decision.state,
+            popped_at,
+            self._state.revision,
+        )
+
+    def _reserve_and_permit(self, runtime: ProfileRuntime, assignment: Assignment) -> bool:
+        """Return whether the pod can be bound at once."""
+        timeouts: dict[str, float] = {}
+        traces, queued = self._meter.traces, assignment.queued
+        began = self._clock()
+        traces.follow([queued])
+        status = run_reserve(runtime, assignment)
+        traces.phase(queued, SpanName.RESERVE, began, self._clock(), status.message)
+        if status.ok and runtime.permit:
+            began = self._clock()
+            traces.follow([queued])
+            status, timeouts = run_permit(runtime, assignment)
+            traces.phase(queued, SpanName.PERMIT, began, self._clock(), status.message)
+        if not status.ok:
+            self._failures.undo(runtime, assignment, status, at_once=True)
+            return False
+        if timeouts or (runtime.pre_bind and wants_pre_bind(runtime, assignment)):
+            self._binding.wait_and_pre_bind(runtime, assignment, timeouts)
+            return False
+        return True
+
+    # ------------------------------------------------------------------ no node was found
+
+    def _post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
+        traces, queued = self._meter.traces, decision.queued
+        began = self._clock()
+        traces.follow([queued])
+        result = self._decider.post_filter(runtime, decision)
+        traces.phase(queued, SpanName.POST_FILTER, began, self._clock())
+        return result
+
+    def _no_node_fits(
+        self, runtime: ProfileRuntime, decision: Decision, result: PostFilterResult | None
+    ) -> None:
+        queued, diagnosis = decision.queued, decision.diagnosis
+        assert diagnosis is not None
+        pod = queued.info
+        if result is not None:
+            if not result.status.ok:
+                diagnosis.post_filter_message = result.status.message
+            if result.status.code is Code.ERROR:
+                _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
+            self._nominate(runtime, pod, result)
+        self._meter.unschedulable(queued)
+        message = diagnosis.fit_error()
+        self._failures.record(pod, message)
+        nominated = result.nominated_node_name if result is not None else None
+        victims = len(result.victims.pods) if result is not None and result.victims else 0
+        self._notes.ended(
+            queued, UNSCHEDULABLE, message, nominated_node=nominated or "", victims=victims
+        )
+        if not diagnosis.num_all_nodes:
+            self._state.cache.nominator.delete(pod.uid)
+            nominated = ""
+        self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
+        self._failures.requeue(queued, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
+
+    def _nominate(self, runtime: ProfileRuntime, pod: PodInfo, result: PostFilterResult) -> None:
+        """Keep the node that PostFilter found for the pod, and have its victims evicted."""
+        node_name, victims = result.nominated_node_name, result.victims
+        if node_name is None:
+            return
+        if not node_name:
+            self._state.cache.nominator.delete(pod.uid)
+            return
+        self._state.cache.nominate(pod, node_name)
+        if victims is None:
+            return
+        self._meter.preempting(pod.uid, node_name, len(victims.pods))
+        listener = runtime.eviction_listeners.get(result.status.plugin)
+        preemption = Preemption(pod, node_name, victims, result.status.plugin, listener)
+        if preemption.evicts_anybody:
+            self._clear_lower_nominations(pod, node_name)
+            self._evictor.start(preemption)
+
+    def _clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
+        """Take the nomination from pods of lower priority: the room being made is not for them.
+
+        Source: prepareCandidate in ``framework/preemption``.
+        """
+        for other in list(self._state.cache.cluster.nominated_pods(node_name)):
+            if other.priority < pod.priority:
+                self._state.cache.nominator.delete(other.uid)
+                self._failures.write_nomination(other, "")
+                self._activator.activate([other])

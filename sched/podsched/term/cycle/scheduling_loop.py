@@ -1,0 +1,290 @@
+"""One term of leadership: pods are popped, scheduled and bound until the term ends.
+
+    queue --pop--> SchedulingCycle --assumed--> BindingCycle --> bound
+      ^                  |                          |
+      '---- FailureHandler <------ undone ----------'
+
+Every way a pod can leave a term is one of: bound, back in the queue, deleted. All tasks of the term
+are in one set; the first that fails, or a lost fence, ends it. What is assumed then is forgotten,
+since the state is built anew for the next term.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from podsched.cache.changes import Change
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.lib.event_loop import Turn
+from podsched.lib.tasks import TaskSet
+from podsched.queue.scheduling_queue import of_one_class
+from podsched.serve.client.errors import FenceLost
+from podsched.telemetry.logs import get_logger
+from podsched.term.blame import PodFault, working_on
+from podsched.term.checkpoint import checkpoint_of
+from podsched.term.cycle.activation import Activator
+from podsched.term.cycle.auditor import Auditor, RecentEvents
+from podsched.term.cycle.binding_cycle import BindingCycle
+from podsched.term.cycle.cycle_metrics import BINDING_CALL, STATUS_CALL
+from podsched.term.cycle.decision_notes import DecisionNotes
+from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.preemption import Evictor
+from podsched.term.cycle.scheduling_cycle import SchedulingCycle
+from podsched.term.state import NoListener
+from podsched.term.writes.shared_calls import SharedCalls
+from podsched.term.writes.status_writer import StatusWriter
+from podsched.v1 import api_pb2
+
+_log = get_logger("scheduler")
+
+
+#: Pods decided on before other tasks get a turn, if the round of the event loop lasts as long.
+PODS_A_TURN = 16
+#: Seconds of processor time after which no pod joins a batch that has to be compared with its
+#: others: half a round, since pods that name claims take as long to compare as to decide on.
+COMPARING = 0.002
+#: Seconds that a loop which is to end leaves to pods at Permit and PreBind.
+FINISH = 2.0
+
+
+class SchedulingLoop:
+    """One term of leadership; ``run`` ends when it is cancelled, the fence is lost or a task fails.
+
+    Made in an event loop. The owner of the state reports to it what happens in the cluster.
+    """
+
+    def __init__(self, parts: LoopParts) -> None:
+        self._state = parts.state
+        self._decider = parts.decider
+        self._term = parts.fence.term
+        self._meter = parts.meter
+        self._settings = parts.settings
+        # Extenders are asked about whole pods, and may say something else for each class.
+        self._may_join = parts.decider.may_join if parts.extenders is None else of_one_class
+        self._clock = asyncio.get_running_loop().time
+        self._turn = Turn()
+        self._tasks = TaskSet(f"term {parts.fence.term}")
+        cluster, fence = parts.cluster, parts.fence
+        self._statuses = StatusWriter(
+            lambda patches: cluster.patch_pod_statuses(patches, fence=fence),
+            partial(parts.meter.api_called, STATUS_CALL),
+        )
+        self._evictions: SharedCalls[api_pb2.EvictRequest] = SharedCalls(
+            lambda requests: cluster.evict_pods(requests, fence=fence)
+        )
+        self._activator = Activator(parts.state.queue, self._clock)
+        self._notes = DecisionNotes(
+            parts.decisions,
+            parts.state,
+            parts.decider,
+            parts.meter.plugins.log,
+            fence.term,
+            self._clock,
+        )
+        self._failures = failures = FailureHandler(
+            parts, self._statuses, self._notes, self._activator, self._clock
+        )
+        self.binding = BindingCycle(
+            parts, self._tasks, failures, self._notes, self._activator, self._clock
+        )
+        self.evictor = Evictor(self._evictions.call, self.binding, failures, self._tasks)
+        self._cycle = SchedulingCycle(
+            parts,
+            failures,
+            self.binding,
+            self.evictor,
+            self._notes,
+            self._activator,
+            self._clock,
+            self._turn,
+        )
+        self._recent = RecentEvents()
+        self._decides = asyncio.Event()
+        self._decides.set()
+        self._auditor = Auditor(
+            parts.state, parts.decider, self._recent, parts.settings.audit_sample
+        )
+
+    # ------------------------------------------------------------------ what others tell it
+
+    def wake(self) -> None:
+        """Look at the queue: something happened that may have put pods into it."""
+        self.binding.caught_up()
+        self._activator.notify()
+
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        """End the binding cycle of a pod that was deleted."""
+        self.binding.deleted(pod)
+
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        """Give up the node that was made free for a pod that was deleted."""
+        self._meter.preemptor_is_gone(pod.uid)
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        """Remember events of the cluster that the queue has handled."""
+        self._recent.note(changes, now)
+
+    def fail(self, fault: PodFault) -> None:
+        """End the term with a bug that was met while the state took over what happened."""
+        self._tasks.fail(fault)
+
+    # ------------------------------------------------------------------ what others ask it
+
+    @property
+    def busy(self) -> bool:
+        """Whether pods are waiting to be tried or bound."""
+        return bool(self.binding.ahead) or self._state.queue.counts()["active"] > 0
+
+    @property
+    def pending_calls(self) -> Mapping[str, int]:
+        """Pods whose bindings and statuses wait to be written, by the call's type."""
+        return {BINDING_CALL: self.binding.ahead, STATUS_CALL: len(self._statuses)}
+
+    @property
+    def binding_tasks(self) -> int:
+        """Tasks of the binding cycle: batches of bindings, and pods at Permit or PreBind."""
+        return self.binding.under_way
+
+    @property
+    def term(self) -> int:
+        """The term of leadership."""
+        return self._term
+
+    @property
+    def bound_until(self) -> int:
+        """A revision: whoever has seen it has seen all bindings of which it is known."""
+        return self.binding.revision
+
+    def checkpoint(self, number: int) -> dict[str, Any]:
+        """Return what decisions are based on besides objects; ``number``: of the last one."""
+        found = checkpoint_of(
+            self._state,
+            rotation=self._decider.rotation,
+            number=number,
+            preemptions=self.evictor.under_way,
+        )
+        return {**found, "term": self._term, "begun_after": self._notes.begun_after}
+
+    # ------------------------------------------------------------------ the loop
+
+    async def finish(self) -> None:
+        """Decide on no more pods; return once it is known of all bindings what became of them.
+
+        Pods at Permit or PreBind are not waited for longer than FINISH seconds; the end of the loop
+        undoes what they assumed.
+        """
+        self._decides.clear()
+        await self.binding.settled(FINISH)
+
+    async def run(self) -> None:
+        """Schedule until the term is over, or a task fails.
+
+        Raises:
+            FenceLost: another replica leads.
+            PodFault: a bug was met; what became of all bindings that were sent is known by then.
+        """
+        self._notes.begin_term()
+        self.binding.start()
+        self._evictions.start(self._tasks, "evict")
+        self._tasks.start(self._statuses.run(), "write statuses", endless=True)
+        self._tasks.start(self._loop(), "scheduling loop", endless=True)
+        if self._settings.audit_period:
+            self._tasks.start(self._audit(self._settings.audit_period), "audit", endless=True)
+        try:
+            await self._run_tasks()
+        except FenceLost:
+            self._meter.fence_lost()
+            raise
+
+    async def _run_tasks(self) -> None:
+        try:
+            await self._tasks.run()
+        except PodFault:
+            await self.binding.ask_again()
+            raise
+        finally:
+            await self.binding.close()
+
+    async def _loop(self) -> None:
+        queue, turn, decided = self._state.queue, self._turn, 0
+        while True:
+            await self.binding.wait_for_room()
+            await self._decides.wait()
+            now = self._clock()
+            with working_on():
+                wakeup = queue.next_wakeup(now)
+                if wakeup is not None and wakeup <= now:
+                    queue.flush(now)
+                self._failures.report_set_aside()
+                batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike_in_time)
+            if batch:
+                await self.schedule(batch, now)
+                # Bindings are sent when others get a turn. After every pod, where each is of
+                # another kind, each would be a call of its own.
+                decided += len(batch)
+                if decided >= PODS_A_TURN or turn.is_over:
+                    decided = 0
+                    await turn.give_way()
+            else:
+                decided = 0
+                wakeup = queue.next_wakeup(now)
+                await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
+                await turn.wait()
+
+    def _alike_in_time(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
+        return not self._turn.has_lasted(COMPARING) and self._may_join(batch, other)
+
+    async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
+        """Schedule a batch, one by one if one of the pods may be what earlier terms ended on."""
+        suspected = self._state.set_aside.blame.is_suspected
+        parts: Iterable[Sequence[QueuedPodInfo]] = [batch]
+        if any(suspected(queued.key) for queued in batch):
+            parts = [[queued] for queued in batch]
+        for part in parts:
+            with working_on(*(queued.info.pod for queued in part)):
+                await self._cycle.schedule(part, now)
+
+    async def _audit(self, period: float) -> None:
+        """Look for pods that would fit and were not woken, while there is nothing else to do."""
+        while True:
+            await asyncio.sleep(period)
+            if self.busy:
+                continue
+            before = self._auditor.audited
+            missed = self._auditor.audit()
+            self._meter.audited(self._auditor.audited - before, missed)
+            for found in missed:
+                _log.warning(
+                    "A pod that fits had not been woken",
+                    pod=found.pod.key,
+                    node=found.node_name,
+                    should_have_been_woken_by=found.event,
+                    plugins=sorted(found.plugins),
+                )
+            if missed:
+                self._activator.activate([found.pod for found in missed])
+
+
+class LoopListener(NoListener):
+    """A ``StateListener`` that tells the loop, where there is one, what concerns its pods."""
+
+    _loop: SchedulingLoop | None = None
+
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        """See ``StateListener``."""
+        if self._loop is not None:
+            self._loop.deleted_while_assumed(pod)
+
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        """See ``StateListener``."""
+        if self._loop is not None:
+            self._loop.deleted_while_pending(pod)
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        """See ``StateListener``."""
+        if self._loop is not None:
+            self._loop.changed(changes, now)

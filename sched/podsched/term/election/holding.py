@@ -1,0 +1,239 @@
+"""The rules of a candidate that holds the lock or gives it back.
+
+``Leading`` holds it, ``Withdrawing`` may yet win it, ``Releasing`` gives it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from podsched.lib.ids import Term
+from podsched.term.election.events import (
+    Event,
+    HandOverRequested,
+    Observed,
+    ReadRecord,
+    Refused,
+    Release,
+    Renew,
+    StopLeading,
+    StopReason,
+    StopRequested,
+    TermOver,
+    Unanswered,
+    Written,
+)
+from podsched.term.election.lock_view import learned_own_write, tenure_in
+from podsched.term.election.racing import HAND_OVER_GRACE
+from podsched.term.election.record import NO_REVISION, NO_TERM, whole_seconds
+from podsched.term.election.states import Leading, Releasing, Standby, State, Stopped, Withdrawing
+from podsched.term.election.transition import Transition
+
+# -- LEADING ---------------------------------------------------------------------------------
+
+
+def on_leading(state: Leading, event: Event, transition: Transition) -> State:
+    """Take in an event; whether the lease is over or a renewal due is decided by ``hold``."""
+    match event:
+        case Written():
+            return _on_renewed(state, event, transition)
+        case Refused() | Unanswered():
+            # Ours may be the write that the compare met, its answer lost: the record will tell.
+            transition.emit(ReadRecord())
+            retry_at = transition.now + state.view.settings.retry_period
+            return replace(state, in_flight=None, not_before=retry_at)
+        case Observed():
+            return _on_observed(state, transition)
+        case StopRequested():
+            return _on_stop_requested(state, event, transition)
+        case HandOverRequested():
+            return _on_hand_over_requested(state, event, transition)
+        case TermOver(term) if term == state.tenure.term:
+            return _stop_leading(state, StopReason.DEPOSED, transition)
+    return state
+
+
+def hold(state: Leading, transition: Transition) -> Leading | Standby:
+    """End a step in LEADING: stop when the lease or the term is over, renew when that is due."""
+    if transition.now >= state.lease_over_at:
+        return _stop_leading(state, StopReason.RENEW_DEADLINE, transition)
+    if state.view.end_of_term:
+        return _stop_leading(state, StopReason.HANDED_OVER, transition)
+    if state.in_flight is None and transition.now >= state.renewal_due_at:
+        return _renew(state, transition)
+    return state
+
+
+def _on_renewed(state: Leading, event: Written, transition: Transition) -> Leading | Standby:
+    assert state.in_flight is not None  # or the answer would have been outdated
+    renewed_at = state.in_flight.sent_at
+    view = learned_own_write(state.view, event, state.tenure.term, transition.now)
+    state = replace(state, view=view, renewed_at=renewed_at, in_flight=None)
+    tenure = tenure_in(view, state.tenure.term)
+    if tenure is None:
+        return _stop_leading(state, StopReason.DEPOSED, transition)
+    return replace(state, tenure=tenure)
+
+
+def _on_observed(state: Leading, transition: Transition) -> Leading | Standby:
+    tenure = tenure_in(state.view, state.tenure.term)
+    if tenure is None:
+        return _stop_leading(state, StopReason.DEPOSED, transition)
+    snapshot, now = state.view.snapshot, transition.now
+    moved = tenure.record_revision != state.tenure.record_revision
+    overdue = now >= state.renewed_at + state.view.settings.retry_period
+    # Standbys race as soon as the liveness key is gone, and lose to a renewal that is faster.
+    vanished = snapshot is not None and snapshot.holder_vanished and now >= state.not_before
+    state = replace(state, tenure=tenure)
+    if state.in_flight is None and ((moved and overdue) or vanished):
+        return _renew(state, transition)
+    return state
+
+
+def _on_stop_requested(
+    state: Leading, event: StopRequested, transition: Transition
+) -> Releasing | Stopped:
+    if transition.now >= state.lease_over_at:
+        transition.emit(StopLeading(StopReason.RENEW_DEADLINE))
+        return transition.halt(state.view)
+    transition.emit(StopLeading(StopReason.RELEASED))
+    if not state.view.settings.release_on_cancel:
+        return transition.halt(state.view)
+    return _give_back(state, event.successor, transition, stays=False)
+
+
+def _on_hand_over_requested(
+    state: Leading, event: HandOverRequested, transition: Transition
+) -> Leading | Releasing:
+    if event.successor == state.view.identity or transition.now >= state.lease_over_at:
+        return state
+    transition.emit(StopLeading(StopReason.HANDED_OVER))
+    return _give_back(state, event.successor, transition, stays=True)
+
+
+def _give_back(state: Leading, successor: str, transition: Transition, *, stays: bool) -> Releasing:
+    """Release now, or as soon as the renewal on its way is answered."""
+    releasing = Releasing(
+        view=state.view,
+        tenure=state.tenure,
+        give_up_at=transition.now + state.view.settings.retry_period,
+        successor=successor,
+        stays=stays,
+        in_flight=state.in_flight,
+    )
+    return releasing if state.in_flight is not None else _release(releasing, transition)
+
+
+def _renew(state: Leading, transition: Transition) -> Leading:
+    """Renew the record as last written, without reading it first (client-go's fast path)."""
+    view, tenure = state.view, state.tenure
+    if transition.now >= state.lease_over_at:
+        return state
+    record = replace(
+        tenure.record,
+        lease_duration_seconds=whole_seconds(view.settings.lease_duration),
+        address=view.candidate.address,
+        liveness_ttl=view.candidate.liveness_ttl,
+    )
+    write = Renew(view.attempt + 1, tenure.record_revision, tenure.term, record)
+    view, in_flight = transition.send(view, write)
+    return replace(state, view=view, in_flight=in_flight)
+
+
+def _stop_leading(state: Leading, reason: StopReason, transition: Transition) -> Standby:
+    """Go back to racing; StopLeading comes first, before anything that takes time."""
+    transition.effects.insert(0, StopLeading(reason))
+    return Standby(view=state.view, poll_at=transition.now, not_before=state.not_before)
+
+
+def begin_anew(state: State, transition: Transition) -> Standby | Stopped:
+    """Forget what was seen of the lock, and race anew a retryPeriod later, or leave the race."""
+    view = replace(state.view, snapshot=None, suspected=NO_REVISION)
+    if isinstance(state, Withdrawing | Stopped) or (
+        isinstance(state, Releasing) and not state.stays
+    ):
+        return transition.halt(view)
+    if isinstance(state, Leading):
+        transition.emit(StopLeading(StopReason.DEPOSED))
+    not_before = transition.now + view.settings.retry_period
+    return Standby(view=view, poll_at=transition.now, not_before=not_before)
+
+
+# -- WITHDRAWING, RELEASING ------------------------------------------------------------------
+
+
+def on_withdrawing(state: Withdrawing, event: Event, transition: Transition) -> State:
+    """Await the answer to the last claim: if it was won, the lock is given back."""
+    if transition.now >= state.give_up_at or isinstance(event, Refused | Unanswered):
+        # Applied or not, the liveness key goes with the process, and standbys see that.
+        return transition.halt(state.view)
+    if isinstance(event, Written):
+        term = Term(event.revision)
+        view = learned_own_write(state.view, event, term, transition.now)
+        tenure = tenure_in(view, term)
+        if tenure is None:
+            return transition.halt(view)
+        won = Releasing(view=view, tenure=tenure, give_up_at=state.give_up_at)
+        return _release(won, transition)
+    return state
+
+
+def on_releasing(state: Releasing, event: Event, transition: Transition) -> State:
+    """Release the lock as soon as it is known what there is to release, or give up."""
+    if isinstance(event, StopRequested):
+        state = replace(state, stays=False)
+    if transition.now >= state.give_up_at:
+        return _leave(state, transition)
+    releases = state.in_flight is not None and isinstance(state.in_flight.write, Release)
+    match event:
+        case Written() if not releases:
+            view = learned_own_write(state.view, event, state.tenure.term, transition.now)
+            return _release_again(replace(state, view=view, in_flight=None), transition)
+        case Observed():
+            return _release_again(state, transition)
+        case Written() if releases:
+            view = learned_own_write(state.view, event, NO_TERM, transition.now)
+            return _leave(replace(state, view=view), transition)
+        case Unanswered() if releases:
+            return _leave(state, transition)
+        case Refused() | Unanswered():
+            transition.emit(ReadRecord())
+            return replace(state, in_flight=None)
+    return state
+
+
+def _release_again(state: Releasing, transition: Transition) -> Releasing | Standby | Stopped:
+    """Release what this candidate holds by its present view, unless a write is on its way."""
+    tenure = tenure_in(state.view, state.tenure.term)
+    if tenure is None:
+        return _leave(state, transition)
+    if state.in_flight is not None:
+        return state
+    return _release(replace(state, tenure=tenure), transition)
+
+
+def _release(state: Releasing, transition: Transition) -> Releasing:
+    """Release as client-go does: nobody holds the lock, for one second, and the count goes on.
+
+    The successor is named in spec.preferredHolder, as in Kubernetes' coordinated leader election.
+    """
+    tenure = state.tenure
+    record = replace(
+        tenure.record,
+        holder_identity="",
+        lease_duration_seconds=1,
+        preferred_holder=state.successor,
+        address="",
+        liveness_ttl=0,
+    )
+    write = Release(state.view.attempt + 1, tenure.record_revision, tenure.term, record)
+    view, in_flight = transition.send(state.view, write)
+    return replace(state, view=view, in_flight=in_flight)
+
+
+def _leave(state: Releasing, transition: Transition) -> Standby | Stopped:
+    """End a release, done or not: leave the race, or stand by and let the successor go first."""
+    if not state.stays:
+        return transition.halt(state.view)
+    not_before = transition.now + HAND_OVER_GRACE
+    return Standby(view=state.view, poll_at=transition.now, not_before=not_before)

@@ -1,0 +1,144 @@
+"""A replica's LeaseCandidate: what Kubernetes' coordinated leader election chooses from.
+
+    candidate publishes itself -> the API server pings all (pingTime) -> each answers (renewTime)
+    -> the API server writes the Lease: holderIdentity is the candidate's name, strategy is set
+
+As client-go's LeaseCandidate (tools/leaderelection): the object is named as the candidate, and is
+renewed whenever the pingTime is later than the renewTime, and every five minutes besides. A
+candidate that ends leaves it behind: it does not answer the next ping, so nobody appoints it, and
+the API server deletes it half an hour after its last renewal. Other than there, an object that
+somebody deletes is published again within seconds instead of minutes, and the older version of the
+API is used where there is no newer. Who leads is decided by the Lease alone (``racing``,
+``holding``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+
+from podsched.config.feature_gates import VERSION
+from podsched.config.leader_election import LeaderElectionSettings
+from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.serve.client.errors import ClientError, Conflict, NotFound
+from podsched.serve.kube.http import KubeHttp
+from podsched.serve.kube.writes import micro_time
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("election")
+
+_GROUP: Final = "/apis/coordination.k8s.io"
+#: Newest first; both have the same fields.
+_VERSIONS: Final = ("v1beta1", "v1alpha2")
+STRATEGY: Final = "OldestEmulationVersion"
+#: Seconds of a watch, after which the candidate is renewed, as client-go does.
+_WATCH_SECONDS = 300
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+
+
+class LeaseCandidate:
+    """Publishes one candidate; ``run`` it once, as a task. Whoever made ``http`` closes it."""
+
+    def __init__(
+        self,
+        http: KubeHttp,
+        settings: LeaderElectionSettings,
+        identity: str,
+        *,
+        jitter: random.Random | None = None,
+    ) -> None:
+        self._http = http
+        self._settings = settings
+        self._identity = identity
+        self._jitter = jitter or random.Random()
+        #: Why nobody can choose this candidate, "" if it is published.
+        self.problem = "the LeaseCandidate is not published yet"
+
+    async def run(self) -> None:
+        """Publish the candidate and answer pings until cancelled; failures are waited out."""
+        waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random))
+        clock = asyncio.get_running_loop().time
+        while True:
+            try:
+                collection = await self._collection()
+                await self._renew(collection)
+                self.problem = ""
+                waits.works_since(clock())
+                await self._answer_pings(collection)
+            except Conflict:
+                pass  # the API server pinged meanwhile
+            except ClientError as error:
+                self.problem = str(error)
+                _log.warning("Could not publish the LeaseCandidate", error=str(error))
+            await asyncio.sleep(waits.next_delay(clock()))
+
+    async def _collection(self) -> str:
+        """Return the path of the candidates. Raises NotFound if the cluster has none."""
+        for version in _VERSIONS:
+            try:
+                found = await self._http.request("GET", f"{_GROUP}/{version}")
+            except NotFound:
+                continue
+            if any(r.get("name") == "leasecandidates" for r in found.get("resources") or ()):
+                namespace = quote(self._settings.resource_namespace, safe="")
+                return f"{_GROUP}/{version}/namespaces/{namespace}/leasecandidates"
+        raise NotFound(
+            "the cluster serves no LeaseCandidates, so nobody is appointed: "
+            "leave out --feature-gates CoordinatedLeaderElection=true"
+        )
+
+    async def _renew(self, collection: str, known: dict[str, Any] | None = None) -> None:
+        path = f"{collection}/{quote(self._identity, safe='')}"
+        now = micro_time(datetime.now(UTC))
+        try:
+            candidate = known or await self._http.request("GET", path)
+        except NotFound:
+            await self._http.request("POST", collection, body=self._new(collection, now))
+            return
+        renewed = {**candidate, "spec": {**candidate.get("spec", {}), "renewTime": now}}
+        await self._http.request("PUT", path, body=renewed)
+
+    def _new(self, collection: str, now: str) -> dict[str, Any]:
+        settings = self._settings
+        version = f"{VERSION}.0"
+        return {
+            "apiVersion": collection.removeprefix("/apis/").partition("/namespaces/")[0],
+            "kind": "LeaseCandidate",
+            "metadata": {"name": self._identity, "namespace": settings.resource_namespace},
+            "spec": {
+                "leaseName": settings.resource_name,
+                "binaryVersion": version,
+                "emulationVersion": version,
+                "strategy": STRATEGY,
+                "renewTime": now,
+            },
+        }
+
+    async def _answer_pings(self, collection: str) -> None:
+        """Renew the candidate whenever it is pinged, until the watch ends."""
+        params = {
+            "watch": "1",
+            "fieldSelector": f"metadata.name={self._identity}",
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        async with aclosing(self._http.lines(collection, params)) as chunks:
+            async for lines in chunks:
+                try:
+                    event = orjson.loads(lines[-1])
+                except orjson.JSONDecodeError:
+                    return
+                if event["type"] in ("DELETED", "ERROR"):
+                    return
+                if is_pinged(event["object"].get("spec") or {}):
+                    await self._renew(collection, event["object"])
+
+
+def is_pinged(spec: dict[str, Any]) -> bool:
+    """Return whether the API server waits for an answer. Times are MicroTimes, all of one form."""
+    return str(spec.get("pingTime") or "") > str(spec.get("renewTime") or "")

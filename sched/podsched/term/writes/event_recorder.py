@@ -1,0 +1,196 @@
+"""Events about pods, as kube-scheduler records them: best effort, never in the way of scheduling.
+
+The same event (object, reason, message) recorded again within ten minutes raises its count instead
+of making another object. The buffer is bounded and drops the oldest, as kube-scheduler's
+broadcaster drops what it cannot hold. What the API server did not take is written anew when it is
+recorded again. While the scheduler is busy only a trickle is written, so that events do not compete
+with binds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+
+from podsched.serve.client.errors import ClientError
+from podsched.serve.client.outbox import Outbox
+from podsched.v1 import objects_pb2 as v1
+
+#: Longest note in bytes, as in ``truncateMessage``; longer ones end in " ...".
+NOTE_LIMIT = 1024
+#: Longest reportingInstance.
+NAME_LIMIT = 128
+BUFFER = 20_000
+#: Events of one call, of which each takes 60 to 100 us, and seconds between two calls.
+BATCH, PERIOD = 50, 0.025
+BUSY_BATCH, BUSY_PERIOD = 20, 0.1
+REMEMBERED = 4096
+AGGREGATE_FOR = 600.0
+#: Longest that one object is counted up, well below the hour after which API servers drop events.
+COUNT_UP_FOR = 1800.0
+
+
+class EventRecord(NamedTuple):
+    """Something that happened to a pod; ``at`` is wall time in seconds."""
+
+    namespace: str
+    name: str
+    uid: str
+    type: str
+    reason: str
+    action: str
+    message: str
+    controller: str
+    at: float
+
+
+@dataclass(slots=True)
+class _Seen:
+    event_name: str
+    count: int
+    first: float
+    last: float
+
+
+def shorten(note: str) -> str:
+    """Return the note cut to 1,024 bytes, as kube-scheduler cuts it."""
+    if len(note) <= NOTE_LIMIT // 4:
+        return note  # A character has four bytes at most.
+    raw = note.encode()
+    if len(raw) <= NOTE_LIMIT:
+        return note
+    return raw[: NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
+
+
+class EventRecorder:
+    """Collects events and writes them with ``write(new, repeated)``."""
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[v1.Event], Sequence[v1.Event]], Awaitable[None]],
+        instance: str,
+        busy: Callable[[], bool] = lambda: False,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._write = write
+        self._instance = instance[:NAME_LIMIT]
+        self._busy = busy
+        self._wall = wall
+        self._outbox: Outbox[EventRecord] = Outbox(self._send, retry_for=0.0, given_up=self._forget)
+        self._numbers = count()
+        self._seen: OrderedDict[tuple[str, str, str], _Seen] = OrderedDict()
+        self._sequence = 0
+        self.dropped = 0
+
+    def record(
+        self,
+        pod: v1.ObjectMeta,
+        *,
+        type_: str,
+        reason: str,
+        action: str,
+        message: str,
+        controller: str = "default-scheduler",
+    ) -> None:
+        """Note an event; return at once."""
+        if len(self._outbox) == BUFFER:
+            self._outbox.drop_oldest()
+            self.dropped += 1
+        self._outbox.put(
+            str(next(self._numbers)),
+            EventRecord(
+                pod.namespace,
+                pod.name,
+                pod.uid,
+                type_,
+                reason,
+                action,
+                shorten(message),
+                controller,
+                self._wall(),
+            ),
+        )
+
+    async def run(self) -> None:
+        """Write what was recorded until cancelled."""
+        while True:
+            busy = self._busy()
+            await asyncio.sleep(BUSY_PERIOD if busy else PERIOD)
+            await self._outbox.flush(BUSY_BATCH if busy else BATCH)
+
+    async def flush(self) -> None:
+        """Write all recorded events, call after call; those that cannot be written are dropped."""
+        while len(self._outbox):
+            await self._outbox.flush(BATCH)
+
+    async def _send(self, records: Sequence[EventRecord]) -> Sequence[object]:
+        new: list[v1.Event] = []
+        repeated: dict[str, v1.Event] = {}
+        for record in records:
+            event = self._event(record)
+            if event.count == 1:
+                new.append(event)
+            else:
+                repeated[event.metadata.name] = event
+        await self._write(new, list(repeated.values()))
+        return ()
+
+    def _forget(self, records: Sequence[EventRecord], failure: ClientError) -> None:
+        """Begin anew with events that were not written."""
+        for record in records:
+            self._seen.pop(_key(record), None)
+
+    def _event(self, record: EventRecord) -> v1.Event:
+        seen = self._remember(record)
+        event = v1.Event(
+            reason=record.reason,
+            message=record.message,
+            type=record.type,
+            action=record.action,
+            count=seen.count,
+            reporting_controller=record.controller,
+            reporting_instance=self._instance,
+        )
+        event.metadata.name = seen.event_name
+        event.metadata.namespace = record.namespace
+        event.involved_object.kind = "Pod"
+        event.involved_object.api_version = "v1"
+        event.involved_object.namespace = record.namespace
+        event.involved_object.name = record.name
+        event.involved_object.uid = record.uid
+        event.source.component = record.controller
+        event.first_timestamp.FromNanoseconds(int(seen.first * 1e9))
+        event.last_timestamp.FromNanoseconds(int(record.at * 1e9))
+        event.event_time.CopyFrom(event.first_timestamp)
+        return event
+
+    def _remember(self, record: EventRecord) -> _Seen:
+        key = _key(record)
+        seen = self._seen.get(key)
+        if seen is None or not _counts_up(seen, record.at):
+            self._sequence += 1
+            stamp = int(record.at * 1e6)
+            seen = _Seen(
+                f"{record.name[:200]}.{stamp:x}{self._sequence:x}", 0, record.at, record.at
+            )
+            self._seen[key] = seen
+            if len(self._seen) > REMEMBERED:
+                self._seen.popitem(last=False)
+        self._seen.move_to_end(key)
+        seen.count += 1
+        seen.last = record.at
+        return seen
+
+
+def _key(record: EventRecord) -> tuple[str, str, str]:
+    return (record.uid or record.name, record.reason, record.message)
+
+
+def _counts_up(seen: _Seen, at: float) -> bool:
+    """Whether an event at a time counts up the object of the earlier ones."""
+    return at - seen.last <= AGGREGATE_FOR and at - seen.first <= COUNT_UP_FOR

@@ -1,0 +1,150 @@
+"""Bind by an extender: it makes the call to the API server, and the informer shows that it did.
+
+    asked --answered "bound"--> to be seen --seen bound--> gone
+      |                            |
+      '--answered an error, or not seen in time--> gone
+
+A bug that ends the term finds some asked or to be seen. Their calls go on, and the next state is
+built once it has been read what became of their pods: else a node might seem to have room that is
+taken. When a term ends in any other way, another replica leads or none, and the calls end with it.
+
+Such a bind carries no fence: an extender that is asked by a leader paused past its lease still
+binds, and only that a pod is bound at most once protects the cluster then.
+
+Source: extendersBinding of kube-scheduler v1.36, which takes the extender's word that a pod is
+bound; here it has to be seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from podsched.api.objects import Pod
+from podsched.cache.cache import Cache
+from podsched.decide.extenders.calls import ExtenderClient
+from podsched.decide.extenders.wire import ExtenderError
+from podsched.framework.status import SKIP, SUCCESS, Status, error
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.cluster import TermCluster
+from podsched.serve.client.errors import ClientError, NotFound
+from podsched.telemetry.logs import get_logger
+from podsched.term.cycle.pre_bind import ClusterChanges
+from podsched.term.writes.bind_queue import Assignment
+
+_log = get_logger("extenders")
+
+#: Seconds within which the informer has to show what an extender says it has bound.
+CONFIRMED_WITHIN = 30.0
+#: Seconds between two reads of a pod that is not bound yet.
+_READ_EVERY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An assignment that an extender was asked to bind; the call returns why it failed, if so."""
+
+    assignment: Assignment
+    call: asyncio.Task[ExtenderError | None]
+
+
+class ExtenderBindings:
+    """The bindings of one term that are with extenders."""
+
+    def __init__(self, cluster: TermCluster, cache: Cache, changes: ClusterChanges) -> None:
+        self._cluster = cluster
+        self._cache = cache
+        self._changes = changes
+        self._calls = TaskSet("extenders that bind")
+        self._asked: dict[str, _Asked] = {}
+
+    def __len__(self) -> int:
+        """Return the number of pods of which it is not known whether they are bound."""
+        return len(self._asked)
+
+    def ask(self, client: ExtenderClient, assignment: Assignment) -> None:
+        """Begin to have an extender bind a pod; ``outcome`` tells what becomes of it."""
+        pod = assignment.pod
+        call = self._calls.start(_call(client, assignment), f"extender binds {pod.key}")
+        self._asked[pod.uid] = _Asked(assignment, call)
+
+    async def outcome(self, client: ExtenderClient, assignment: Assignment) -> Status:
+        """Return SUCCESS when the pod is bound, SKIP if an ignorable extender failed, or an error.
+
+        When it is cancelled, the call goes on.
+        """
+        pod = assignment.pod
+        failure = await asyncio.shield(self._asked[pod.uid].call)
+        if failure is not None:
+            if not client.config.ignorable:
+                return error(str(failure))
+            _log.info(
+                "Skipped an ignorable extender that failed to bind",
+                extender=client.name,
+                pod=pod.key,
+                error=str(failure),
+            )
+            return SKIP
+        if await _is_confirmed(assignment, self._cache, self._changes):
+            return SUCCESS
+        return error(
+            f'extender "{client.name}" says that it has bound the pod to node '
+            f'"{assignment.node_name}", but it is not bound'
+        )
+
+    def settled(self, assignment: Assignment) -> None:
+        """Note that the outcome of an assignment is known."""
+        del self._asked[assignment.pod.uid]
+
+    async def ask_again(self) -> int:
+        """Find out what became of bindings that were under way when the term ended.
+
+        Returns a revision: whoever has seen it has seen all of them that were done.
+        """
+        return max(await asyncio.gather(*map(self._revision, self._asked.values())), default=0)
+
+    async def _revision(self, asked: _Asked) -> int:
+        """Return the revision of a pod that was bound; 0 for others."""
+        if await asked.call is not None:
+            return 0
+        wanted = asked.assignment.pod
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + CONFIRMED_WITHIN
+        while clock() < deadline:
+            try:
+                pod = await self._cluster.get("Pod", wanted.name, wanted.namespace)
+            except NotFound:
+                return 0
+            except ClientError as failure:
+                _log.info("Could not read a pod", pod=wanted.key, error=str(failure))
+            else:
+                if isinstance(pod, Pod) and (pod.metadata.uid != wanted.uid or pod.spec.node_name):
+                    return int(pod.metadata.resource_version)
+            await asyncio.sleep(_READ_EVERY)
+        return 0
+
+    async def close(self) -> None:
+        """End the calls that are under way."""
+        await self._calls.stop()
+
+
+async def _call(client: ExtenderClient, assignment: Assignment) -> ExtenderError | None:
+    try:
+        await client.bind(assignment.pod, assignment.node_name)
+    except ExtenderError as failure:
+        return failure
+    return None
+
+
+async def _is_confirmed(assignment: Assignment, cache: Cache, changes: ClusterChanges) -> bool:
+    """Return whether the pod is seen with a node before time is up and before it is gone."""
+    pod = assignment.pod
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + CONFIRMED_WITHIN
+    while cache.is_assumed(pod.uid):
+        known = cache.cluster.pods.get(pod.key)
+        left = deadline - clock()
+        if known is None or known.uid != pod.uid or left <= 0:
+            return False
+        await changes.next(left)
+    return True

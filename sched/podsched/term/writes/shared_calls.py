@@ -1,0 +1,100 @@
+"""Calls that many tasks make at once, put together; each task waits for the answer to its own part.
+
+Evictions of many preemptions and the patches of many PreBind plugins go out this way. Each request
+is answered by itself, so that one task does not fail with another.
+
+Non-goal: retries. Neither call may be repeated when its outcome is unknown; whoever asked tries
+again as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from typing import Generic, NamedTuple, TypeVar
+
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.errors import ClientError
+from podsched.serve.client.outbox import Outbox
+from podsched.term.writes.fence import raise_if_fence_lost
+from podsched.v1 import api_pb2
+
+T = TypeVar("T")
+
+#: Requests in one call at most, and calls at a time.
+BATCH = 256
+IN_FLIGHT = 2
+
+Results = Sequence[api_pb2.BatchResult]
+
+
+class _Answers:
+    """The results of the messages that one task waits for: one future, whatever their number."""
+
+    __slots__ = ("_left", "_results", "all")
+
+    def __init__(self, count: int) -> None:
+        self._results = [api_pb2.BatchResult()] * count
+        self._left = count
+        self.all: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+
+    def put(self, place: int, result: api_pb2.BatchResult) -> None:
+        self._results[place] = result
+        self._left -= 1
+        if not self._left and not self.all.done():
+            self.all.set_result(self._results)
+
+    def fail(self, failure: ClientError) -> None:
+        if not self.all.done():
+            self.all.set_exception(failure)
+
+
+class _Request(NamedTuple, Generic[T]):
+    """A message, and where its result goes."""
+
+    message: T
+    answers: _Answers
+    place: int
+
+
+class SharedCalls(Generic[T]):
+    """``call`` is ``send`` with the calls of several tasks put together."""
+
+    def __init__(self, send: Callable[[Sequence[T]], Awaitable[Results]]) -> None:
+        """``send`` returns a result for each message and raises ClientError."""
+        self._send_messages = send
+        self._outbox: Outbox[_Request[T]] = Outbox(
+            self._send, self._answered, most=BATCH, retry_for=0.0, given_up=self._failed
+        )
+        self._numbers = count()
+
+    def start(self, tasks: TaskSet, name: str) -> None:
+        """Start the workers that make the calls."""
+        for number in range(IN_FLIGHT):
+            tasks.start(self._outbox.run(), f"{name} {number}", endless=True)
+
+    async def call(self, messages: Sequence[T]) -> Results:
+        """Return the results, parallel to the messages.
+
+        Raises:
+            ClientError: a call that had a part of the messages failed as a whole.
+        """
+        if not messages:
+            return ()
+        answers = _Answers(len(messages))
+        for place, message in enumerate(messages):
+            self._outbox.put(str(next(self._numbers)), _Request(message, answers, place))
+        return await answers.all
+
+    async def _send(self, requests: Sequence[_Request[T]]) -> Results:
+        results = await self._send_messages([request.message for request in requests])
+        raise_if_fence_lost(results)
+        return results
+
+    def _answered(self, _: str, request: _Request[T], result: api_pb2.BatchResult) -> None:
+        request.answers.put(request.place, result)
+
+    def _failed(self, requests: Sequence[_Request[T]], failure: ClientError) -> None:
+        for request in requests:
+            request.answers.fail(failure)

@@ -1,0 +1,89 @@
+"""Status patches of pods, in batches.
+
+A later patch of a pod replaces what an earlier one that has not been sent says of the same thing
+(a condition, the nomination), for the last one is how things are. Best effort, like
+kube-scheduler's: a patch that fails is dropped, since the next attempt writes a new one; a call
+that did not get through is repeated for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from podsched.serve.client.errors import ClientError
+from podsched.serve.client.outbox import Outbox
+from podsched.telemetry.logs import get_logger
+from podsched.term.writes.fence import raise_if_fence_lost
+from podsched.v1 import api_pb2
+
+#: Seconds for which a call that does not get through is repeated.
+RETRY_FOR = 5.0
+
+_log = get_logger("status")
+
+PatchStatuses = Callable[
+    [Sequence[api_pb2.PodStatusPatch]], Awaitable[Sequence[api_pb2.BatchResult]]
+]
+
+
+class Called(Protocol):
+    """Takes note of a call that has ended."""
+
+    def __call__(self, seconds: float, *, failed: bool) -> None: ...
+
+
+class StatusWriter:
+    """Sends PodStatusPatches."""
+
+    def __init__(
+        self, send: PatchStatuses, called: Called = lambda seconds, *, failed: None
+    ) -> None:
+        """``send`` returns a result for each patch and raises ClientError; ``called`` counts."""
+        self._send_patches = send
+        self._called = called
+        self._outbox: Outbox[api_pb2.PodStatusPatch] = Outbox(
+            self._send, merge=_merged, retry_for=RETRY_FOR, given_up=self._given_up
+        )
+
+    def submit(self, patch: api_pb2.PodStatusPatch) -> None:
+        """Write a patch with the next call."""
+        self._outbox.put(f"{patch.namespace}/{patch.name}", patch)
+
+    def __len__(self) -> int:
+        """Return the number of pods whose patches are not under way."""
+        return len(self._outbox)
+
+    async def run(self) -> None:
+        """Send until cancelled. Raises FenceLost when the term is over."""
+        await self._outbox.run()
+
+    async def _send(
+        self, patches: Sequence[api_pb2.PodStatusPatch]
+    ) -> Sequence[api_pb2.BatchResult]:
+        clock = asyncio.get_running_loop().time
+        began, failed = clock(), True
+        try:
+            results = await self._send_patches(patches)
+            failed = False
+        finally:
+            self._called(clock() - began, failed=failed)
+        raise_if_fence_lost(results)
+        return results
+
+    def _given_up(self, patches: Sequence[api_pb2.PodStatusPatch], failure: ClientError) -> None:
+        _log.warning("Could not write pod statuses", pods=len(patches), error=str(failure))
+
+
+def _merged(
+    earlier: api_pb2.PodStatusPatch, later: api_pb2.PodStatusPatch
+) -> api_pb2.PodStatusPatch:
+    """Return the later patch with what only the earlier one sets, if it is of the same pod."""
+    if earlier.uid != later.uid:
+        return later
+    if earlier.HasField("nominated_node_name") and not later.HasField("nominated_node_name"):
+        later.nominated_node_name = earlier.nominated_node_name
+    types = {condition.type for condition in later.conditions}
+    later.conditions.extend(c for c in earlier.conditions if c.type not in types)
+    return later

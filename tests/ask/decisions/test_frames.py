@@ -1,0 +1,74 @@
+"""Frames are read as they were written, up to where a file is torn."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.ask.decisions.frames import (
+    MAX_PLAIN,
+    FrameKind,
+    FrameWriter,
+    frames_in,
+    pod_mark,
+)
+
+MARKS = [pod_mark("default", name) for name in ("a", "b")]
+
+
+def frame(*numbers: int) -> bytes:
+    rows = [[number, "default", "ab"[number % 2]] for number in numbers]
+    return FrameWriter().rows(rows, (1.0, 2.0), [MARKS[number % 2] for number in numbers])
+
+
+def test_a_frame_tells_what_is_inside_without_being_unpacked() -> None:
+    (found,) = frames_in(frame(7, 5))
+    assert (found.index.kind, found.index.rows) == (FrameKind.ROWS, 2)
+    assert (found.index.began, found.index.ended) == (1.0, 2.0)
+    assert found.index.may_have(pod_mark("default", "b"))
+    assert not found.index.may_have(pod_mark("default", "c"))
+    assert found.content() == [[7, "default", "b"], [5, "default", "b"]]
+
+
+def test_a_file_of_frames_is_lines_of_json_to_other_programs() -> None:
+    data = FrameWriter().facts({"version": 1}, 1.0) + frame(1, 2) + frame(3)
+    reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True)
+    lines = [json.loads(line) for line in reader.read().splitlines()]
+    assert [len(line) for line in lines] == [1, 2, 1]
+
+
+@given(st.integers(0, 400))
+def test_a_torn_file_is_read_up_to_its_last_whole_frame(cut: int) -> None:
+    parts = [frame(1), frame(2), frame(3)]
+    data = b"".join(parts)[:cut]
+    whole = sum(len(b"".join(parts[: n + 1])) <= cut for n in range(3))
+    assert [f.content()[0][0] for f in frames_in(data)] == [1, 2, 3][:whole]
+
+
+@given(st.binary(max_size=200))
+def test_what_nobody_wrote_is_passed_over(garbage: bytes) -> None:
+    for found in frames_in(frame(1) + garbage):
+        try:
+            found.content()
+        except ValueError:
+            continue
+
+
+def test_a_frame_that_claims_to_be_huge_once_it_is_unpacked_is_refused_by_its_head() -> None:
+    bomb = zstandard.ZstdCompressor(write_content_size=True).compress(bytes(MAX_PLAIN + 1))
+    (found,) = frames_in(frame(1))
+    with pytest.raises(ValueError, match="bytes once unpacked"):
+        replace(found, data=bomb).content()
+
+
+def test_a_frame_that_does_not_say_how_large_it_is_is_unpacked_up_to_the_bound() -> None:
+    bomb = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(MAX_PLAIN + 1))
+    (found,) = frames_in(frame(1))
+    with pytest.raises(ValueError, match="decompress"):
+        replace(found, data=bomb).content()

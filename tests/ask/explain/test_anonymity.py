@@ -1,0 +1,177 @@
+"""Other names, the same decision."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.api.manifest import to_manifest
+from podsched.ask.explain.anonymity import Renaming
+from podsched.ask.explain.bundle import scenario_of
+from podsched.ask.simulation import simulate
+from podsched.registry import BUILT_IN
+from support.changes_world import message, random_world
+from support.engine_world import World, node, pod
+from support.examples import examples
+from support.topology_world import TopologyWorld
+
+Scenario = dict[str, Any]
+
+
+def decision(scenario: Scenario, renaming: Renaming | None = None) -> object:
+    """What came out, with other names: of nodes, and of pods within keys."""
+
+    def named(text: str) -> str:
+        return renaming.text(text) if renaming is not None else text
+
+    def key(text: str) -> str:
+        return "/".join(named(part) for part in text.split("/"))
+
+    result = simulate(scenario, BUILT_IN, changes=True)
+    scores = result.get("score", {})
+    preemption = result.get("preemption", {})
+    return (
+        result["outcome"],
+        [(named(n), s["code"], s["plugin"]) for n, s in result.get("filter", {}).items()],
+        [(named(n), s["total"], s["plugins"]) for n, s in scores.items()],
+        [named(n) for n in result.get("best", ())],
+        named(preemption.get("selected", "")),
+        [key(victim) for victim in preemption.get("victims", ())],
+        [
+            (c["kind"], c["nodes"], c["cost"], [key_of(p, named) for p in c.get("pods", ())])
+            for c in result.get("changes", ())
+        ],
+    )
+
+
+def key_of(pod: Any, named: Any) -> str:
+    return f"{named(pod['namespace'])}/{named(pod['name'])}"
+
+
+def check(scenario: Scenario) -> Scenario:
+    """Decide with and without other names; return the scenario with other names."""
+    renaming = Renaming(scenario)
+    other = renaming.scenario(scenario)
+    assert decision(other) == decision(scenario, renaming)
+    return other
+
+
+@examples(12)
+@given(st.integers(0, 1_000_000))
+def test_a_decision_on_demands_of_all_kinds_stays(seed: int) -> None:
+    world = random_world(seed)
+    check(scenario_of([*world.nodes, *world.pods], message(world.pending), None))
+
+
+@examples(8)
+@given(st.integers(0, 1_000_000))
+def test_a_decision_on_topology_stays(seed: int) -> None:
+    world = TopologyWorld(seed)
+    scene, pending = world.scene, world.random_pod()
+    pending["metadata"].pop("deletionTimestamp", None)
+    pods = []
+    for manifest, on in scene.placed:
+        placed: Any = message(manifest)
+        placed.spec.node_name = on
+        pods.append(placed)
+    others = [message(service) for service in scene.services]
+    others += [world.cluster.get("Namespace", "", name) for name in scene.namespaces]
+    check(scenario_of([*map(message, scene.nodes), *pods, *others], message(pending), None))
+
+
+@examples(8)
+@given(st.integers(0, 1_000_000))
+def test_a_decision_on_images_and_numbers_in_labels_stays(seed: int) -> None:
+    world = World(seed)
+    nodes = [world.cluster.columns.node(row) for row in world.cluster.columns.live_rows]
+    check(scenario_of(nodes, pod("waits", world.random_spec()), None))
+
+
+def test_nothing_that_somebody_named_is_left() -> None:
+    spec = {
+        "nodeName": "secret-node",
+        "containers": [
+            {
+                "name": "secret-container",
+                "image": "registry.secret.example/app",
+                "resources": {"requests": {"secret.example/gpu": "1", "cpu": "1"}},
+            }
+        ],
+        "nodeSelector": {"secret.example/pool": "secret-pool"},
+        "tolerations": [{"key": "secret-key", "value": "secret-value"}],
+        "schedulerName": "secret-scheduler",
+        "priorityClassName": "secret-priority",
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "topologyKey": "secret.example/rack",
+                        "namespaces": ["secret-namespace"],
+                        "labelSelector": {"matchLabels": {"secret-label": "secret-app"}},
+                    }
+                ]
+            }
+        },
+    }
+    owner = {
+        "apiVersion": "secret.example/v1",
+        "kind": "SecretJob",
+        "name": "secret-job",
+        "uid": "secret",
+    }
+    running = pod("secret-pod", spec, namespace="secret-namespace", ownerReferences=[owner])
+    labels = {"kubernetes.io/hostname": "secret-node", "secret.example/rack": "secret-rack"}
+    there = node(
+        "secret-node", labels=labels, taints=[{"key": "secret-key", "effect": "NoSchedule"}]
+    )
+    scenario = scenario_of([there, running], pod("secret-pending", spec), None)
+    scenario["config"] = {"profiles": [{"schedulerName": "secret-scheduler"}]}
+    left = json.dumps(Renaming(scenario).scenario(scenario))
+    assert not re.findall('secret[^"]*', left, re.IGNORECASE)
+    assert '"kubernetes.io/hostname": "node-000001"' in left, "relations and known keys stay"
+    assert '"nodeName": "node-000001"' in left
+
+
+def test_the_claim_of_an_ephemeral_volume_keeps_the_name_of_its_pod_and_volume() -> None:
+    volume: Any = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "web-0-data", "namespace": "default"},
+    }
+    waiting = pod("web-0", {"containers": [{"name": "c"}], "volumes": [volume]})
+    scenario = scenario_of([message(claim)], waiting, None)
+    other = Renaming(scenario).scenario(scenario)
+    name, new = other["pod"]["metadata"]["name"], other["pod"]["spec"]["volumes"][0]["name"]
+    assert name != "web-0"
+    assert other["objects"][0]["metadata"]["name"] == f"{name}-{new}"
+
+
+def test_nodes_keep_their_order() -> None:
+    names = ["b", "zone-7", "a", "node-12", "node-2"]
+    scenario = scenario_of([node(name) for name in names], pod("p"), None)
+    renaming = Renaming(scenario)
+    assert [renaming.text(n) for n in sorted(names)] == sorted(map(renaming.text, names))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "topology.kubernetes.io/zone",
+        "node.kubernetes.io/x",
+        "hugepages-2Mi",
+        "ebs.csi.aws.com",
+        "17",
+    ],
+)
+def test_words_of_kubernetes_and_numbers_stay(word: str) -> None:
+    scenario = {
+        "objects": [to_manifest(node("a", labels={"k": word}))],
+        "pod": to_manifest(pod("p")),
+    }
+    assert Renaming(scenario).text(word) == word

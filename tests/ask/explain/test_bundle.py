@@ -1,0 +1,117 @@
+"""What is packed of a decision, and that it is enough to make it again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.api.manifest import to_manifest
+from podsched.ask.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
+from podsched.ask.simulation import simulate
+from podsched.lib.bounded_text import MOST_VALUES
+from podsched.registry import BUILT_IN
+from podsched.v1 import objects_pb2 as v1
+from support.changes_world import World, message, random_world
+from support.engine_world import node, pod
+from support.examples import examples
+
+
+def whole(world: World) -> dict[str, Any]:
+    """The scenario with everything that the manifests have."""
+    objects = [to_manifest(obj) for obj in (*world.nodes, *world.pods)]
+    return {"id": "default/waits", "objects": objects, "pod": world.pending}
+
+
+def packed(world: World) -> dict[str, Any]:
+    return scenario_of([*world.nodes, *world.pods], message(world.pending), None)
+
+
+@examples(12)
+@given(st.integers(0, 1_000_000))
+def test_what_is_packed_decides_as_the_whole_does(seed: int) -> None:
+    world = random_world(seed)
+    bundle = Bundle(packed(world), {}, {})
+    again = read_bundle(bundle.to_bytes())
+    expected = simulate(whole(world), BUILT_IN, changes=True)
+    made = simulate(again.scenario, BUILT_IN, changes=True)
+    for result in (expected, made):
+        for change in result.get("changes", ()):
+            change.pop("patch", None)  # has whatever else the pod's lists contain
+    assert made == expected
+
+
+def test_contents_of_containers_are_not_packed() -> None:
+    told: Any = {"name": "TOKEN", "value": "s3cret"}
+    container = {"name": "c", "image": "i", "args": ["--password=s3cret"], "env": [told]}
+    secret = pod("p", {"containers": [container]}, annotations={"note": "s3cret"})
+    running = pod("r", {"containers": [container], "nodeName": "a"})
+    text = json.dumps(scenario_of([node("a"), running], secret, None))
+    assert "s3cret" not in text
+    assert "nodeName" in text
+
+
+def test_parameters_of_storage_classes_are_not_packed() -> None:
+    manifest = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "fast", "annotations": {"note": "s3cret"}},
+        "provisioner": "example.com/disk",
+        "parameters": {"secret": "s3cret"},
+    }
+    text = json.dumps(scenario_of([message(manifest)], pod("p"), None))
+    assert "s3cret" not in text
+    assert "example.com/disk" in text
+
+
+def test_a_bound_pod_is_packed_as_it_was_before_it_had_a_node() -> None:
+    bound = pod("p", {"nodeName": "a", "containers": [{"name": "c"}]})
+    scenario = scenario_of([node("a"), bound], bound, None)
+    assert "nodeName" not in scenario["pod"]["spec"]
+    assert [obj["kind"] for obj in scenario["objects"]] == ["Node"]
+
+
+def test_extenders_are_left_out_of_the_configuration() -> None:
+    config = {"extenders": [{"urlPrefix": "http://u:s3cret@h/"}], "parallelism": 3}
+    assert scenario_of([], v1.Pod(), config)["config"] == {"parallelism": 3}
+
+
+def test_a_bundle_is_the_same_file_each_time() -> None:
+    bundle = Bundle({"id": "x"}, {}, {"podsched": "1"})
+    assert bundle.to_bytes() == bundle.to_bytes()
+    assert read_bundle(bundle.to_bytes()) == bundle
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"plain", "not gzipped JSON"),
+        (gzip.compress(b"{", mtime=0), "not gzipped JSON"),
+        (gzip.compress(b"[]", mtime=0), '"bundle": 1'),
+        (gzip.compress(b'{"bundle": 2}', mtime=0), '"bundle": 1'),
+        (gzip.compress(b'{"bundle": 1, "scenario": 3, "result": {}}', mtime=0), "are objects"),
+    ],
+)
+def test_what_is_no_bundle_is_refused(content: bytes, why: str) -> None:
+    with pytest.raises(BadBundle, match=why):
+        read_bundle(content)
+
+
+def test_a_bundle_of_too_many_values_is_refused_before_they_are_made() -> None:
+    text = b'{"bundle": 1, "scenario": {"objects": [' + b"[]," * MOST_VALUES + b"0]}}"
+    with pytest.raises(BadBundle, match="more than"):
+        read_bundle(gzip.compress(text, 1))
+
+
+def test_a_bundle_that_is_nested_deeply_is_refused() -> None:
+    with pytest.raises(BadBundle, match="nested too deeply"):
+        read_bundle(gzip.compress(b"[" * 1_000_000))
+
+
+def test_a_bundle_that_is_larger_once_it_is_unpacked_is_refused() -> None:
+    with pytest.raises(BadBundle, match="more than 256 MiB"):
+        read_bundle(gzip.compress(bytes((256 << 20) + 1), 1))

@@ -1,0 +1,50 @@
+"""Estimates from the pods that a replica knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from podsched.ask.explain.expecting import add_eta
+from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.v1 import objects_pb2 as v1
+from podsched.v1.scheduling_pb2 import Explanation
+from support.engine_world import pod
+
+
+def stamp(seconds: int) -> str:
+    return f"2026-01-01T00:{seconds // 60:02}:{seconds % 60:02}Z"
+
+
+def bound(number: int, at: int) -> v1.Pod:
+    """A pod that has waited since midnight."""
+    made = pod(f"p{number}", {"nodeName": "a"} | spec(), creationTimestamp=stamp(0))
+    made.status.conditions.add(type="PodScheduled", status="True").last_transition_time.seconds = (
+        made.metadata.creation_timestamp.seconds + at
+    )
+    return made
+
+
+def spec() -> dict[str, Any]:
+    return {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+
+
+def explained(others: list[v1.Pod]) -> Explanation:
+    waits = pod("waits", spec(), creationTimestamp=stamp(1))
+    now = waits.metadata.creation_timestamp.seconds + 300.0
+    answer = Explanation()
+    add_eta(answer, [*others, waits], make_pod_info(waits, PodClasses()), now)
+    return answer
+
+
+def test_a_pod_is_told_when_pods_like_it_got_their_nodes_one_after_another() -> None:
+    answer = explained([bound(number, 10 * number) for number in range(1, 31)])
+    low, median, high = (quantile.seconds for quantile in answer.eta.quantiles)
+    assert low < median < high
+    assert 4 < median < 20, "room came every 10 s"
+    assert answer.eta.basis == ["Pod 1 in line; room came 29 times in 291 s."], (
+        "no pod is known that had waited as long"
+    )
+
+
+def test_nothing_is_told_where_no_pod_has_been_bound() -> None:
+    assert not explained([]).HasField("eta")

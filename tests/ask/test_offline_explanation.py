@@ -1,0 +1,68 @@
+"""Explanations from objects alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from podsched.api.objects import AnyObject
+from podsched.ask.offline_explanation import NOW, OFFLINE, explain_offline
+from podsched.config.load import default_config
+from podsched.registry import factories
+from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState
+from support.engine_world import container, node, pod
+
+SCHEDULER = {"schedulerName": "default-scheduler"}
+
+
+def asking(cpu: str, on: str = "", **spec: Any) -> dict[str, Any]:
+    there = {"nodeName": on} if on else {}
+    return {"containers": [container({"cpu": cpu})], **SCHEDULER, **there, **spec}
+
+
+def explained(name: str, *objects: AnyObject) -> Explanation | None:
+    request = ExplainRequest(namespace="default", name=name)
+    return explain_offline(objects, default_config(), factories(), request)
+
+
+def test_a_pending_pod_is_explained_whatever_the_order_of_the_objects() -> None:
+    objects = [pod("web", asking("3")), pod("there", asking("2", on="a")), node("a")]
+    one, other = explained("web", *objects), explained("web", *reversed(objects))
+    assert one is not None
+    assert one == other
+    assert one.state == PodState.PENDING
+    assert one.groups[0].shortfalls[0].least.lacks == 1000
+    assert list(one.notes) == [OFFLINE]
+
+
+def test_a_bound_pod_is_decided_on_anew_without_it_and_its_node_comes_first() -> None:
+    objects = [node("a"), node("b"), pod("web", asking("3", on="b")), pod("x", asking("1", on="b"))]
+    found = explained("web", *objects)
+    assert found is not None
+    assert (found.state, found.pod.node_name, found.feasible_nodes) == (PodState.BOUND, "b", 2)
+    assert [score.node for score in found.scores] == ["b", "a"]
+    assert [score.rank for score in found.scores] == [2, 1]
+    assert NOW in found.notes
+
+
+def test_a_gated_pod_tells_its_gate_and_where_it_would_fit() -> None:
+    found = explained("web", node("a"), pod("web", asking("1", schedulingGates=[{"name": "g"}])))
+    assert found is not None
+    assert (found.queue.queue, found.queue.gating_plugin) == ("gated", "SchedulingGates")
+    assert [event.event for event in found.wake_events] == ["PodUpdatePodSchedulingGatesEliminated"]
+    assert found.feasible_nodes == 1
+
+
+def test_a_pod_of_another_scheduler_is_explained_with_the_first_profile() -> None:
+    found = explained("web", node("a"), pod("web", asking("1") | {"schedulerName": "other"}))
+    assert found is not None
+    assert "No profile is called other: it is explained with default-scheduler." in found.notes
+    assert found.feasible_nodes == 1
+
+
+def test_pods_that_have_ended_or_are_not_there() -> None:
+    done = pod("done", asking("1", on="a"))
+    done.status.phase = "Failed"
+    found = explained("done", node("a"), done)
+    assert found is not None
+    assert found.state == PodState.FINISHED
+    assert explained("nobody", node("a")) is None

@@ -1,0 +1,121 @@
+"""How many more of a pod fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.ask.whatif.capacity import capacity
+from support.engine_world import container, pod
+from support.examples import examples
+from support.whatif_world import node, owned, world
+
+MOST = 1000
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+def wanted(cpu: str = "1", **spec: Any) -> Any:
+    """A pod with a label that its own terms select."""
+    return pod("more", {"containers": [container({"cpu": cpu})], **spec}, labels={"app": "more"})
+
+
+def test_pods_fit_until_every_node_says_why_not() -> None:
+    taint = {"key": "gpu", "effect": "NoSchedule"}
+    tainted = node("c", taints=[taint])
+    made = world([node("a"), node("b"), tainted, owned("runs", "a", "1500m")])
+    found = capacity(made, wanted(), MOST)
+    assert found.by_node == {"a": 2, "b": 4}
+    assert found.message == (
+        "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
+    )
+    assert [(one.plugin, one.nodes) for one in found.limits] == [
+        ("NodeResourcesFit", 2),
+        ("TaintToleration", 1),
+    ]
+    assert [one.key for one in made.pods()] == ["default/runs"], "nothing stays"
+
+
+def test_a_pod_that_does_not_fit_at_all_has_no_capacity() -> None:
+    found = capacity(world([node("a")]), wanted("9"), MOST)
+    assert found.total == 0
+    assert found.limits[0].reasons == ("Insufficient cpu",)
+
+
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_no_more_than_asked_for_are_looked_at(in_turn: bool) -> None:
+    found = capacity(world([node("a"), node("b")]), wanted(), 3, in_turn=in_turn)
+    assert (found.total, found.message) == (3, "")
+
+
+def test_the_number_of_pods_of_a_node_is_a_bound_too() -> None:
+    made = world([node("a", allocatable={"cpu": "100", "pods": "7"})])
+    found = capacity(made, wanted("1m"), MOST)
+    assert (found.total, found.limits[0].reasons) == (7, ("Too many pods",))
+
+
+TERM = {"labelSelector": {"matchLabels": {"app": "more"}}}
+SPREAD = TERM | {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+ANTI = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM | {"topologyKey": ZONE}]}
+SPECS: tuple[dict[str, Any], ...] = (
+    {},
+    {"topologySpreadConstraints": [SPREAD | {"topologyKey": ZONE}]},
+    {"topologySpreadConstraints": [SPREAD | {"topologyKey": HOSTNAME}]},
+    {"affinity": {"podAntiAffinity": ANTI}},
+    {"affinity": {"podAffinity": ANTI}},
+    {"tolerations": [{"operator": "Exists"}]},
+    {"containers": [container({"cpu": "500m"}, ports=[80])]},
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[Any]:
+    """Nodes in zones, some cordoned or tainted, with pods on them."""
+    objects: list[Any] = []
+    for number in range(draw(st.integers(1, 5))):
+        name = f"n{number}"
+        allocatable = {
+            "cpu": f"{draw(st.integers(0, 40)) * 100}m",
+            "memory": f"{draw(st.integers(1, 6))}Gi",
+            "pods": str(draw(st.integers(0, 12))),
+        }
+        labels = {HOSTNAME: name} | ({ZONE: f"z{draw(st.integers(0, 2))}"} if number else {})
+        taint = {"key": "dedicated", "effect": "NoSchedule"}
+        objects.append(
+            node(
+                name,
+                labels=labels,
+                allocatable=allocatable,
+                unschedulable=draw(st.integers(0, 5)) == 0,
+                taints=[taint] if draw(st.integers(0, 4)) == 0 else [],
+            )
+        )
+        for index in range(draw(st.integers(0, 3))):
+            owner = draw(st.sampled_from(("more", "other")))
+            objects.append(owned(f"p{number}-{index}", name, "300m", owner=owner))
+    return objects
+
+
+@given(
+    objects=clusters(),
+    spec=st.sampled_from(SPECS),
+    cpu=st.sampled_from(("0", "100m", "700m")),
+)
+@examples(60)
+def test_it_is_what_scheduling_one_by_one_comes_to(
+    objects: list[Any], spec: dict[str, Any], cpu: str
+) -> None:
+    found = capacity(world(objects), wanted(cpu, **spec), MOST)
+    plain = world(objects)
+    counts: dict[str, int] = {}
+    for number in range(MOST):
+        one = wanted(cpu, **spec)
+        one.metadata.name = one.metadata.uid = f"one-{number}"
+        [outcome] = plain.schedule([plain.submit(one)], preempt=False)
+        if not outcome.node_name:
+            break
+        counts[outcome.node_name] = counts.get(outcome.node_name, 0) + 1
+    assert found.by_node == counts
+    assert found.message == outcome.message

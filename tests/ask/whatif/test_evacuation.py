@@ -1,0 +1,131 @@
+"""Emptying nodes in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.ask.whatif.budgets import Budgets
+from podsched.ask.whatif.evacuation import Fate, Move, drain, lose, schedule_all
+from podsched.ask.whatif.world import World
+from support.examples import examples
+from support.whatif_world import budget, node, owned, world
+
+
+def budgets_of(made: World) -> Budgets:
+    return Budgets(made.cluster.list("PodDisruptionBudget"), [pod.pod for pod in made.pods()])
+
+
+def fates(moves: list[Move]) -> dict[str, Any]:
+    return {move.pod.name: (move.fate, move.to_node, move.wave) for move in moves}
+
+
+def test_pods_move_in_waves_that_their_budget_permits() -> None:
+    pods = [owned(f"web-{i}", "a") for i in range(3)]
+    made = world([node("a"), node("b"), *pods, budget("web", min_available="2")])
+    moves = drain(made, ["a"], budgets_of(made))
+    assert fates(moves) == {f"web-{i}": (Fate.MOVES, "b", i + 1) for i in range(3)}
+    assert moves[0].budgets == ("web",)
+
+
+def test_a_budget_that_permits_nothing_blocks_and_is_named() -> None:
+    made = world([node("a"), node("b"), owned("web-0", "a"), budget("web", min_available="1")])
+    [move] = drain(made, ["a"], budgets_of(made))
+    assert (move.fate, move.reason) == (
+        Fate.BLOCKED,
+        "budget web needs 1 healthy pods and has 1",
+    )
+    assert [pod.name for pod in made.pods_on("a")] == ["web-0"]
+
+
+def test_without_a_place_for_the_first_ones_a_budget_lets_no_more_go() -> None:
+    pods = [owned(f"web-{i}", "a", "2") for i in range(2)]
+    made = world([node("a"), *pods, budget("web", max_unavailable="1")])
+    assert sorted(move.fate.value for move in drain(made, ["a"], budgets_of(made))) == [
+        "Blocked",
+        "NoLongerFits",
+    ]
+
+
+def test_what_has_no_controller_or_belongs_to_the_node_stays() -> None:
+    mirror = owned("static", "a", metadata={"annotations": {"kubernetes.io/config.mirror": "x"}})
+    alone, daemon = owned("alone", "a", owner=""), owned("ds", "a", kind="DaemonSet")
+    made = world([node("a"), node("b"), mirror, alone, daemon])
+    moves = drain(made, ["a"], budgets_of(made))
+    assert {move.pod.name: move.reason for move in moves} == {
+        "static": "a static pod of its node",
+        "alone": "no controller would replace it",
+        "ds": "of a DaemonSet",
+    }
+
+
+def test_a_node_that_is_lost_takes_its_pods_along_whatever_budgets_say() -> None:
+    pods = [owned("web-0", "a"), owned("alone", "a", owner=""), owned("ds", "a", kind="DaemonSet")]
+    made = world([node("a"), node("b"), *pods, budget("web", min_available="1")])
+    moves = lose(made, ["a"], budgets_of(made))
+    assert fates(moves) == {
+        "web-0": (Fate.MOVES, "b", 0),
+        "alone": (Fate.LOST, "", 0),
+        "ds": (Fate.GOES_WITH_NODE, "", 0),
+    }
+    assert made.node_names() == ["b"]
+
+
+def test_victims_of_a_preemption_are_looked_after() -> None:
+    small = {"cpu": "2", "pods": "9"}
+    pods = [owned("low", "a", "2"), owned("alone", "b", "2", owner="")]
+    made = world([node("a", allocatable=small), node("b", allocatable=small), *pods])
+    urgent = [made.submit(owned(f"high-{i}", cpu="2", priority=10)) for i in range(2)]
+    outcomes, moves = schedule_all(made, urgent)
+    assert all(outcome.node_name for outcome in outcomes)
+    assert {move.pod.name: move.fate for move in moves} == {
+        "low": Fate.NO_LONGER_FITS,
+        "alone": Fate.LOST,
+    }
+
+
+APPS = ("web", "db", "bare")
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[Any]:
+    """Nodes, pods of up to three applications on them, and budgets of all forms."""
+    count = draw(st.integers(2, 4))
+    objects: list[Any] = [
+        node(f"n{i}", allocatable={"cpu": str(draw(st.integers(2, 6))), "pods": "20"})
+        for i in range(count)
+    ]
+    for number in range(draw(st.integers(1, 10))):
+        app = draw(st.sampled_from(APPS))
+        where = f"n{draw(st.integers(0, count - 1))}"
+        objects.append(owned(f"{app}-{number}", where, "500m", owner=app))
+    for app in APPS:
+        form = draw(st.sampled_from(("min_available", "max_unavailable", "none")))
+        amount = draw(st.sampled_from(("0", "1", "2", "50%")))
+        if form != "none":
+            objects.append(budget(app, **{form: amount}))
+    return objects
+
+
+@given(objects=clusters(), number=st.integers(1, 2))
+@examples(30)
+def test_at_no_moment_of_a_drain_is_a_budget_violated(objects: list[Any], number: int) -> None:
+    made = world(objects)
+    before = budgets_of(made)
+    needed = {one.name: one.desired for one in before.all}
+    there = Counter(pod.pod.metadata.labels["app"] for pod in made.pods())
+    moves = drain(made, [f"n{i}" for i in range(number)], budgets_of(made))
+    waves = sorted({move.wave for move in moves if move.wave})
+    for wave in waves:
+        gone = [move for move in moves if move.wave == wave]
+        for move in gone:
+            there[move.pod.pod.metadata.labels["app"]] -= 1
+        touched = {name for move in gone for name in move.budgets}
+        assert all(there[app] >= needed[app] for app in touched)
+        for move in gone:
+            there[move.pod.pod.metadata.labels["app"]] += move.fate is Fate.MOVES
+    left = [move for move in moves if move.fate is Fate.BLOCKED]
+    assert all(there[move.budgets[0]] <= needed[move.budgets[0]] for move in left)

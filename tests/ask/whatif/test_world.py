@@ -1,0 +1,111 @@
+"""The cluster in memory on which changes are tried."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from podsched.ask.whatif.world import World
+from support.engine_world import container, pod
+from support.whatif_world import node, owned, world
+
+GPU = "example.com/gpu"
+
+
+def placed(made: World) -> dict[str, list[str]]:
+    """The pods on each node, by name."""
+    return {name: [pod.name for pod in made.pods_on(name)] for name in made.node_names()}
+
+
+def test_each_pod_counts_for_those_after_it() -> None:
+    made = world([node("a", allocatable={"cpu": "2", "pods": "10"})])
+    outcomes = made.schedule([made.submit(owned(f"p{i}")) for i in range(3)])
+    assert [outcome.node_name for outcome in outcomes] == ["a", "a", ""]
+    assert outcomes[2].message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert outcomes[2].rejections == {"NodeResourcesFit": 1}
+
+
+def test_a_trial_that_is_not_kept_leaves_no_trace() -> None:
+    made = world([node("a"), node("b"), owned("web-0", "a")])
+    before = placed(made)
+    with made.trial():
+        made.remove(made.pods_on("a")[0])
+        made.cordon("a")
+        made.put_node(node("c"))
+        made.schedule([made.submit(owned(f"p{i}")) for i in range(4)])
+        made.remove_node("b") if not made.pods_on("b") else None
+        assert placed(made) != before
+    assert placed(made) == before
+    assert [pod.key for pod in made.pods()] == ["default/web-0"]
+    [again] = made.schedule([made.submit(owned("p", cpu="3"))])
+    assert again.node_name == "a" or again.node_name == "b", "nothing is cordoned any more"
+
+
+def test_a_trial_within_another_is_undone_by_itself() -> None:
+    made = world([node("a")])
+    with made.trial():
+        made.schedule([made.submit(owned("outer"))])
+        with made.trial():
+            made.schedule([made.submit(owned("inner"))])
+        assert placed(made) == {"a": ["outer"]}
+    assert placed(made) == {"a": []}
+
+
+def test_a_preemptor_takes_the_place_of_its_victims() -> None:
+    made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
+    [outcome] = made.schedule([made.submit(owned("high", cpu="2", priority=10))])
+    assert outcome.node_name == "a"
+    assert [victim.name for victim in outcome.victims] == ["low"]
+    assert placed(made) == {"a": ["high"]}
+
+
+def test_one_pod_that_fits_nowhere_is_not_taken_for_another_of_higher_priority() -> None:
+    made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
+    pods = [owned("equal", cpu="2"), owned("high", cpu="2", priority=10)]
+    equal, high = made.schedule([made.submit(pod) for pod in pods])
+    assert (equal.node_name, high.node_name) == ("", "a")
+
+
+def test_a_preemption_can_be_undone() -> None:
+    made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
+    with made.trial():
+        made.schedule([made.submit(owned("high", cpu="2", priority=10))])
+    assert placed(made) == {"a": ["low"]}
+    assert not made.cluster.nominated_nodes()
+
+
+def test_a_gated_pod_is_not_scheduled() -> None:
+    made = world([node("a")])
+    spec = {"containers": [container()], "schedulingGates": [{"name": "not-yet"}]}
+    [outcome] = made.schedule([made.submit(pod("gated", spec))])
+    assert outcome.node_name == ""
+    assert "SchedulingGates" in outcome.message
+
+
+def test_a_pod_of_another_scheduler_is_decided_on_by_the_first_profile() -> None:
+    made = world([node("a")])
+    [outcome] = made.schedule([made.submit(owned("theirs", schedulerName="other"))])
+    assert outcome.node_name == "a"
+
+
+def test_waiting_pods_come_in_the_order_of_the_queue() -> None:
+    late = owned("late", metadata={"creationTimestamp": "2026-01-02T00:00:00Z"})
+    early = owned("early", metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})
+    urgent = owned("urgent", priority=5, metadata={"creationTimestamp": "2026-01-03T00:00:00Z"})
+    theirs = owned("theirs", schedulerName="other")
+    made = world([late, early, urgent, theirs, node("a"), owned("runs", "a")])
+    assert [pod.name for pod in made.pending()] == ["urgent", "early", "late"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pods_handed_over_together_go_where_they_would_go_one_by_one(seed: int) -> None:
+    chance = random.Random(seed)
+    nodes = [node(f"n{i}", allocatable={"cpu": str(chance.randint(1, 9)), "pods": "9"})
+             for i in range(6)]  # fmt: skip
+    pods = [owned(f"p{i}", cpu=chance.choice(("500m", "1", "2"))) for i in range(40)]
+    pods.sort(key=lambda made: made.spec.containers[0].resources.requests["cpu"])
+    together, single = world(nodes), world(nodes)
+    at_once = together.schedule([together.submit(made) for made in pods])
+    one_by_one = [single.schedule([single.submit(made)])[0] for made in pods]
+    assert [one.node_name for one in at_once] == [one.node_name for one in one_by_one]

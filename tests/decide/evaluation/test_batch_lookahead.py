@@ -1,0 +1,145 @@
+"""Pods that spread or repel each other are placed in runs, exactly as one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.api.objects import Pod
+from podsched.cache.cache import Cache
+from podsched.cache.pod_class import make_pod_info
+from podsched.config.load import default_config
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.evaluation.selection import Ending, Selector
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
+from podsched.framework.pods import PodInfo
+from podsched.registry import factories
+from support.engine_world import node, pod
+from support.examples import examples
+
+
+class Scene:
+    """Nodes in zones of different sizes, some with pods, and one template that spreads."""
+
+    def __init__(self, seed: int, *, nodes: int = 12, soft: bool = False) -> None:
+        random = Random(seed)
+        self.cache = Cache()
+        self.runtime = ProfileRuntime(
+            default_config().profiles[0], factories(), SimulatedHandle(self.cache.cluster)
+        )
+        for number in range(nodes):
+            labels = {"zone": random.choice("aab"), "rack": random.choice("xyz")}
+            labels["name"] = f"n{number:02}"
+            if random.random() < 0.1:
+                del labels["zone"]
+            cpu = str(random.choice([2, 4, 8]))
+            allocatable = {"cpu": cpu, "memory": "8Gi", "pods": str(random.choice([3, 20]))}
+            self.cache.add_node(node(f"n{number:02}", labels=labels, allocatable=allocatable))
+        self.template = self._template(random, soft=soft)
+        for number in range(random.randrange(6) if nodes else 0):
+            placed = self.info(f"placed-{number}")
+            self.cache.assume(placed, f"n{random.randrange(nodes):02}")
+
+    def _template(self, random: Random, *, soft: bool) -> dict[str, Any]:
+        constraints = [
+            {
+                "maxSkew": random.choice([1, 2, 3]),
+                "topologyKey": key,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": random.choice(["mine", "mine", "other"])}},
+                **({"minDomains": random.choice([2, 4])} if random.random() < 0.3 else {}),
+            }
+            for key in random.sample(["zone", "rack"], random.choice([1, 2]))
+        ]
+        if soft:
+            constraints[-1] |= {"whenUnsatisfiable": "ScheduleAnyway"}
+            constraints[-1].pop("minDomains", None)
+        return {"topologySpreadConstraints": constraints}
+
+    def info(self, name: str) -> PodInfo:
+        message: Pod = pod(name, self.template, labels={"app": "mine"})
+        return make_pod_info(message, self.cache.classes)
+
+    def selector(self, info: PodInfo) -> Selector:
+        return Selector(ClassEvaluation(self.runtime, self.cache.cluster, info.cls))
+
+    def commit(self, pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
+        self.cache.assume_many(pods, [self.cache.columns.names[row] for row in rows])
+
+
+def one_by_one(scene: Scene, count: int) -> list[int]:
+    """Place so many pods, each with an evaluation of its own; the rows of those that fit."""
+    chosen: list[int] = []
+    for number in range(count):
+        one = scene.info(f"single-{number}")
+        result = scene.selector(one).select(one)
+        if result is None:
+            break
+        scene.commit([one], [result.row])
+        chosen.append(result.row)
+    return chosen
+
+
+@examples(60)
+@given(st.integers(0, 10**6), st.booleans())
+def test_a_run_of_spreading_pods_goes_where_they_would_go_one_by_one(seed: int, soft: bool) -> None:
+    batch, single = Scene(seed, soft=soft), Scene(seed, soft=soft)
+    pods = [batch.info(f"p{number}") for number in range(40)]
+    run = batch.selector(pods[0]).select_batch(pods, batch.commit)
+    assert run.rows == one_by_one(single, 40)
+
+
+def test_as_long_as_no_domain_reaches_its_limit_a_run_takes_few_evaluations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(0, nodes=0)
+    for number in range(30):
+        scene.cache.add_node(node(f"n{number:02}", labels={"zone": "abc"[number % 3]}))
+    constraint = {
+        "maxSkew": 5,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "mine"}},
+    }
+    scene.template = {"topologySpreadConstraints": [constraint]}
+    pods = [scene.info(f"p{number}") for number in range(100)]
+    selector = scene.selector(pods[0])
+    refreshed = []
+    refresh = ClassEvaluation.refresh
+    monkeypatch.setattr(
+        ClassEvaluation, "refresh", lambda self, one: refreshed.append(one) or refresh(self, one)
+    )
+    run = selector.select_batch(pods, scene.commit)
+    assert run.ending is Ending.PLACED
+    assert len(refreshed) < 8
+
+
+def repelling(scene: Scene, seed: int) -> None:
+    """Makes the scene's template one of required anti-affinity to pods like itself, or others."""
+    random = Random(seed)
+    terms = [
+        {
+            "topologyKey": random.choice(["name", "name", "name", "zone"]),
+            "labelSelector": {"matchLabels": {"app": random.choice(["mine", "mine", "other"])}},
+        }
+        for _ in range(random.choice([1, 2]))
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    scene.template = {"affinity": {"podAntiAffinity": required}}
+
+
+@examples(60)
+@given(st.integers(0, 10**6))
+def test_a_run_of_pods_that_repel_each_other_goes_where_they_would_go_one_by_one(seed: int) -> None:
+    batch, single = Scene(seed), Scene(seed)
+    for scene in (batch, single):
+        repelling(scene, seed)
+    pods = [batch.info(f"q{number}") for number in range(15)]
+    run = batch.selector(pods[0]).select_batch(pods, batch.commit)
+    assert run.rows == one_by_one(single, 15)

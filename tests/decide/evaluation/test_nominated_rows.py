@@ -1,0 +1,80 @@
+"""A class hears of nominated pods that count for it, once, and is filtered with them added."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from podsched.decide.evaluation.nominated_rows import NominatedRows
+from podsched.framework.nodes import Bools
+from podsched.framework.pods import PodInfo
+from support.engine_world import World, node
+
+
+@pytest.fixture
+def world() -> World:
+    """Nodes a and b; templates of priority 5 and of priority 4."""
+    made = World(0, nodes=0)
+    for name in ("a", "b"):
+        made.cache.add_node(node(name, allocatable={"cpu": "4", "memory": "8Gi", "pods": "1"}))
+    made.templates = [{"priority": 5}, {"priority": 4}] * 2
+    return made
+
+
+def rows_for(world: World, pod: PodInfo) -> NominatedRows:
+    return NominatedRows(world.runtime, world.cluster, pod.priority)
+
+
+def everywhere(world: World) -> Bools:
+    return np.ones(world.cluster.nodes.size, dtype=np.bool_)
+
+
+def test_a_nomination_is_reported_once_when_it_comes_and_once_when_it_goes(world: World) -> None:
+    nominated = rows_for(world, world.pending(0))
+    nominee = world.pending(0)
+    world.cluster.nominator.add(nominee, "b")
+    row = world.cluster.nodes.row_of("b")
+    assert nominated.refresh(everywhere(world)).tolist() == [row]
+    assert nominated.rows == [row]
+    assert nominated.refresh(everywhere(world)).tolist() == []
+    world.cluster.nominator.delete(nominee.uid)
+    assert nominated.refresh(everywhere(world)).tolist() == [row]
+    assert nominated.rows == []
+
+
+def test_a_pod_of_lower_priority_does_not_count(world: World) -> None:
+    nominated = rows_for(world, world.pending(0))
+    world.cluster.nominator.add(world.pending(1), "b")
+    assert nominated.refresh(everywhere(world)).tolist() == []
+    assert nominated.rows == []
+
+
+def test_a_row_that_is_no_candidate_is_not_reported(world: World) -> None:
+    nominated = rows_for(world, world.pending(0))
+    world.cluster.nominator.add(world.pending(0), "b")
+    assert nominated.refresh(~everywhere(world)).tolist() == []
+
+
+def test_the_first_pass_filters_nominated_rows_with_their_pods_added(world: World) -> None:
+    pod = world.pending(0)
+    evaluation = world.evaluation(pod)
+    evaluation.refresh(pod)
+    nominated = rows_for(world, pod)
+    world.cluster.nominator.add(world.pending(0), "b")
+    nominated.refresh(everywhere(world))
+    found = nominated.first_pass(evaluation.state, pod, evaluation.feasible_rows)
+    assert found is not None
+    rows, outcome = found
+    assert rows.tolist() == [world.cluster.nodes.row_of("b")]
+    assert outcome.status(0).message == "Too many pods"
+
+
+def test_without_nominated_rows_among_those_asked_about_there_is_no_first_pass(
+    world: World,
+) -> None:
+    pod = world.pending(0)
+    nominated = rows_for(world, pod)
+    world.cluster.nominator.add(world.pending(0), "b")
+    nominated.refresh(everywhere(world))
+    other = np.array([world.cluster.nodes.row_of("a")], dtype=np.intp)
+    assert nominated.first_pass(world.evaluation(pod).state, pod, other) is None

@@ -1,0 +1,81 @@
+"""UnsupportedFields: what is not honoured holds the pod, and the list of it is complete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.ask.simulation import simulate_pod
+from podsched.cache.pod_class import relevant_spec
+from podsched.config.load import default_config, load_config
+from podsched.config.policy_profile import provider_configuration
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
+from podsched.decide.runtime.unsupported_fields import (
+    HONOURED_FIELDS,
+    MESSAGES,
+    UNSUPPORTED,
+    UNSUPPORTED_FIELDS,
+    WITHOUT_EFFECT,
+    UnsupportedFields,
+    unsupported_fields,
+)
+from podsched.framework.status import Code
+from podsched.registry import factories
+from support.engine_world import node, pod
+from support.plugin_world import cluster, info, pre_filtered
+
+CLAIM = {"name": "gpu", "resourceClaimName": "gpu"}
+USES: dict[str, dict[str, Any]] = {
+    "spec.resourceClaims": {"resourceClaims": [CLAIM]},
+    "spec.containers[].resources.claims": {
+        "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}]
+    },
+    "spec.resources.claims": {"resources": {"claims": [{"name": "gpu"}]}},
+    "spec.schedulingGroup": {"schedulingGroup": {"podGroupName": "g"}},
+    "spec.workloadRef": {"workloadRef": {"name": "w", "podGroup": "g"}},
+}
+
+
+@pytest.mark.parametrize("field", UNSUPPORTED)
+def test_a_pod_that_uses_the_field_is_held_and_told(field: str) -> None:
+    state = cluster(node("n"))
+    status = pre_filtered(UnsupportedFields(), pod("p", USES[field]), state).status
+    assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert status.reasons == (f"the scheduler does not support {field} of the pod",)
+
+
+def test_other_pods_are_not_held() -> None:
+    status = pre_filtered(UnsupportedFields(), pod("p"), cluster(node("n"))).status
+    assert status.skipped
+
+
+@pytest.mark.parametrize("field", UNSUPPORTED)
+def test_pods_of_one_class_use_the_same_fields(field: str) -> None:
+    spec = relevant_spec(pod("p", USES[field]).spec)
+    assert [*unsupported_fields(spec)] == [field], "and none is left out of the class"
+
+
+def test_every_field_about_placement_is_in_one_of_the_tables() -> None:
+    there = {
+        f"{message.DESCRIPTOR.name}.{field.name}"
+        for message in MESSAGES
+        for field in message.DESCRIPTOR.fields
+    }
+    tables = (HONOURED_FIELDS, UNSUPPORTED_FIELDS, WITHOUT_EFFECT)
+    assert set().union(*tables) == there
+    assert sum(map(len, tables)) == len(there), "and in one alone"
+
+
+@pytest.mark.parametrize("provider", ["", "DefaultProvider"])
+def test_every_profile_holds_such_pods(provider: str) -> None:
+    config = load_config(provider_configuration(provider)) if provider else default_config()
+    state = cluster(node("n"))
+    runtime = ProfileRuntime(config.profiles[0], factories(), SimulatedHandle(state))
+    result = simulate_pod(runtime, state, info(pod("p", USES["spec.resourceClaims"])))
+    assert result["outcome"] == "Unschedulable"
+    assert result["prefilter"]["plugin"] == "UnsupportedFields"
+    assert result["message"].startswith(
+        "0/1 nodes are available: the scheduler does not support spec.resourceClaims of the pod."
+    )

@@ -1,0 +1,51 @@
+"""Reading a history from its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from podsched.lab.chaos.history import load
+from podsched.lab.chaos.records import HistoryError, encode
+from support.chaos_history import good_story
+
+
+def written(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def test_a_history_is_read_as_it_was_recorded(tmp_path: Path) -> None:
+    story = good_story()
+    path = written(tmp_path / "h", *map(encode, story.records))
+    assert load(path) == story.history
+
+
+def test_half_a_line_at_the_end_of_a_run_that_was_killed_is_left_out(tmp_path: Path) -> None:
+    story = good_story()
+    path = written(tmp_path / "h", *map(encode, story.records))
+    with path.open("a") as file:
+        file.write('{"revision": {"at": 1')
+    assert load(path) == story.history
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ((), "line 0: it is empty"),
+        (("{}",), "line 1: not an object with one key"),
+        (('{"begin":{"version":1}}', "x"), "line 2: not JSON"),
+        (('{"begin":{"version":9}}',), "line 1: it has version 9; this sched reads 1"),
+        (('{"settled":{"at":1}}',), 'line 1: the first line is no "begin"'),
+        (('{"begin":{"version":1}}',) * 2, "line 2: a second beginning"),
+        (('{"begin":{"version":1}}', '{"other":{}}'), 'line 2: unknown record "other"'),
+        (('{"begin":{"version":1}}', '{"end":{"at":"x"}}'), "line 2: end.at: "),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(
+    tmp_path: Path, lines: tuple[str, ...], problem: str
+) -> None:
+    with pytest.raises(HistoryError) as failed:
+        load(written(tmp_path / "h", *lines))
+    assert problem in str(failed.value)

@@ -1,0 +1,380 @@
+"""Recorded decisions are made again, bit by bit."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+
+from podsched.api.kinds import WATCHED_KINDS
+from podsched.app.term_runner import RunnerParts, TermRunner
+from podsched.ask.decisions.frames import FrameWriter
+from podsched.ask.decisions.log import DecisionLog, facts_of
+from podsched.ask.decisions.rows import DecisionQuery
+from podsched.ask.decisions.stores import MemoryStore
+from podsched.config.load import SchedulerConfiguration, default_config, load_config
+from podsched.config.settings import SchedulerSettings
+from podsched.framework.plugin import PermitResult
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import unschedulable
+from podsched.lab.replay.capture import Capture
+from podsched.lab.replay.recording import Recording, RecordingWriter, read_recording
+from podsched.lab.replay.repetition import NotRepeatable, repeat
+from podsched.lab.replay.virtual_time import run_in_virtual_time
+from podsched.lib.event_loop import Turn
+from podsched.lib.tasks import TaskSet
+from podsched.plugins.default_preemption import dry_run_cache
+from podsched.plugins.default_preemption.plugin import REASON_TERMINATING
+from podsched.registry import factories
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import DecisionMetrics
+from podsched.telemetry.tracing import Tracer
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.testing.fake_cluster import FakeCluster
+from podsched.v1 import api_pb2
+from support.engine_world import node, pod
+from support.no_actors import NoActors
+from support.term_world import LOCK, WALL, TermWorld
+
+PODS = 220
+PENDING = {"schedulerName": "default-scheduler", "priority": 0}
+
+
+def a_log() -> DecisionLog:
+    store = MemoryStore(64 << 20, FrameWriter().facts(facts_of("replica"), 0.0))
+    return DecisionLog(store, DecisionMetrics(MetricRegistry()))
+
+
+@asynccontextmanager
+async def recording_of(
+    cluster: FakeCluster, file: Path, log: DecisionLog
+) -> AsyncIterator[RecordingWriter]:
+    """Objects are recorded; in the end all decisions, too."""
+    writer = RecordingWriter(file, {"time": 0.0})
+    capture = Capture(writer, asyncio.get_running_loop().time, most_bytes=1 << 30)
+    following = asyncio.create_task(capture.watch(cluster))
+    await asyncio.sleep(0.1)
+    yield writer
+    for record in log.find(DecisionQuery(limit=100_000)).records:
+        writer.note(0.0, "decision", json_format.MessageToDict(record))
+    writer.close(0.0, "done", capture.progress.revision)
+    following.cancel()
+    await asyncio.wait([following])
+
+
+class Run:
+    """A term that schedules differing pods while others come, go and change; and its recording."""
+
+    def __init__(self, file: Path, seed: int, profile: Mapping[str, Any]) -> None:
+        self.file = file
+        self.chance = random.Random(seed)
+        self.profile = profile
+        self.turned_down: set[str] = set()
+        self.log = a_log()
+
+    async def record(self) -> None:
+        """Runs it in virtual time; the recording begins when the term has been under way."""
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.script.on_permit = self.permit
+        for number in range(9):
+            world.node(f"n{number}", cpu=self.chance.choice(["4", "8"]))
+        async with world.running():
+            for number in range(40):
+                await self.step(number)
+            world.cluster.delete("Node", "n3")
+            world.cluster.delete("Node", "n1")
+            await asyncio.sleep(0.5)
+            world.node("late", cpu="8")
+            await self.recorded()
+
+    async def recorded(self) -> None:
+        async with recording_of(self.world.cluster, self.file, self.log) as writer:
+            # Pods are assumed and not confirmed, nominated and being evicted as of the checkpoint.
+            for number in range(40, 60):
+                self.pod(number)
+            for _ in range(4):
+                await asyncio.sleep(0)
+            self.checkpoint(writer)
+            for number in range(60, PODS):
+                await self.step(number)
+            for number in range(PODS, PODS + 130):  # more than an informer takes in one go
+                self.pod(number)
+            await asyncio.sleep(1)
+
+    def checkpoint(self, writer: RecordingWriter) -> None:
+        writer.note(0.0, "checkpoint", self.world.term.checkpoint(self.log.numbers(0)))
+
+    async def step(self, number: int) -> None:
+        self.pod(number)
+        world, chance = self.world, self.chance
+        await asyncio.sleep(chance.choice([0.0, 0.0, 0.02, 0.3]))
+        bound = [pod for pod in world.cluster.objects("Pod") if pod.spec.node_name]  # type: ignore[union-attr]
+        if bound and chance.random() < 0.4:
+            gone = chance.choice(bound)
+            world.cluster.delete("Pod", f"default/{gone.metadata.name}")
+        if chance.random() < 0.05:
+            node = world.cluster.object("Node", "n5")
+            node.spec.unschedulable = not node.spec.unschedulable  # type: ignore[union-attr]
+            world.cluster.update(node)
+        if number % 70 == 69:
+            world.cluster.delete("Node", "n7")
+            await asyncio.sleep(0.2)
+            world.node("n7", cpu="4")
+
+    def pod(self, number: int) -> None:
+        chance = self.chance
+        app = f"a{number % 3}"
+        spec: dict[str, Any] = {}
+        selector = {"labelSelector": {"matchLabels": {"app": app}}}
+        if number % 5 == 0:
+            spec["topologySpreadConstraints"] = [
+                {"maxSkew": 2, "topologyKey": "kubernetes.io/hostname",
+                 "whenUnsatisfiable": "ScheduleAnyway", **selector}
+            ]  # fmt: skip
+        if number % 9 == 0:
+            term = {"topologyKey": "kubernetes.io/hostname", **selector}
+            kind = "requiredDuringSchedulingIgnoredDuringExecution"
+            spec["affinity"] = {"podAntiAffinity": {kind: [term]}}
+        cpu = f"{chance.choice([300, 500, 900, 1500, 2500]) + number % 7}m"
+        priority = chance.choice([0, 0, 0, 5, 100])
+        self.world.pod(f"p{number}", cpu, priority, labels={"app": app}, **spec)
+
+    def permit(self, pod: PodInfo) -> PermitResult:
+        """Turns some pods down when they are assumed for the first time."""
+        if int(pod.name[1:]) % 23 != 7 or pod.uid in self.turned_down:
+            return PermitResult()
+        self.turned_down.add(pod.uid)
+        return PermitResult(unschedulable("no"))
+
+
+class SlowEviction(Run):
+    """A preemptor is tried again while an eviction lasts that had begun before the checkpoint."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.node("n0", cpu="4")
+        world.pod("victim", "3", on="n0")
+        world.pod("other", "500m", on="n0")
+        evict = world.cluster.evict_pods
+
+        async def slow(
+            evictions: Sequence[api_pb2.EvictRequest], *, fence: api_pb2.Fence
+        ) -> Sequence[api_pb2.BatchResult]:
+            await asyncio.sleep(3)
+            return await evict(evictions, fence=fence)
+
+        world.cluster.evict_pods = slow  # type: ignore[method-assign]
+        async with world.running(), recording_of(self.world.cluster, self.file, self.log) as writer:
+            await asyncio.sleep(0.5)
+            world.pod("preemptor", "3", 100)
+            await asyncio.sleep(0.5)
+            self.checkpoint(writer)
+            world.cluster.delete("Pod", "default/other")  # wakes the preemptor
+            await asyncio.sleep(10)
+
+
+class SlowTermination(Run):
+    """A victim that somebody had deleted goes on terminating when its eviction is long over."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.node("n0", cpu="4")
+        world.pod("victim", "2", on="n0")
+        going = world.pod("going", "1", on="n0")
+        going.metadata.deletion_timestamp.FromSeconds(int(WALL) + 60)
+        world.cluster.update(going)
+        world.pod("other", "500m", 1000, on="n0")
+        async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
+            await asyncio.sleep(0.5)
+            self.checkpoint(writer)
+            world.pod("preemptor", "3500m", 100)
+            await asyncio.sleep(8)
+            world.cluster.delete("Pod", "default/other")  # wakes the preemptor
+            await asyncio.sleep(10)
+
+
+PACKED = {
+    "profiles": [
+        {
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {"scoringStrategy": {"type": "MostAllocated"}},
+                }
+            ]
+        }
+    ]
+}
+
+
+async def record_a_reload(file: Path) -> None:
+    """A term goes on with another configuration while it is recorded."""
+    cluster, log, tasks = FakeCluster(), a_log(), TaskSet("the replica")
+    informer = cluster.informer(WATCHED_KINDS)
+    parts = RunnerParts(
+        "replica", default_config(), SchedulerSettings(audit_period=0.0), None, factories(),
+        cluster, informer, NoActors(cluster), None, CycleMeter(MetricRegistry(), Tracer()),
+        decisions=log,
+    )  # fmt: skip
+    runner = TermRunner(parts, tasks)
+    tasks.start(informer.run(runner.handle), "informer")
+    running = asyncio.create_task(tasks.run())
+    for number in range(4):
+        cluster.create(node(f"n{number}"))
+    fence = cluster.new_term(LOCK)
+    runner.start_term(fence, lambda: None)
+    cluster.create(node("last"))  # with it the informer has seen the term
+    async with recording_of(cluster, file, log) as writer:
+        for part in ("before", "after"):
+            await asyncio.sleep(0.5)
+            taken = runner.checkpoint()
+            assert taken is not None
+            writer.note(0.0, "checkpoint", taken)
+            for number in range(6):
+                cluster.create(pod(f"{part}-{number}", PENDING))
+                await asyncio.sleep(0.1)
+            if part == "before":
+                await runner.reconfigure(load_config(PACKED), None)
+    running.cancel()
+    await asyncio.wait([running])
+
+
+def recorded(tmp_path: Path, kind: type[Run] = Run) -> Recording:
+    run = kind(tmp_path / "run.rec", 1, {})
+    run_in_virtual_time(run.record())
+    return read_recording(run.file)
+
+
+def by_default(checkpoint: Mapping[str, Any]) -> SchedulerConfiguration:
+    return default_config()
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """Made once: it takes some seconds, of which the decisions are most."""
+    return recorded(tmp_path_factory.mktemp("recording"))
+
+
+def test_every_decision_of_a_run_with_churn_comes_out_the_same(recording: Recording) -> None:
+    verdict = repeat(recording, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
+    assert verdict.pods > 280
+    assert verdict.placed > 100
+    assert verdict.preempting > 5
+    assert verdict.scored > 50
+    assert set(verdict.left_out) == {"before the checkpoint"}
+
+
+#: With it chance decides which nodes a preemptor tries.
+FEW_CANDIDATES: dict[str, Any] = {
+    "pluginConfig": [
+        {
+            "name": "DefaultPreemption",
+            "args": {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 2},
+        }
+    ]
+}
+
+
+def test_a_run_comes_out_the_same_that_was_divided_among_others_wherever_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dry runs of preemption among the rest, for which a pod is decided on several times."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Turn, "is_over", property(lambda turn: True))
+        patch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+        patch.setattr(dry_run_cache, "PART", 1)
+        run = Run(tmp_path / "run.rec", 1, FEW_CANDIDATES)
+        run_in_virtual_time(run.record())
+    config = load_config({"profiles": [FEW_CANDIDATES]})
+    verdict = repeat(read_recording(run.file), lambda checkpoint: config, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
+    assert verdict.preempting > 5
+
+
+def test_a_preemptor_waits_for_evictions_that_were_under_way_at_the_checkpoint(
+    tmp_path: Path,
+) -> None:
+    found = recorded(tmp_path, SlowEviction)
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    messages = [note.document.get("message", "") for note in found.decisions]
+    assert any(REASON_TERMINATING in text for text in messages), messages
+    assert verdict.repeated == 2
+
+
+def test_evictions_end_in_the_repetition_when_they_ended(tmp_path: Path) -> None:
+    found = recorded(tmp_path, SlowTermination)
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert [note.document.get("victims") for note in found.decisions] == [2, None, 1]
+
+
+def test_a_decision_is_repeated_with_the_configuration_that_made_it(tmp_path: Path) -> None:
+    file = tmp_path / "reload.rec"
+    run_in_virtual_time(record_a_reload(file))
+    found = read_recording(file)
+    verdict = repeat(found, lambda held: load_config(held["configuration"]), factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert (verdict.repeated, verdict.left_out) == (12, {})
+    nodes = {n.document["name"]: n.document["nodeName"] for n in found.decisions}
+    assert len({nodes[f"before-{number}"] for number in range(5)}) == 5, "spread"
+    assert len({nodes[f"after-{number}"] for number in range(6)}) == 1, "packed"
+
+
+def test_another_configuration_decides_otherwise_and_that_is_told(recording: Recording) -> None:
+    packed = load_config(PACKED)
+    few = replace(recording, decisions=recording.decisions[:400])
+    verdict = repeat(few, lambda checkpoint: packed, factories())
+    assert any("node_name" in mismatch.fields for mismatch in verdict.mismatches)
+    assert str(verdict.mismatches[0]).startswith("decision ")
+
+
+def test_a_single_decision_that_was_tampered_with_is_the_only_one_told(
+    recording: Recording,
+) -> None:
+    decisions = list(recording.decisions[:400])
+    at = max(n for n, note in enumerate(decisions) if note.document.get("nodeName"))
+    lied = {**decisions[at].document, "feasibleNodes": 77}
+    decisions[at] = decisions[at]._replace(document=lied)
+    verdict = repeat(replace(recording, decisions=decisions), by_default, factories())
+    (mismatch,) = verdict.mismatches
+    assert mismatch.number == int(lied["number"])
+    assert mismatch.fields["feasible_nodes"][0] == 77
+
+
+def test_what_may_be_based_on_a_decision_that_is_missing_is_left_out(
+    recording: Recording,
+) -> None:
+    decisions = [n for n in recording.decisions if int(n.document["number"]) < 400]
+    gone = next(n for n in decisions[200:] if n.document.get("nodeName"))
+    decisions.remove(gone)
+    verdict = repeat(replace(recording, decisions=decisions), by_default, factories())
+    assert verdict.mismatches == []
+    assert verdict.left_out["soon after a decision that is missing"] > 0
+
+
+def test_decisions_of_a_term_without_a_checkpoint_are_left_out(recording: Recording) -> None:
+    one = recording.checkpoints[0]
+    other = one._replace(document={**one.document, "term": 4711})
+    verdict = repeat(replace(recording, checkpoints=[other]), by_default, factories())
+    assert verdict.repeated == 0
+    assert list(verdict.left_out) == [
+        "of a term, or part of one, that the recording has no checkpoint of"
+    ]
+
+
+def test_a_recording_without_decisions_cannot_be_repeated(recording: Recording) -> None:
+    with pytest.raises(NotRepeatable, match="no decisions"):
+        repeat(replace(recording, decisions=[]), by_default, factories())
+    one = recording.checkpoints[0]
+    broken = one._replace(document={"term": one.document["term"], "number": 0})
+    with pytest.raises(NotRepeatable):
+        repeat(replace(recording, checkpoints=[broken]), by_default, factories())

@@ -1,0 +1,118 @@
+"""Workloads run by the real scheduler in virtual time."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from podsched.api.objects import Pod
+from podsched.config.load import default_config, load_config
+from podsched.lab.replay.history import History
+from podsched.lab.replay.recording import Recording
+from podsched.lab.replay.simulation import simulate_workload
+from podsched.lab.replay.workload import workload_of
+from podsched.lib import event_loop
+from podsched.registry import factories
+from support.recordings import Script, a_node, a_pod
+
+MOST_ALLOCATED = {
+    "profiles": [
+        {
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {"scoringStrategy": {"type": "MostAllocated"}},
+                }
+            ],
+            "plugins": {"score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}},
+        }
+    ]
+}
+
+
+def simulated(recording: Recording, config: object = None) -> History:
+    loaded = default_config() if config is None else load_config(config)  # type: ignore[arg-type]
+    return simulate_workload(workload_of(recording, {"default-scheduler"}), loaded, factories())
+
+
+def with_run_time(pod: Pod, seconds: float) -> Pod:
+    pod.metadata.annotations["podsched.io/run-seconds"] = str(seconds)
+    return pod
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    return Script(tmp_path / "a.rec", a_node("n1"), a_node("n2"))
+
+
+def test_pods_wait_for_the_room_that_others_free_at_the_end_of_their_time(script: Script) -> None:
+    first = [with_run_time(a_pod(f"a{n}", "3"), 3600.0) for n in range(2)]
+    found = simulated(script.added(1.0, *first).added(2.0, a_pod("b", "3")).ended(7200.0))
+    assert found.pods["uid-a0"].ended == pytest.approx(3601.0, abs=0.1)
+    waited = found.pods["uid-b"]
+    assert waited.unschedulable
+    assert waited.waited == pytest.approx(3599.0, abs=0.1)
+    assert waited.node in ("n1", "n2")
+    assert waited.ended is None
+
+
+def test_a_pod_that_is_placed_elsewhere_runs_as_long(script: Script) -> None:
+    pods = [a_pod("a"), a_pod("b")]
+    script.added(1.0, *pods).bound(2.0, pods[0], "n1").bound(2.0, pods[1], "n2")
+    recording = script.deleted(60.0, *pods).ended(100.0)
+    spread, packed = simulated(recording), simulated(recording, MOST_ALLOCATED)
+    assert {pod.node for pod in spread.pods.values()} == {"n1", "n2"}
+    assert len({pod.node for pod in packed.pods.values()}) == 1
+    for pod in packed.pods.values():
+        assert pod.ended is not None and pod.bound is not None
+        assert pod.ended - pod.bound == pytest.approx(58.0)
+
+
+def test_a_preemptor_gets_its_place_when_its_victim_has_ended(script: Script) -> None:
+    low = [a_pod(f"low{n}", "3", priority=0) for n in range(2)]
+    script.added(1.0, *low).added(5.0, a_pod("high", "3", priority=100))
+    found = simulated(script.ended(60.0))
+    victims = [pod for pod in found.pods.values() if pod.preempted]
+    high = found.pods["uid-high"]
+    assert len(victims) == 1
+    assert high.node == victims[0].node
+    assert victims[0].ended == pytest.approx(6.0, abs=0.1), "a second after its eviction"
+    assert high.bound is not None and high.bound >= (victims[0].ended or 0.0)
+
+
+def test_pods_end_with_their_node(script: Script) -> None:
+    pods = [a_pod("a", "3"), a_pod("b", "3")]
+    found = simulated(script.added(1.0, *pods).deleted(9.0, a_node("n2")).ended(20.0))
+    assert sorted((pod.node, pod.ended) for pod in found.pods.values()) == [
+        ("n1", None),
+        ("n2", 9.0),
+    ]
+    assert [(span.name, span.ends) for span in found.nodes] == [("n2", 9.0), ("n1", 20.0)]
+
+
+def test_the_same_workload_runs_the_same_way_every_time(script: Script) -> None:
+    for number in range(60):
+        pod = with_run_time(a_pod(f"p{number}", f"{300 + 37 * number % 900}m"), 5.0 + number % 7)
+        pod.spec.priority = number % 3
+        script.added(number / 5, pod)
+    recording = script.ended(40.0)
+    first, second = simulated(recording), simulated(recording)
+    assert first.pods == second.pods
+    assert any(pod.preempted for pod in first.pods.values())
+
+
+def test_it_runs_the_same_way_on_a_machine_that_is_slow(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        pod = with_run_time(a_pod(f"p{number}", f"{300 + 37 * number % 900}m"), 5.0 + number % 7)
+        pod.spec.priority = number % 3
+        script.added(number // 6, pod)
+    recording = script.ended(40.0)
+    first, calls = simulated(recording), itertools.count()
+    for clock in ("monotonic", "thread_time"):
+        monkeypatch.setattr(event_loop, clock, lambda: next(calls) * event_loop.ROUND)
+    assert simulated(recording).pods == first.pods
+    assert any(pod.preempted for pod in first.pods.values())

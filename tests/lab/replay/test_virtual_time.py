@@ -1,0 +1,34 @@
+"""The event loop whose time is virtual."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from podsched.lab.replay.virtual_time import Stuck, run_in_virtual_time
+
+
+def test_hours_pass_at_once_and_in_order() -> None:
+    order: list[tuple[str, float]] = []
+
+    async def wait(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        order.append((name, asyncio.get_running_loop().time()))
+
+    async def work() -> None:
+        await asyncio.gather(wait("late", 7200.0), wait("early", 3600.0))
+
+    began = time.monotonic()
+    run_in_virtual_time(work())
+    assert order == [("early", pytest.approx(3600.0)), ("late", pytest.approx(7200.0))]
+    assert time.monotonic() - began < 600, "not the hours themselves"
+
+
+def test_waiting_for_what_nobody_does_is_an_error_and_no_hang() -> None:
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Stuck):
+        run_in_virtual_time(work())

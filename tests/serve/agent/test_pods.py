@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import Pod, timestamp
+from podsched.serve.agent.pods import Later, Patch, Remove, step
+
+NOW = 1_700_000_000.25
+
+
+def pod(phase: str = "Pending", **annotations: str) -> Pod:
+    item = Pod()
+    item.metadata.name = "web"
+    item.metadata.namespace = "default"
+    item.metadata.uid = "u1"
+    item.metadata.resource_version = "7"
+    item.spec.node_name = "n1"
+    item.spec.containers.add(name="app", image="app:1")
+    item.status.phase = phase
+    for key, value in annotations.items():
+        item.metadata.annotations[f"podsched.io/{key.replace('_', '-')}"] = value
+    return item
+
+
+def deleted(item: Pod, grace: int, now: float = NOW) -> Pod:
+    item.metadata.deletion_timestamp.CopyFrom(timestamp(int(now) + grace))
+    item.metadata.deletion_grace_period_seconds = grace
+    return item
+
+
+def status_of(action: object) -> dict[str, Any]:
+    assert isinstance(action, Patch)
+    assert (action.request.resource_version, action.request.uid) == (7, "u1")
+    status: dict[str, Any] = json.loads(action.request.merge_patch)["status"]
+    return status
+
+
+def test_a_bound_pod_runs_at_once_without_a_delay() -> None:
+    status = status_of(step(pod(), NOW, NOW, 0.0))
+    assert status["phase"] == "Running"
+    assert status["startTime"] == "2023-11-14T22:13:20Z"
+    types = {c["type"]: c["status"] for c in status["conditions"]}
+    assert types["Ready"] == types["ContainersReady"] == types["Initialized"] == "True"
+
+
+def test_a_running_pods_containers_are_ready_and_its_sidecars_with_them() -> None:
+    item = pod()
+    item.spec.init_containers.add(name="once")
+    item.spec.init_containers.add(name="proxy", restart_policy="Always")
+    status = status_of(step(item, NOW, NOW, 0.0))
+    (app,), (proxy,) = status["containerStatuses"], status["initContainerStatuses"]
+    assert (app["name"], app["ready"], proxy["name"], proxy["ready"]) == (
+        "app",
+        True,
+        "proxy",
+        True,
+    )
+    assert app["state"] == {"running": {"startedAt": "2023-11-14T22:13:20Z"}}
+
+
+def with_deadline(seconds: int, **annotations: str) -> Pod:
+    item = pod("Running", **annotations)
+    item.spec.active_deadline_seconds = seconds
+    item.status.start_time.CopyFrom(timestamp(int(NOW)))
+    return item
+
+
+def test_a_pod_fails_when_its_active_deadline_is_over() -> None:
+    item = with_deadline(30)
+    assert step(item, NOW, NOW, 0.0) == Later(NOW + 30)
+    status = status_of(step(item, NOW, NOW + 30, 0.0))
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert status["message"] == "Pod was active on the node longer than the specified deadline"
+
+
+def test_a_pod_that_ends_by_itself_before_its_deadline_succeeds() -> None:
+    item = with_deadline(30, run_seconds="10")
+    assert step(item, NOW, NOW, 0.0) == Later(NOW + 10)
+    assert status_of(step(item, NOW, NOW + 10, 0.0))["phase"] == "Succeeded"
+    assert step(with_deadline(5, run_seconds="10"), NOW, NOW, 0.0) == Later(NOW + 5)
+
+
+def test_a_bound_pod_runs_after_the_delay() -> None:
+    assert step(pod(), NOW, NOW, 2.0) == Later(NOW + 2)
+    assert isinstance(step(pod(), NOW, NOW + 2, 2.0), Patch)
+
+
+def test_an_agent_that_starts_again_counts_the_delay_from_the_binding() -> None:
+    item = pod()
+    item.status.conditions.add(
+        type="PodScheduled", status="True", last_transition_time=timestamp(int(NOW) - 1)
+    )
+    assert step(item, NOW, NOW, 5.0) == Later(int(NOW) + 5.0)
+
+
+def test_conditions_that_others_wrote_are_kept() -> None:
+    item = pod()
+    item.status.conditions.add(
+        type="PodScheduled", status="True", last_transition_time=timestamp(1_600_000_000)
+    )
+    item.status.conditions.add(type="example.com/own", status="False")
+    conditions = status_of(step(item, NOW, NOW, 0.0))["conditions"]
+    by_type = {c["type"]: c for c in conditions}
+    assert by_type["PodScheduled"]["lastTransitionTime"] == "2020-09-13T12:26:40Z"
+    assert "example.com/own" in by_type
+
+
+@pytest.mark.parametrize(
+    ("code", "phase"), [(None, "Succeeded"), ("0", "Succeeded"), ("3", "Failed")]
+)
+def test_a_pod_ends_when_it_has_run_as_long_as_it_says(code: str | None, phase: str) -> None:
+    annotations = (
+        {"run_seconds": "10"} if code is None else {"run_seconds": "10", "exit_code": code}
+    )
+    item = pod("Running", **annotations)
+    item.status.start_time.CopyFrom(timestamp(int(NOW)))
+    assert step(item, NOW, NOW, 0.0) == Later(NOW + 10)
+    status = status_of(step(item, NOW, NOW + 10, 0.0))
+    assert status["phase"] == phase
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == int(code or 0)
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "False"
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
+def test_a_run_time_that_makes_no_sense_is_no_run_time(text: str) -> None:
+    assert step(pod("Running", run_seconds=text), NOW, NOW, 0.0) is None
+
+
+def test_a_running_pod_gets_its_whole_grace_period() -> None:
+    item = deleted(pod("Running"), 3)
+    assert step(item, NOW, NOW, 0.0) == Later(NOW + 3)
+    action = step(item, NOW, NOW + 3, 0.0)
+    assert isinstance(action, Remove)
+    assert action.request.grace_period_seconds == 0
+    assert action.request.preconditions.uid == "u1"
+
+
+def test_an_agent_that_starts_again_does_not_give_the_grace_period_twice() -> None:
+    item = deleted(pod("Running"), 3)
+    assert isinstance(step(item, NOW + 60, NOW + 60, 0.0), Remove)
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
+def test_a_pod_that_does_not_run_goes_at_once(phase: str) -> None:
+    assert isinstance(step(deleted(pod(phase), 30), NOW, NOW, 0.0), Remove)
+
+
+def test_without_grace_a_pod_goes_at_once() -> None:
+    assert isinstance(step(deleted(pod("Running"), 0), NOW, NOW, 0.0), Remove)
+
+
+def test_a_finished_pod_is_left_alone() -> None:
+    assert step(pod("Succeeded", run_seconds="1"), NOW, NOW + 100, 0.0) is None
+
+
+def test_a_pod_is_ready_again_with_its_node() -> None:
+    item = pod("Running")
+    item.status.conditions.add(type="Ready", status="False", reason="NodeNotReady")
+    assert step(item, NOW, NOW, 0.0, node_ready=False) is None
+    status = status_of(step(item, NOW, NOW, 0.0, node_ready=True))
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
+
+
+def test_a_pod_that_is_not_ready_for_another_reason_stays_so() -> None:
+    item = pod("Running")
+    item.status.conditions.add(type="Ready", status="False", reason="Unhealthy")
+    assert step(item, NOW, NOW, 0.0) is None
+
+
+def test_a_pod_that_started_in_the_year_10000_is_one_that_has_just_started() -> None:
+    """Such a time has no form; it is written back as the last that has."""
+    item = pod("Running", run_seconds="0", exit_code="1")
+    item.status.start_time.seconds = 253_402_300_800
+    condition = item.status.conditions.add(type="PodScheduled", status="True")
+    condition.last_transition_time.seconds = 253_402_300_800
+    status = status_of(step(item, NOW, NOW, 0.0))
+    (container,) = status["containerStatuses"]
+    assert container["state"]["terminated"]["startedAt"] == "9999-12-31T23:59:59Z"

@@ -1,0 +1,83 @@
+"""The volume controller takes notice of what its own earlier writes have made wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from podsched.api.objects import AnyObject, PersistentVolume, PersistentVolumeClaim
+from podsched.serve.agent.volume_controller import VolumeController
+from podsched.serve.client.informer import Event, EventType, Informer
+from podsched.v1.api_pb2 import BatchResult, PatchRequest
+
+pytestmark = pytest.mark.looptime
+
+BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+
+
+class Objects:
+    """Claims and volumes as an informer has them, and the patches of the controller."""
+
+    def __init__(self, *objects: AnyObject) -> None:
+        self.patched: list[str] = []
+        self._objects: dict[str, dict[str, AnyObject]] = {}
+        for item in objects:
+            metadata = item.metadata
+            key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+            self._objects.setdefault(type(item).__name__, {})[key] = item
+
+    def objects(self, kind: str) -> dict[str, AnyObject]:
+        return self._objects.get(kind, {})
+
+    async def patch_many(
+        self, patches: Sequence[PatchRequest], *, traceparent: str = ""
+    ) -> list[BatchResult]:
+        self.patched += [f"{patch.name} {patch.merge_patch.decode()}" for patch in patches]
+        return [BatchResult() for _ in patches]
+
+    async def create_many(self, items: Any) -> list[BatchResult]:
+        raise AssertionError("nothing is provisioned")
+
+
+def bound_volume(name: str) -> PersistentVolume:
+    volume = PersistentVolume()
+    volume.metadata.name = name
+    volume.metadata.annotations[BY_CONTROLLER] = "yes"
+    volume.spec.claim_ref.namespace, volume.spec.claim_ref.name = "default", "data"
+    volume.spec.claim_ref.uid = "uid-data"
+    volume.status.phase = "Bound"
+    return volume
+
+
+async def test_a_second_volume_that_a_claim_was_given_is_free_once_the_claim_has_the_first() -> (
+    None
+):
+    """Two rounds may each give the claim a volume, before either write is seen."""
+    pending = PersistentVolumeClaim()
+    pending.metadata.namespace, pending.metadata.name = "default", "data"
+    pending.metadata.uid = "uid-data"
+    claim = PersistentVolumeClaim()
+    claim.CopyFrom(pending)
+    claim.spec.volume_name, claim.status.phase = "first", "Bound"
+    for annotation in ("pv.kubernetes.io/bind-completed", BY_CONTROLLER):
+        claim.metadata.annotations[annotation] = "yes"
+    world = Objects(pending, bound_volume("first"), bound_volume("second"))
+    controller = VolumeController(cast(Any, world), cast(Informer, world))
+    running = asyncio.create_task(controller.run())
+    for kind in ("PersistentVolumeClaim", "PersistentVolume"):
+        for key, item in world.objects(kind).items():
+            controller.changed(Event(EventType.ADDED, kind, key, None, item))
+    await asyncio.sleep(1)
+    world.patched.clear()
+    world.objects("PersistentVolumeClaim")["default/data"] = claim
+    controller.changed(
+        Event(EventType.MODIFIED, "PersistentVolumeClaim", "default/data", pending, claim)
+    )
+    await asyncio.sleep(1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    [patch] = world.patched
+    assert patch.startswith("second ") and '"claimRef": null' in patch

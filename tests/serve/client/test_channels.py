@@ -1,0 +1,64 @@
+"""Connections by TLS, and what becomes of them when certificates are renewed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from podsched.lib.certificate_files import CertificateError
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import Channels, ClientOptions
+from podsched.serve.server.settings import ServerSettings
+from podsched.testing.memory_store import MemoryStore
+from support.api_servers import start_api_server
+from support.certificates import Certificates, make_certificates
+
+
+def options_of(files: Certificates) -> ClientOptions:
+    return ClientOptions(tls_ca=str(files.ca), tls_cert=str(files.cert), tls_key=str(files.key))
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    files = make_certificates(tmp_path)
+    files.key.write_text("no key")
+    with pytest.raises(CertificateError, match=r"tls\.key: no private key in PEM format"):
+        Channels("a:1", options_of(files))
+    files.key.unlink()
+    with pytest.raises(CertificateError, match=r"tls\.key: No such file"):
+        Channels("a:1", options_of(files))
+
+
+async def test_a_failure_opens_new_channels_if_the_files_have_changed(tmp_path: Path) -> None:
+    files = make_certificates(tmp_path)
+    channels = Channels("a:1", options_of(files))
+    first = channels.current()
+    channels.leave("a:1")
+    assert channels.current() is first
+    files.key.write_text("half of a ke")
+    channels.leave("a:1")
+    assert channels.current() is first, "not with files that cannot be used"
+    make_certificates(tmp_path)
+    channels.leave("a:1")
+    assert channels.current() is not first
+    await channels.close()
+
+
+@pytest.mark.integration
+async def test_a_client_connects_again_with_renewed_certificates(tmp_path: Path) -> None:
+    files = make_certificates(tmp_path)
+    ca, cert, key = str(files.ca), str(files.cert), str(files.key)
+    settings = ServerSettings(tls_cert=cert, tls_key=key, tls_client_ca=ca)
+    store = MemoryStore()
+    server = await start_api_server(settings, store)
+    try:
+        async with ApiClient(server.address, options_of(files)) as client:
+            await client.list("Node")
+            await server.stop(0)
+            make_certificates(tmp_path)
+            server = await start_api_server(replace(settings, port=server.port), store)
+            await client.list("Node")
+    finally:
+        await server.stop(0)
+        await store.close()

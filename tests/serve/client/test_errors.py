@@ -1,0 +1,37 @@
+"""What a client makes of the errors that a server sends."""
+
+from __future__ import annotations
+
+import grpc
+
+from podsched.api.kinds import KINDS
+from podsched.serve.client.errors import NotFound, TooManyRequests, Unavailable, of_rpc
+from podsched.serve.server import errors
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.status import details
+
+
+def sent(error: ApiError) -> Exception:
+    """Return the error that a client raises for one of the server's."""
+    trailer = grpc.aio.Metadata(("grpc-status-details-bin", details(error, "request-1")))
+    code = grpc.StatusCode[error.code.name]
+    return of_rpc(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailer, error.message))
+
+
+def test_a_client_is_told_after_which_time_to_try_again() -> None:
+    error = sent(errors.too_many_requests("calm down", 1.5))
+    assert isinstance(error, TooManyRequests) and isinstance(error, Unavailable)
+    assert error.retryable
+    assert error.retry_after == 1.5
+
+
+def test_other_errors_name_no_such_time() -> None:
+    error = sent(errors.not_found(KINDS["Pod"], "web"))
+    assert isinstance(error, NotFound)
+    assert error.retry_after == 0
+
+
+def test_an_error_names_the_request() -> None:
+    error = sent(errors.not_found(KINDS["Pod"], "web"))
+    assert isinstance(error, NotFound)
+    assert error.request_id == "request-1"

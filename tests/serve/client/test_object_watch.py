@@ -1,0 +1,87 @@
+"""Changes as they happen, decoded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from podsched.api.kinds import UnknownKindError
+from podsched.serve.client.errors import Compacted, Unavailable
+from podsched.serve.client.object_watch import ChangeType, watch_objects
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
+from support.api_objects import pod
+from support.scripted_watches import Streams
+
+pytestmark = pytest.mark.looptime
+
+
+def raw(kind: int, name: str) -> RawWatchEvent:
+    return RawWatchEvent(type=kind, object=v1.Object(pod=pod(name)).SerializeToString())
+
+
+async def watched(streams: Streams, from_revision: int = 0) -> list[tuple[str, str, int]]:
+    found: list[tuple[str, str, int]] = []
+    with pytest.raises(Compacted):
+        async for change in watch_objects(streams, ["po"], from_revision=from_revision):
+            found.append((change.type, change.object.metadata.name, change.revision))
+    return found
+
+
+async def test_what_exists_comes_first_and_then_its_changes() -> None:
+    streams = Streams(
+        (
+            [
+                RawWatchResponse(events=[raw(v1.ADDED, "a")]),
+                RawWatchResponse(events=[raw(v1.DELETED, "a")], revision=7),
+            ],
+            Unavailable("gone"),
+        ),
+        ([RawWatchResponse(events=[raw(v1.MODIFIED, "b")], revision=9)], Compacted("")),
+    )
+    assert await watched(streams) == [
+        (ChangeType.ADDED, "a", 0),
+        (ChangeType.DELETED, "a", 7),
+        (ChangeType.MODIFIED, "b", 9),
+    ]
+    assert streams.asked == [(0, True), (7, False)], "it goes on where the connection broke"
+
+
+async def test_an_object_that_cannot_be_decoded_is_left_out() -> None:
+    broken = RawWatchEvent(type=v1.ADDED, object=b"\xff")
+    streams = Streams(
+        ([RawWatchResponse(events=[broken, raw(v1.ADDED, "a")], revision=3)], Compacted(""))
+    )
+    assert await watched(streams, 2) == [(ChangeType.ADDED, "a", 3)]
+
+
+async def test_an_unknown_kind_is_the_callers_mistake() -> None:
+    with pytest.raises(UnknownKindError):
+        await anext(watch_objects(Streams(), ["widgets"]))
+
+
+class Ending:
+    """Ends each watch at once, in good order."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def watch_stream(
+        self, request: v1.WatchRequest
+    ) -> AsyncGenerator[RawWatchResponse, None]:
+        self.asked += 1
+        if self.asked > 5000:
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
+        yield RawWatchResponse(revision=self.asked)
+
+
+async def test_a_server_that_ends_each_watch_at_once_is_asked_ever_less_often() -> None:
+    server = Ending()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(60):
+            async for _ in watch_objects(server, ["po"]):
+                pass
+    assert server.asked < 30

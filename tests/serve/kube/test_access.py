@@ -1,0 +1,160 @@
+"""Kubeconfig files, tokens, and the service account of a pod."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podsched.config.errors import ConfigError
+from podsched.serve.client.errors import Unauthorized
+from podsched.serve.kube.access import ClusterAccess, from_kubeconfig, in_cluster, plain
+
+
+class Kubeconfig:
+    """A kubeconfig file in the making."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "config"
+        self.cluster: dict[str, Any] = {"server": "https://10.0.0.1:6443/"}
+        self.user: dict[str, Any] = {"token": "secret"}
+        self.context: dict[str, Any] = {"cluster": "c", "user": "u", "namespace": "team"}
+        self.current = "here"
+
+    def read(self, **options: str) -> ClusterAccess:
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": self.current,
+            "contexts": [{"name": "here", "context": self.context}],
+            "clusters": [{"name": "c", "cluster": self.cluster}],
+            "users": [{"name": "u", "user": self.user}],
+        }
+        self.path.write_text(json.dumps(document))
+        return from_kubeconfig(self.path, **options)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Kubeconfig:
+    return Kubeconfig(tmp_path)
+
+
+async def test_the_current_context_names_server_namespace_and_token(kubeconfig: Kubeconfig) -> None:
+    access = kubeconfig.read()
+    assert (access.server, access.namespace) == ("https://10.0.0.1:6443", "team")
+    assert await access.token.token() == "secret"
+    assert "secret" not in repr(access)
+
+
+def test_master_takes_the_place_of_the_server(kubeconfig: Kubeconfig) -> None:
+    assert kubeconfig.read(master="http://127.0.0.1:8080").server == "http://127.0.0.1:8080"
+
+
+def test_another_context_can_be_chosen(kubeconfig: Kubeconfig) -> None:
+    kubeconfig.current = "elsewhere"
+    assert kubeconfig.read(context="here").namespace == "team"
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "message"),
+    [
+        ("cluster", {}, "cluster.server: Invalid value"),
+        ("cluster", {"server": "https://a", "proxy-url": "http://p"}, "cluster.proxy-url"),
+        ("cluster", {"server": "https://a", "certificate-authority": "no"}, "No such file"),
+        ("cluster", {"server": "https://a", "certificate-authority-data": "%"}, "is not base64"),
+        ("cluster", {"server": "https://a", "certificate-authority-data": "eA=="}, "certificates"),
+        ("user", {"auth-provider": {"name": "gcp"}}, "user.auth-provider: auth providers were"),
+        ("user", {"username": "me", "password": "x"}, "user.username: Kubernetes has no passwords"),
+        ("user", {"tokenFile": "no"}, "user.tokenFile: "),
+        ("user", {"exec": {"command": "x"}}, "user.exec.apiVersion"),
+        ("context", {"cluster": "other"}, 'clusters: Invalid value: "other"'),
+    ],
+)
+def test_what_cannot_be_used_is_named(
+    kubeconfig: Kubeconfig, part: str, content: dict[str, Any], message: str
+) -> None:
+    setattr(kubeconfig, part, content)
+    with pytest.raises(ConfigError) as raised:
+        kubeconfig.read()
+    assert str(raised.value).startswith(f"{kubeconfig.path}: ")
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "\x00"])
+def test_what_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(ConfigError):
+        from_kubeconfig(path)
+
+
+async def test_files_are_found_from_the_folder_of_the_kubeconfig(
+    kubeconfig: Kubeconfig, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("in-a-file\n")
+    kubeconfig.user = {"tokenFile": "token"}
+    assert await kubeconfig.read().token.token() == "in-a-file"
+
+
+def plugin(folder: Path, status: dict[str, Any], code: int = 0) -> dict[str, Any]:
+    """Return ``user.exec`` of a program that prints a token, and counts how often it is asked."""
+    script = folder / "plugin"
+    calls = folder / "calls"
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    script.write_text(
+        f"#!{sys.executable}\n"
+        f"open({str(calls)!r}, 'a').write('x')\n"
+        f"print({json.dumps({**answer, 'status': status})!r})\n"
+        f"raise SystemExit({code})\n"
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script)}
+
+
+@pytest.mark.integration
+async def test_a_plugin_is_asked_until_it_has_a_token_and_when_it_is_refused(
+    kubeconfig: Kubeconfig, tmp_path: Path
+) -> None:
+    kubeconfig.user = {"exec": plugin(tmp_path, {"token": "from-plugin"})}
+    token = kubeconfig.read().token
+    assert [await token.token(), await token.token()] == ["from-plugin"] * 2
+    assert (tmp_path / "calls").read_text() == "x"
+    await token.token(renew=True)
+    assert (tmp_path / "calls").read_text() == "xx"
+
+
+@pytest.mark.integration
+async def test_a_token_that_ends_soon_is_asked_for_again(
+    kubeconfig: Kubeconfig, tmp_path: Path
+) -> None:
+    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 5))
+    kubeconfig.user = {"exec": plugin(tmp_path, {"token": "t", "expirationTimestamp": ends})}
+    token = kubeconfig.read().token
+    await token.token()
+    await token.token()
+    assert (tmp_path / "calls").read_text() == "xx"
+
+
+@pytest.mark.integration
+async def test_a_plugin_that_fails_is_named(kubeconfig: Kubeconfig, tmp_path: Path) -> None:
+    kubeconfig.user = {"exec": plugin(tmp_path, {}, code=3)}
+    with pytest.raises(Unauthorized, match="plugin: ended with exit code 3"):
+        await kubeconfig.read().token.token()
+    kubeconfig.user = {"exec": plugin(tmp_path, {})}
+    with pytest.raises(Unauthorized, match="printed no ExecCredential"):
+        await kubeconfig.read().token.token()
+
+
+def test_outside_of_a_cluster_there_is_no_service_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ConfigError, match="this process runs in no pod"):
+        in_cluster()
+
+
+def test_a_master_alone_is_a_server_without_credentials() -> None:
+    assert plain("127.0.0.1:8080").server == "https://127.0.0.1:8080"

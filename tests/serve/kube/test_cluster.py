@@ -1,0 +1,242 @@
+"""What a scheduler writes to a Kubernetes cluster, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import Event
+from podsched.serve.client.errors import ClientError, Forbidden
+from podsched.serve.kube.cluster import KubeCluster, Rates
+from podsched.v1 import api_pb2 as v1
+from support.kube_server import KubeStore, MemoryHttp, refusal
+
+pytestmark = pytest.mark.looptime
+
+FENCE = v1.Fence(lock="kube-system/kube-scheduler", term=7)
+
+
+class World:
+    """A cluster, and a leader of term 7."""
+
+    def __init__(self) -> None:
+        self.store = KubeStore()
+        self.term = 7
+        http = MemoryHttp(self.store)
+        leads = lambda fence: fence.term == self.term  # noqa: E731
+        self.cluster = KubeCluster(http, leads, Rates(qps=10, burst=5), now=lambda: 1.7e9)
+
+    def uid(self, name: str = "web") -> str:
+        return str(self.store.objects["pods"][f"default/{name}"]["metadata"]["uid"])
+
+    def binding(self, name: str = "web", node: str = "n1", uid: str = "") -> v1.Binding:
+        uid = uid or self.uid(name)
+        return v1.Binding(namespace="default", name=name, uid=uid, node_name=node)
+
+    async def bind(self, *bindings: v1.Binding) -> list[v1.BatchResult]:
+        return list(await self.cluster.bind_pods(bindings, fence=FENCE))
+
+    async def evict(self, **fields: Any) -> v1.BatchResult:
+        request = v1.EvictRequest(namespace="default", name="web", **fields)
+        (result,) = await self.cluster.evict_pods([request], fence=FENCE)
+        return result
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.store.pod("web")
+    return world
+
+
+async def test_a_binding_carries_the_uid_of_the_pod(world: World) -> None:
+    (result,) = await world.bind(world.binding())
+    assert result.code == 0
+    (body,) = world.store.writes("POST", "/binding")
+    assert body["metadata"] == {"name": "web", "namespace": "default", "uid": world.uid()}
+    assert body["target"] == {"kind": "Node", "name": "n1"}
+
+
+async def test_binding_again_to_the_same_node_is_a_success(world: World) -> None:
+    """The answer to the first try may have been lost."""
+    await world.bind(world.binding())
+    same, other = await world.bind(world.binding(), world.binding(node="n2"))
+    assert same.code == 0
+    assert (other.reason, other.node_name) == ("ALREADY_BOUND", "n1")
+
+
+async def test_what_cannot_be_bound_says_why(world: World) -> None:
+    world.store.pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    results = await world.bind(
+        world.binding(uid="another"),
+        world.binding("gated"),
+        world.binding("gone", uid="any"),
+    )
+    assert [result.reason for result in results] == [
+        "PRECONDITION_FAILED",
+        "SCHEDULING_GATED",
+        "NOT_FOUND",
+    ]
+
+
+async def test_bindings_keep_to_qps_and_burst(world: World) -> None:
+    """Five at once, then ten a second."""
+    for number in range(25):
+        world.store.pod(f"pod-{number}")
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    await world.bind(*(world.binding(f"pod-{number}") for number in range(25)))
+    assert clock() - began == pytest.approx(2.0, abs=0.2)
+
+
+async def test_nothing_is_sent_once_the_term_is_over(world: World) -> None:
+    """Also of what waited for its turn when the term ended."""
+    for number in range(25):
+        world.store.pod(f"pod-{number}")
+    asyncio.get_running_loop().call_later(1.0, setattr, world, "term", 8)
+    results = await world.bind(*(world.binding(f"pod-{number}") for number in range(25)))
+    lost = [result for result in results if result.reason == "FENCE_LOST"]
+    assert len(lost) == 25 - len(world.store.bound)
+    assert 10 <= len(lost) <= 11
+
+
+async def test_a_busy_server_is_asked_again_when_it_says(world: World) -> None:
+    busy = refusal(429, "TooManyRequests", "too many requests", retry_after=3)
+    world.store.fail(busy, path="/binding")
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    (result,) = await world.bind(world.binding())
+    assert result.code == 0
+    assert clock() - began == pytest.approx(3.0, abs=0.2)
+
+
+async def test_an_outage_that_lasts_fails_each_binding_by_itself(world: World) -> None:
+    world.store.down = True
+    (result,) = await world.bind(world.binding())
+    assert (result.code, result.message) == (14, "cannot connect")
+
+
+async def test_preemption_marks_the_victim_and_deletes_it(world: World) -> None:
+    uid = world.uid()
+    result = await world.evict(
+        preconditions=v1.Preconditions(uid=uid),
+        ignore_disruption_budgets=True,
+        condition={"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
+    )
+    assert result.code == 0
+    (patch,) = world.store.writes("PATCH", "/pods/web/status")
+    (condition,) = patch["status"]["conditions"]
+    assert condition["reason"] == "PreemptionByScheduler"
+    assert condition["lastTransitionTime"] == "2023-11-14T22:13:20Z"
+    assert world.store.writes("DELETE", "/pods/web") == [{"preconditions": {"uid": uid}}]
+
+
+async def test_a_victim_of_another_uid_is_left_alone(world: World) -> None:
+    result = await world.evict(
+        preconditions=v1.Preconditions(uid="another"), ignore_disruption_budgets=True
+    )
+    assert result.reason == "PRECONDITION_FAILED"
+    assert "default/web" in world.store.objects["pods"]
+
+
+async def test_an_eviction_that_a_budget_refuses_is_not_tried_again(world: World) -> None:
+    refused = refusal(429, "TooManyRequests", "would violate the budget", retry_after=10)
+    world.store.fail(refused, path="/eviction", times=5)
+    assert (await world.evict()).reason == "DISRUPTION_BUDGET"
+
+
+async def test_a_condition_keeps_its_time_while_its_status_is_the_same(world: World) -> None:
+    """And nothing of the old one's reason and message stays."""
+    informer = world.cluster.informer(["Pod"])
+    task = asyncio.create_task(informer.run(lambda batch: None))
+    await informer.synced.wait()
+
+    async def failed(reason: str) -> dict[str, Any]:
+        patch = v1.PodStatusPatch(namespace="default", name="web", uid=world.uid())
+        patch.conditions.add(type="PodScheduled", status="False", reason=reason)
+        (result,) = await world.cluster.patch_pod_statuses([patch], fence=FENCE)
+        assert result.code == 0
+        await asyncio.sleep(1)
+        return dict(world.store.objects["pods"]["default/web"]["status"]["conditions"][0])
+
+    first, second = await failed("Unschedulable"), await failed("SchedulerError")
+    assert first["lastTransitionTime"] == "2023-11-14T22:13:20Z"
+    assert second == {**first, "reason": "SchedulerError"}
+    (_, patch) = world.store.writes("PATCH", "/status")
+    assert "lastTransitionTime" not in patch["status"]["conditions"][0]
+    task.cancel()
+
+
+async def test_a_nomination_is_set_and_cleared(world: World) -> None:
+    for node in ("n1", ""):
+        patch = v1.PodStatusPatch(namespace="default", name="web", uid=world.uid())
+        patch.nominated_node_name = node
+        await world.cluster.patch_pod_statuses([patch], fence=FENCE)
+    bodies = world.store.writes("PATCH", "/status")
+    assert [body["status"] for body in bodies] == [
+        {"nominatedNodeName": "n1"},
+        {"nominatedNodeName": None},
+    ]
+
+
+async def test_patches_of_volumes_name_the_version_they_were_made_for(world: World) -> None:
+    volume = world.store.put("persistentvolumes", {"metadata": {"name": "pv"}, "spec": {}})
+    version = int(volume["metadata"]["resourceVersion"])
+
+    async def patch(resource_version: int) -> v1.BatchResult:
+        request = v1.PatchRequest(
+            kind="PersistentVolume",
+            name="pv",
+            merge_patch=b'{"spec":{"claimRef":{"name":"data"}}}',
+            resource_version=resource_version,
+        )
+        (result,) = await world.cluster.patch_many([request], fence=FENCE)
+        return result
+
+    assert (await patch(version)).code == 0
+    assert (await patch(version)).reason == "CONFLICT"
+
+
+def event(count: int = 1) -> Event:
+    found = Event(reason="FailedScheduling", message="no", type="Warning", action="Scheduling")
+    found.metadata.name, found.metadata.namespace = "web.1", "default"
+    found.involved_object.kind, found.involved_object.name = "Pod", "web"
+    found.involved_object.namespace = "default"
+    found.reporting_controller, found.reporting_instance = "default-scheduler", "one"
+    found.count = count
+    found.event_time.FromNanoseconds(1_700_000_000_000_001_000)
+    found.last_timestamp.FromNanoseconds(1_700_000_060_000_000_000)
+    return found
+
+
+async def test_an_event_that_happens_again_gets_a_series(world: World) -> None:
+    await world.cluster.record_events([event()], [event(count=3)])
+    (created,) = world.store.writes("POST", "/apis/events.k8s.io/v1/namespaces/default/events")
+    assert created["eventTime"] == "2023-11-14T22:13:20.000001Z"
+    assert (created["note"], created["regarding"]["name"]) == ("no", "web")
+    (patch,) = world.store.writes("PATCH", "/events/web.1")
+    assert patch == {"series": {"count": 3, "lastObservedTime": "2023-11-14T22:14:20.000000Z"}}
+
+
+async def test_no_event_is_lost_by_an_answer_that_is(world: World) -> None:
+    """Nor by an API server that is too busy; what was written without an answer is there once."""
+    other = event()
+    other.metadata.name = "web.2"
+    await world.cluster.record_events([other])
+    world.store.fail(refusal(504, "Timeout", "it took too long"), path="/events", times=2)
+    await world.cluster.record_events([event(), other])
+    assert set(world.store.objects["events"]) == {"default/web.1", "default/web.2"}
+
+
+async def test_an_event_that_has_expired_is_written_anew(world: World) -> None:
+    await world.cluster.record_events([], [event(count=3)])
+    assert "default/web.1" in world.store.objects["events"]
+
+
+async def test_events_that_may_not_be_written_are_an_error_of_the_call(world: World) -> None:
+    world.store.fail(refusal(403, "Forbidden", "events is forbidden"), path="/events")
+    with pytest.raises(Forbidden) as raised:
+        await world.cluster.record_events([event()])
+    assert isinstance(raised.value, ClientError)

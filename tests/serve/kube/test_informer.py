@@ -1,0 +1,223 @@
+"""The informer on a Kubernetes cluster: lists, watches, and what breaks them. Virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from podsched.serve.client.informer import Batch
+from podsched.serve.kube.informer import KubeInformer
+from support.kube_server import Answer, KubeStore, MemoryHttp, refusal
+
+pytestmark = pytest.mark.looptime
+
+
+class Follower:
+    """An informer of nodes and pods, and what it has said."""
+
+    def __init__(self, store: KubeStore) -> None:
+        self.batches: list[Batch] = []
+        self.informer = KubeInformer(MemoryHttp(store), ["Node", "Pod"])
+        self.task = asyncio.create_task(self.informer.run(self.batches.append))
+
+    def said(self) -> list[str]:
+        """Return the changes, and forget them."""
+        batches, self.batches[:] = list(self.batches), []
+        return [f"{e.type.name} {e.kind} {e.key}" for batch in batches for e in batch.events]
+
+
+@pytest.fixture
+def store() -> KubeStore:
+    store = KubeStore()
+    store.pod("web")
+    store.node("n1")
+    return store
+
+
+@pytest.fixture
+async def follower(store: KubeStore) -> AsyncIterator[Follower]:
+    follower = Follower(store)
+    yield follower
+    follower.task.cancel()
+    await asyncio.gather(follower.task, return_exceptions=True)
+
+
+async def test_lists_come_in_the_order_of_the_kinds(follower: Follower) -> None:
+    await follower.informer.synced.wait()
+    assert follower.said() == ["ADDED Node n1", "ADDED Pod default/web"]
+    assert follower.informer.problem() == ""
+
+
+async def test_changes_come_once_and_in_order(store: KubeStore, follower: Follower) -> None:
+    await follower.informer.synced.wait()
+    follower.said()
+    store.pod("web", nodeName="n1")
+    store.remove("pods", "default/web")
+    store.pod("web")
+    await asyncio.sleep(1)
+    changes = ["MODIFIED", "DELETED", "ADDED"]
+    assert follower.said() == [f"{change} Pod default/web" for change in changes]
+
+
+async def test_pods_that_end_are_gone(store: KubeStore, follower: Follower) -> None:
+    """They are not followed, as kube-scheduler does not."""
+    await follower.informer.synced.wait()
+    follower.said()
+    pod = store.objects["pods"]["default/web"]
+    store.put("pods", {**pod, "metadata": dict(pod["metadata"]), "status": {"phase": "Failed"}})
+    await asyncio.sleep(1)
+    assert follower.said() == ["DELETED Pod default/web"]
+
+
+async def test_a_watch_that_breaks_goes_on_where_it_was(
+    store: KubeStore, follower: Follower
+) -> None:
+    await follower.informer.synced.wait()
+    follower.said()
+    store.break_watches()
+    store.pod("second")
+    await asyncio.sleep(1)
+    assert follower.said() == ["ADDED Pod default/second"]
+    assert follower.informer.relists == 0
+
+
+async def test_after_410_the_differences_are_delivered(
+    store: KubeStore, follower: Follower
+) -> None:
+    """Of what happened while the history was lost: deleted, made anew under the same name, new."""
+    await follower.informer.synced.wait()
+    store.pod("again")
+    await asyncio.sleep(1)
+    follower.said()
+    store.down = True
+    store.break_watches()
+    await asyncio.sleep(0.01)
+    store.remove("pods", "default/web")
+    store.remove("pods", "default/again")
+    store.pod("again")
+    store.pod("new")
+    store.forget()
+    store.down = False
+    await asyncio.sleep(20)
+    assert sorted(follower.said()) == [
+        "ADDED Pod default/again",
+        "ADDED Pod default/new",
+        "DELETED Pod default/again",
+        "DELETED Pod default/web",
+    ]
+    assert follower.informer.relists > 0
+
+
+async def test_servers_that_stream_no_lists_are_listed_by_pages(store: KubeStore) -> None:
+    store.streams_lists = False
+    for number in range(1200):
+        store.pod(f"pod-{number}")
+    follower = Follower(store)
+    await follower.informer.synced.wait()
+    assert len(follower.informer.objects("Pod")) == 1201
+    follower.said()
+    store.pod("later")
+    await asyncio.sleep(1)
+    assert follower.said() == ["ADDED Pod default/later"]
+    follower.task.cancel()
+
+
+async def test_a_server_that_ignores_that_a_list_is_to_be_streamed_is_listed_by_pages(
+    store: KubeStore,
+) -> None:
+    store.ends_lists = False
+    follower = Follower(store)
+    await asyncio.sleep(1)
+    store.break_watches()  # as each watch ends after its time
+    async with asyncio.timeout(30):
+        await follower.informer.synced.wait()
+    assert follower.said() == ["ADDED Node n1", "ADDED Pod default/web"]
+    follower.task.cancel()
+
+
+async def test_a_watch_that_is_refused_over_and_over_is_begun_from_a_new_list(
+    store: KubeStore, follower: Follower
+) -> None:
+    await follower.informer.synced.wait()
+    follower.said()
+    store.watch_errors = [refusal(500, "InternalError", "an event cannot be decoded")] * 6
+    store.pod("new")
+    store.break_watches()
+    await asyncio.sleep(30)
+    assert follower.said() == ["ADDED Pod default/new"]
+    assert follower.informer.relists == 2
+
+
+async def test_a_server_that_is_busy_is_not_asked_for_a_new_list(
+    store: KubeStore, follower: Follower
+) -> None:
+    await follower.informer.synced.wait()
+    busy = refusal(429, "TooManyRequests", "too many requests", retry_after=1)
+    store.watch_errors = [busy] * 8
+    store.break_watches()
+    await asyncio.sleep(60)
+    assert (store.watch_errors, follower.informer.relists) == ([], 0)
+
+
+async def test_lines_that_are_no_events_are_read_again_from_where_the_watch_was(
+    store: KubeStore, follower: Follower
+) -> None:
+    await follower.informer.synced.wait()
+    follower.said()
+    store.watch_errors = [Answer(200, None)]  # type: ignore[arg-type]
+    store.pod("new")
+    store.break_watches()
+    await asyncio.sleep(5)
+    assert follower.said() == ["ADDED Pod default/new"]
+    assert not follower.task.done()
+
+
+async def test_an_outage_at_first_is_waited_out_and_told(store: KubeStore) -> None:
+    store.down = True
+    follower = Follower(store)
+    await asyncio.sleep(30)
+    assert not follower.informer.synced.is_set()
+    assert follower.informer.problem() == "Node: cannot connect"
+    store.down = False
+    async with asyncio.timeout(30):
+        await follower.informer.synced.wait()
+    follower.task.cancel()
+
+
+async def test_a_kind_that_may_not_be_read_is_named(store: KubeStore) -> None:
+    store.fail(refusal(403, "Forbidden", "pods is forbidden"), path="/pods", times=10**6)
+    store.streams_lists = False
+    follower = Follower(store)
+    await asyncio.sleep(30)
+    assert follower.informer.problem() == "Pod: pods is forbidden"
+    follower.task.cancel()
+
+
+async def test_a_new_leader_waits_for_the_bindings_of_the_last_one(store: KubeStore) -> None:
+    """A pod is bound, and the event is late: the wait lasts until it has come."""
+    follower = Follower(store)
+    await follower.informer.synced.wait()
+    store.down = True
+    store.break_watches()
+    await asyncio.sleep(0.01)
+    store.pod("web", nodeName="n1")
+    store.objects["pods"]["default/web"]["metadata"]["uid"] = "same"
+    store.down = False
+    waiting = asyncio.create_task(follower.informer.wait_for_revision(7))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    async with asyncio.timeout(10):
+        await waiting
+    pod = follower.informer.get("Pod", "default/web")
+    assert pod is not None and pod.spec.node_name == "n1"  # type: ignore[union-attr]
+    follower.task.cancel()
+
+
+async def test_a_new_leader_waits_for_nothing_when_nothing_is_missing(
+    store: KubeStore, follower: Follower
+) -> None:
+    await follower.informer.synced.wait()
+    async with asyncio.timeout(0.1):
+        await follower.informer.wait_for_revision(7)

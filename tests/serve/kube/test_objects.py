@@ -1,0 +1,96 @@
+"""Objects as a kube-apiserver sends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import from_manifest
+from podsched.api.objects import Pod
+from podsched.api.resources import requests_in_units
+from podsched.serve.kube.objects import UnreadableObjectError, read_object
+
+POD: dict[str, Any] = {
+    "metadata": {
+        "name": "web",
+        "namespace": "default",
+        "uid": "u",
+        "resourceVersion": "12",
+        "creationTimestamp": "2024-01-02T03:04:05Z",
+        "labels": {"app": "web"},
+    },
+    "spec": {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}],
+        "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 0}],
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "zone", "namespaceSelector": {}, "labelSelector": None}
+                ]
+            }
+        },
+        "priority": 0,
+        "overhead": {"cpu": 1},
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+    },
+    "status": {"phase": "Pending", "startTime": "2024-01-02T03:04:05.123456Z"},
+}
+
+
+def read(content: dict[str, Any]) -> Pod:
+    message = read_object(KINDS["Pod"], content)
+    assert isinstance(message, Pod)
+    return message
+
+
+def test_a_pod_reads_as_its_manifest_does() -> None:
+    """Presence included: an empty selector is not an absent one."""
+    assert read(POD) == from_manifest({"apiVersion": "v1", "kind": "Pod", **POD}).message
+
+
+def test_a_pod_that_is_resized_counts_what_its_kubelet_has_given_it() -> None:
+    """Of each container the most of spec, allocated and used; of an infeasible resize not spec."""
+    given = {"requests": {"cpu": "2", "memory": "1Gi"}}
+    status = {"name": "c", "allocatedResources": {"cpu": 3, "memory": "1Gi"}, "resources": given}
+    pod = {**POD, "status": {**POD["status"], "containerStatuses": [status]}}
+    assert requests_in_units(read(pod)) == {"cpu": 4000, "memory": 1 << 30}  # overhead: 1
+    wanted = {"name": "c", "resources": {"requests": {"cpu": "9", "memory": "1Gi"}}}
+    pod["spec"] = {**POD["spec"], "containers": [wanted]}
+    assert requests_in_units(read(pod))["cpu"] == 10_000
+    pod["status"]["conditions"] = [
+        {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    ]
+    assert requests_in_units(read(pod))["cpu"] == 4000
+
+
+def test_unknown_fields_are_ignored() -> None:
+    newer = {**POD, "spec": {**POD["spec"], "fieldOfTomorrow": {"a": [1]}}, "other": 1}
+    assert read(newer) == read(POD)
+
+
+def test_what_no_decision_reads_is_left_out() -> None:
+    container = {**POD["spec"]["containers"][0], "env": [{"name": "A"}], "livenessProbe": {"a": 1}}
+    metadata = {
+        **POD["metadata"],
+        "managedFields": [{"manager": "x", "fieldsV1": {"f:spec": {}}}],
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{...}"},
+    }
+    full = {**POD, "metadata": metadata, "spec": {**POD["spec"], "containers": [container]}}
+    assert read(full) == read(POD)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"spec": {"containers": [{"name": 1}]}},
+        {"spec": "text"},
+        {"spec": {"containers": {"name": "c"}}},
+        {"metadata": {"creationTimestamp": "yesterday"}},
+        {"spec": {"priority": 2**40}},
+    ],
+)
+def test_what_is_no_pod_is_an_error(content: dict[str, Any]) -> None:
+    with pytest.raises(UnreadableObjectError, match="no Pod: "):
+        read(content)

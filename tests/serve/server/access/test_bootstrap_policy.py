@@ -1,0 +1,54 @@
+"""The roles that every cluster has."""
+
+from __future__ import annotations
+
+import pytest
+
+from podsched.api.kinds import KINDS, kind_of
+from podsched.api.validation import validate
+from podsched.serve.server.access.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
+from podsched.v1 import api_pb2 as v1
+from support.access_world import calling, identity
+from support.api_world import World
+
+
+@pytest.mark.parametrize("name", CLUSTER_ROLES)
+def test_roles_speak_of_kinds_that_there_are(name: str) -> None:
+    groups = {kind.plural: kind.group for kind in KINDS.values()}
+    for _, named_groups, resources in CLUSTER_ROLES[name]:
+        for resource in resources:
+            plural = resource.partition("/")[0]
+            assert plural == "*" or groups[plural] in named_groups, resource
+
+
+def test_they_are_valid_objects() -> None:
+    for item in bootstrap_policy():
+        assert [e for e in validate(kind_of(item), item) if "metadata" not in e.path] == []
+
+
+async def test_a_server_creates_them_at_its_start(world: World) -> None:
+    page = await world.core.lister.page(v1.ListRequest(kind="ClusterRole"))
+    assert {entry.key for entry in page.entries} == set(CLUSTER_ROLES)
+
+
+async def test_one_that_was_changed_stays_as_it_is(world: World) -> None:
+    patch = v1.PatchRequest(kind="ClusterRole", name="view", merge_patch=b'{"rules": null}')
+    await world.core.registry.patch([patch], None)
+    other = await world.another()
+    entry = await other.registry.get("ClusterRole", "", "view")
+    assert not entry.message.rules  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("role", ["admin", "edit", "view", "submitter"])
+def test_no_role_of_users_may_bind_or_touch_nodes_and_leases(role: str) -> None:
+    resources = {r for _, _, named in CLUSTER_ROLES[role] for r in named}
+    assert not resources & {"pods/binding", "pods/status", "nodes", "leases", "*"}
+
+
+async def test_the_scheduler_keeps_leases_in_its_own_namespace(world: World) -> None:
+    with calling(world.core, identity("system:kube-scheduler")) as rights:
+        group = "coordination.k8s.io"
+        assert rights.permit("create", group, "leases", "kube-system", "replica-0")
+        assert not rights.permit("create", group, "leases", "kube-node-lease", "n1")
+        assert not rights.permit("create", "", "pods", "default", "p")
+        assert not rights.permit("delete", "", "nodes", "", "n1")

@@ -1,0 +1,27 @@
+"""What a thread has had of a processor."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from podsched.serve.server.fairness import effort
+from podsched.serve.server.fairness.effort import effort_of_thread
+
+
+def test_work_is_effort() -> None:
+    before = effort_of_thread()
+    while time.thread_time() < before.used + 0.01:
+        pass
+    after = effort_of_thread()
+    assert after.used >= before.used + 0.01
+    assert after.delayed >= before.delayed >= 0
+
+
+def test_where_nobody_knows_the_thread_has_not_waited(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(effort, "_SCHEDSTAT", tmp_path / "absent")
+    assert effort_of_thread().delayed == 0

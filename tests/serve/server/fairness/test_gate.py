@@ -1,0 +1,204 @@
+"""Calls at the gate: seats, waiting, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import pairwise
+
+import pytest
+
+from podsched.serve.server.access.identity import UNSECURED, Authentication, Identity
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
+from podsched.serve.server.fairness.gate import LONGEST_WAIT, RETRY_AFTER, Gate
+from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
+from podsched.serve.server.fairness.turns import (
+    CALL_SECONDS,
+    Lane,
+    Seat,
+    account,
+    current_seat,
+    end_turn,
+    set_seat,
+)
+from podsched.telemetry.instruments import MetricRegistry
+
+pytestmark = pytest.mark.looptime
+
+ALICE = Identity("alice", frozenset(), Authentication.CERTIFICATE)
+BOB = Identity("bob", frozenset(), Authentication.CERTIFICATE)
+
+
+async def fill(gate: Gate, identity: Identity) -> list[Seat]:
+    """Take every seat that one user alone may have."""
+    seats = []
+    for _ in range(GLOBAL_DEFAULT.seats):
+        gate.call_came(identity, "peer", "Get")
+        seats.append(await gate.enter(identity, "peer", "Get", 0))
+    return seats
+
+
+async def test_a_call_that_must_wait_gets_the_seat_that_is_given_back() -> None:
+    gate = Gate()
+    seats = await fill(gate, ALICE)
+    waiting = asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    seats[0].leave()
+    assert (await waiting).flow is seats[0].flow
+
+
+async def test_a_call_waits_only_so_long_and_is_told_when_to_try_again() -> None:
+    gate = Gate()
+    await fill(gate, ALICE)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(ApiError, match="too many requests") as refused:
+        await gate.enter(ALICE, "peer", "Get", 0)
+    assert refused.value.retry_after == RETRY_AFTER
+    assert asyncio.get_running_loop().time() - began == pytest.approx(LONGEST_WAIT, abs=0.1)
+
+
+async def test_refusals_are_paced() -> None:
+    gate = Gate()
+    await fill(gate, ALICE)
+    calls = [
+        asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0))
+        for _ in range(GLOBAL_DEFAULT.queue_length + 40)
+    ]
+    await asyncio.sleep(1.0)
+    assert 18 <= sum(call.done() for call in calls) <= 21  # 20 a second
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_calls_that_are_cancelled_leave_no_trace() -> None:
+    gate = Gate()
+    seats = await fill(gate, ALICE)
+    waiting = asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert not seats[0].flow.waiting
+    for seat in seats:
+        seat.leave()
+    assert seats[0].flow.held == 0 == gate.flows.held(GLOBAL_DEFAULT)
+
+
+async def test_another_user_gets_a_seat_as_soon_as_one_is_given_back() -> None:
+    gate = Gate()
+    seats = await fill(gate, ALICE)
+    alices = [asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0)) for _ in range(10)]
+    await asyncio.sleep(0)
+    bob = asyncio.create_task(gate.enter(BOB, "peer", "Get", 0))
+    await asyncio.sleep(0)
+    seats[0].leave()
+    assert (await bob).flow is not seats[0].flow
+    assert not any(call.done() for call in alices)
+
+
+async def test_users_are_flows_and_without_users_connections_are() -> None:
+    gate = Gate()
+    one, same = [await gate.enter(ALICE, peer, "Get", 0) for peer in ("a", "b")]
+    other, another = [await gate.enter(UNSECURED, peer, "Get", 0) for peer in ("a", "b")]
+    assert one.flow is same.flow
+    assert len({id(seat.flow) for seat in (one, other, another)}) == 3
+
+
+async def test_a_connection_that_binds_is_handled_as_a_schedulers() -> None:
+    gate = Gate()
+    seat = await gate.enter(UNSECURED, "peer", "List", 0)
+    (await gate.enter(UNSECURED, "peer", "BindPods", 0)).leave()
+    assert seat.flow.schema.name == "kube-scheduler"
+
+
+async def test_work_of_a_call_counts_for_its_flow() -> None:
+    gate = Gate()
+    seat = await gate.enter(ALICE, "peer", "Get", 0)
+    set_seat(seat)
+    assert current_seat() is seat
+    before = seat.flow.used(gate.clock())
+    account(0.1)
+    await end_turn(0.1)
+    assert seat.flow.used(gate.clock()) > before + 0.2
+
+
+async def test_a_call_counts_for_its_flow_also_if_it_is_given_up_while_it_waits() -> None:
+    gate = Gate()
+    flow = (await fill(gate, ALICE))[0].flow
+    before = flow.used(gate.clock())
+    gate.call_came(ALICE, "peer", "Watch")
+    waiting = asyncio.create_task(gate.enter(ALICE, "peer", "Watch", 0))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert flow.used(gate.clock()) == pytest.approx(before + CALL_SECONDS)
+
+
+async def test_what_the_loop_does_is_measured_while_flows_compete() -> None:
+    gate = Gate()
+    for identity in (ALICE, BOB):
+        for _ in range(5):
+            (await gate.enter(identity, "peer", "Get", 0)).charge(0.001)
+    await asyncio.sleep(0.06)
+    await gate.enter(ALICE, "peer", "Get", 0)
+    await asyncio.sleep(0.03)
+    burnt = time.thread_time() + 0.05
+    while time.thread_time() < burnt:
+        pass
+    await asyncio.sleep(0.1)
+    assert gate.flows.weight > 2
+    gate.close()
+
+
+async def test_between_two_turns_of_work_there_is_time_for_calls() -> None:
+    clock = asyncio.get_running_loop().time
+    lane = Lane(clock)
+    began = []
+    for _ in range(3):
+        await lane.turn()
+        began.append(clock())
+    assert [round(after - before, 4) for before, after in pairwise(began)] == [0.0035, 0.0035]
+
+
+async def test_work_waits_while_calls_keep_coming_in_but_not_for_ever() -> None:
+    clock = asyncio.get_running_loop().time
+    lane = Lane(clock)
+    turn = asyncio.create_task(lane.turn())
+    began = clock()
+    while not turn.done():
+        lane.call_came()
+        await asyncio.sleep(0.001)
+    assert clock() - began == pytest.approx(0.03, abs=0.003)
+    lane.call_came()
+    before = clock()
+    await lane.turn()
+    assert 0.001 < clock() - before < 0.004
+
+
+async def test_a_call_in_the_rounds_before_a_turn_puts_it_off() -> None:
+    """On a machine with other work to do a gap is over before the loop has seen who came in it."""
+    lane = Lane(asyncio.get_running_loop().time)
+    turn = asyncio.create_task(lane.turn())
+    await asyncio.sleep(0)
+    lane.call_came()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not turn.done()
+    await turn
+
+
+async def test_metrics_count_what_was_let_in_and_what_was_refused() -> None:
+    registry = MetricRegistry()
+    telemetry = FlowTelemetry(registry)
+    gate = Gate(telemetry)
+    telemetry.follow(gate.flows)
+    await fill(gate, ALICE)
+    with pytest.raises(ApiError):
+        await gate.enter(ALICE, "peer", "Get", 0)
+    text = registry.render()[0].decode()
+    labels = 'flow_schema="global-default",priority_level="global-default"'
+    seats = GLOBAL_DEFAULT.seats
+    assert f"apiserver_flowcontrol_current_executing_seats{{{labels}}} {seats}.0" in text
+    assert 'reason="time-out"} 1.0' in text

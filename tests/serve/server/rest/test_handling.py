@@ -1,0 +1,95 @@
+"""What every request meets, whatever it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.serve.server.access.identity import Authentication, Identity
+from podsched.serve.server.pipeline import Pipeline
+from support.api_objects import pod
+from support.api_world import World
+from support.kube_client import KubeClient
+
+PODS = "/api/v1/namespaces/default/pods"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+JSON_PATCH = {"content-type": "application/json-patch+json"}
+MERGE_PATCH = {"content-type": "application/merge-patch+json"}
+YAML = {"content-type": "application/yaml"}
+PROTOBUF = {"content-type": "application/vnd.kubernetes.protobuf"}
+LEASE = b"k8s\x00\x0a\x20\x0a\x16coordination.k8s.io/v1\x12\x05Lease"
+
+
+async def test_web_pages_are_refused_where_nobody_is_asked_who_he_is(
+    world: World, kube: KubeClient
+) -> None:
+    page = {"origin": "http://elsewhere"}
+    assert (await kube.request("GET", PODS, headers=page)).status == 403
+    alice = Identity("alice", frozenset(), Authentication.TOKEN)
+    asked = KubeClient(world.core, Pipeline(authenticate=lambda _: alice))
+    assert (await asked.request("GET", PODS, headers=page)).status == 200
+
+
+async def test_nobody_acts_as_another_with_rights_of_his_own(kube: KubeClient) -> None:
+    for header in ("impersonate-user", "impersonate-extra-scopes"):
+        refused = await kube.request("GET", PODS, headers={header: "sam"})
+        assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers"),
+    [
+        ("POST", PODS, b"[]", {}),
+        ("POST", PODS, {"metadata": []}, {}),
+        ("POST", f"{PODS}/a/binding", {"metadata": "x", "target": 1}, {}),
+        ("POST", f"{PODS}/a/eviction", {"metadata": {"name": "a"}, "deleteOptions": [1]}, {}),
+        ("PATCH", f"{PODS}/a", [{"op": "add", "path": 5}], JSON_PATCH),
+        ("PATCH", f"{PODS}/a", [1], JSON_PATCH),
+        ("PATCH", f"{PODS}/a", b"[" * 5000, JSON_PATCH),
+        ("DELETE", f"{PODS}/a", {"preconditions": 1}, {}),
+        ("DELETE", f"{PODS}/a", {"preconditions": {"resourceVersion": "²"}}, {}),
+        ("GET", "/api/v1" + "/watch" * 1000 + "/pods", None, {}),
+        ("GET", f"{PODS}?resourceVersion=%C2%B2", None, {}),
+        ("PUT", f"{PODS}/a", {"metadata": {"resourceVersion": "²"}}, {}),
+        ("POST", PODS, b'{"kind":"\\ud800"}', {}),
+        ("POST", PODS, b'{"apiVersion":"\\udfff"}', {}),
+        ("PATCH", f"{PODS}/a", b'{"kind":"\\ud800"}', MERGE_PATCH),
+        (
+            "PATCH",
+            f"{PODS}/a",
+            b'{"metadata":{"managedFields":[{"a":1%s}]}}' % (b"0" * 400),
+            MERGE_PATCH,
+        ),
+        ("PUT", f"{PODS}/a", b'{"metadata":{"managedFields":[{"a":1%s}]}}' % (b"0" * 400), {}),
+        ("POST", PODS, b"spec: {priority: 0x" + b"f" * 9000 + b"}", YAML),
+        ("POST", PODS, b"metadata: {managedFields: [{a: 0x" + b"f" * 9000 + b"}]}", YAML),
+        (
+            "POST",
+            CONFIG_MAPS,
+            b"k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x02\x10\x01",
+            PROTOBUF,
+        ),
+        ("POST", LEASES, LEASE + b"\x12\x0e\x12\x0c\x1a\x0a\x08" + b"\xff" * 8 + b"\x7f", PROTOBUF),
+    ],
+)
+async def test_what_makes_no_sense_is_the_clients_fault(
+    world: World,
+    kube: KubeClient,
+    method: str,
+    path: str,
+    body: Any,
+    headers: dict[str, str],
+) -> None:
+    await world.core.creator.create(pod("a"))
+    assert 400 <= (await kube.request(method, path, body, headers)).status < 500
+
+
+async def test_a_patch_that_copies_itself_again_and_again_is_refused(
+    world: World, kube: KubeClient
+) -> None:
+    await world.core.creator.create(pod("a"))
+    growing = [{"op": "copy", "from": "", "path": f"/metadata/x{n}"} for n in range(40)]
+    refused = await kube.request("PATCH", f"{PODS}/a", growing, JSON_PATCH)
+    assert refused.status == 413

@@ -1,0 +1,154 @@
+"""Connections whose clients mean no good, over sockets of the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator
+
+import pytest
+
+from podsched.lib import listening
+from podsched.serve.server.rest import app
+from podsched.serve.server.server import ApiServer
+from podsched.serve.server.settings import ServerSettings
+from podsched.testing.memory_store import MemoryStore
+from support.api_objects import pod
+from support.api_servers import start_api_server
+from support.eventually import eventually
+
+pytestmark = pytest.mark.integration
+
+_MOST = 20
+_WATCH = b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: a\r\n\r\n"
+_HALF = b"GET /livez HTTP/1.1\r\nHost: "
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    store = MemoryStore()
+    settings = ServerSettings(kube_listen="127.0.0.1:0", max_connections=_MOST)
+    running = await start_api_server(settings, store)
+    try:
+        yield running
+    finally:
+        await running.stop(0.1)
+        await store.close()
+
+
+def connected(server: ApiServer, said: bytes = b"") -> socket.socket:
+    """A connection whose client takes little at a time."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.settimeout(10)
+    made.connect(("127.0.0.1", server.kube_port))
+    made.sendall(said)
+    return made
+
+
+async def status(server: ApiServer) -> str:
+    """What an ordinary client is answered, "" if it is refused."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.kube_port)
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    except OSError:
+        return ""
+    return answer[9:12].decode()
+
+
+async def polled(server: ApiServer) -> str:
+    """What a client is answered that keeps its connection, and closes it then itself."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.kube_port)
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(2)
+        writer.close()
+    except (OSError, asyncio.IncompleteReadError):
+        return ""
+    return head[9:12].decode()
+
+
+async def test_a_connection_that_the_client_has_closed_is_gone(server: ApiServer) -> None:
+    assert [await polled(server) for _ in range(3 * _MOST)] == ["200"] * (3 * _MOST)
+
+
+async def test_half_a_request_keeps_nobody_out_and_does_not_last(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "PATIENCE", 0.3)
+    opened = [connected(server, _HALF) for _ in range(_MOST)]
+    assert await status(server) == "200"
+    for each in opened:
+        assert await asyncio.to_thread(_end, each) == b""
+
+
+async def test_half_a_request_after_a_whole_one_does_not_last_either(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "PATIENCE", 0.3)
+    opened = connected(server, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert await asyncio.to_thread(opened.recv, 1)
+    opened.sendall(_HALF)
+    assert (await asyncio.to_thread(_end, opened)).endswith(b"ok")
+
+
+def _end(connection: socket.socket) -> bytes:
+    """Whatever comes until the connection ends."""
+    said = b""
+    with connection:
+        try:
+            while more := connection.recv(1 << 16):
+                said += more
+        except ConnectionError:
+            pass
+    return said
+
+
+async def test_watches_that_nobody_reads_are_ended_and_little_waits_for_their_clients(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "UNREAD_SECONDS", 0.5)
+    large = [pod(f"p{number}") for number in range(40)]
+    for item in large:
+        item.metadata.annotations["padding"] = "x" * 200_000
+    await server.core.creator.create_many(large)
+    watcher = server.core.watcher
+    opened = [connected(server, _WATCH) for _ in range(5)]
+    await eventually("they are served", lambda: watcher.watching == 5)
+    await eventually("they have ended", lambda: watcher.watching == 0)
+    # Of 8 MB: what the kernel holds for both ends, and two pieces that the watch has made.
+    for each in opened:
+        assert len(await asyncio.to_thread(_end, each)) < 1_000_000
+
+
+async def test_streams_of_http_2_are_not_opened(server: ApiServer) -> None:
+    greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    # SETTINGS with an initial window of 0.
+    settings = b"\0\0\6\4\0\0\0\0\0" + struct.pack(">HI", 4, 0)
+    opened = connected(server, greeting + settings)
+    assert b" 400 " in await asyncio.to_thread(_end, opened)
+
+
+async def test_a_watch_ends_when_its_client_goes(server: ApiServer) -> None:
+    opened = connected(server, _WATCH)
+    assert await asyncio.to_thread(opened.recv, 1)
+    assert server.core.watcher.watching == 1
+    opened.close()
+    await eventually("it has ended", lambda: server.core.watcher.watching == 0)
+
+
+async def test_one_address_leaves_room_for_another(server: ApiServer) -> None:
+    opened = [connected(server, _WATCH) for _ in range(_MOST)]
+    await eventually("half are served", lambda: server.core.watcher.watching == _MOST // 2)
+    assert await status(server) == ""
+    other = socket.create_connection(
+        ("127.0.0.1", server.kube_port), timeout=10, source_address=("127.0.0.2", 0)
+    )
+    other.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert b" 200 " in await asyncio.to_thread(_end, other)
+    for each in opened:
+        each.close()

@@ -1,0 +1,296 @@
+"""Server-side apply: what is stored when managers apply, and what it costs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.serve.server.rest import fieldsets
+from podsched.serve.server.rest.failures import RestError
+from podsched.serve.server.rest.managers import Manager, applied, normalized
+from podsched.serve.server.rest.resources import GROUPS
+
+POD = GROUPS["", "v1"]["pods"]
+Content = dict[str, Any]
+NEW: Content = {"metadata": {"name": "web", "uid": "1"}}
+
+
+def env(*names: str, value: str = "v") -> list[Content]:
+    return [{"name": name, "value": value} for name in names]
+
+
+def pod(*containers: Content, **labels: str) -> Content:
+    return {"metadata": {"name": "web", "labels": labels}, "spec": {"containers": [*containers]}}
+
+
+def container(name: str, *variables: str, value: str = "v") -> Content:
+    return {"name": name, "image": "i", "env": env(*variables, value=value)}
+
+
+def apply(live: Content, config: Content, manager: str = "one", *, force: bool = False) -> Content:
+    by = Manager(manager, "Apply")
+    return applied(live, config, by, force=force, version="v1", clock=lambda: 0.0)
+
+
+def env_of(content: Content) -> Any:
+    return content["spec"]["containers"][0].get("env")
+
+
+# ---------------------------------------------------------------------- what is removed
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_item_that_is_applied_no_longer_goes_as_a_whole(seed: int) -> None:
+    """Whatever the order in which a process keeps the fields: names differ, and so their hashes."""
+    names = [f"e{seed}-{number}" for number in range(4)]
+    live = apply(NEW, pod(container("a", *names)))
+    left = apply(live, pod(container("a", names[0], names[3])))
+    assert env_of(left) == env(names[0], names[3])
+
+
+def test_an_item_of_another_applier_stays() -> None:
+    live = apply(NEW, pod(container("a", "x", "y")))
+    live = apply(live, {"spec": {"containers": [{"name": "a", "env": env("y")}]}}, "two")
+    assert env_of(apply(live, pod(container("a", "x")))) == env("x", "y")
+
+
+def test_an_item_goes_with_the_fields_that_another_has_set_in_it() -> None:
+    """Who owns a field in an item does not own the item, as in structured-merge-diff."""
+    live = apply(NEW, pod(container("a"), container("b")))
+    other = {
+        "manager": "hand",
+        "operation": "Update",
+        "fieldsV1": {
+            "f:spec": {"f:containers": {'k:{"name":"b"}': {"f:workingDir": {}}}},
+        },
+    }
+    live["spec"]["containers"][1]["workingDir"] = "/"
+    live["metadata"]["managedFields"].append(other)
+    left = apply(live, pod(container("a")))
+    assert [each["name"] for each in left["spec"]["containers"]] == ["a"]
+    assert [owner["manager"] for owner in left["metadata"]["managedFields"]] == ["one"]
+
+
+def test_a_field_in_an_item_that_stays_is_removed_alone() -> None:
+    live = apply(NEW, pod(container("a", "x")))
+    left = apply(live, pod({"name": "a", "image": "i"}))
+    assert left["spec"]["containers"] == [{"name": "a", "image": "i"}]
+
+
+def test_the_key_of_an_item_that_another_owns_without_its_key_stays() -> None:
+    live = apply(NEW, pod(container("a", "x")))
+    item = {"k:" + '{"name":"x"}': {".": {}}}
+    containers = {"f:containers": {'k:{"name":"a"}': {"f:env": item}}}
+    other = {"manager": "odd", "operation": "Update", "fieldsV1": {"f:spec": containers}}
+    live["metadata"]["managedFields"].append(other)
+    assert env_of(apply(live, pod(container("a")))) == [{"name": "x"}]
+
+
+def test_a_member_in_which_nobody_owns_anything_goes_with_its_defaults() -> None:
+    live = apply(NEW, pod(container("a") | {"resources": {"limits": {"cpu": "1"}}}))
+    live["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
+    assert "resources" not in apply(live, pod(container("a")))["spec"]["containers"][0]
+
+
+def test_who_applies_no_labels_any_more_leaves_the_identity_of_the_object() -> None:
+    live = apply(NEW, {"metadata": {"labels": {"app": "web"}}})
+    left = apply(live, {"metadata": {"name": "web"}})
+    assert left["metadata"] == {"name": "web", "uid": "1", "managedFields": []}
+
+
+def test_a_value_of_a_set_goes_with_its_last_owner() -> None:
+    live = apply(NEW, {"metadata": {"finalizers": ["a/a", "b/b"]}})
+    live = apply(live, {"metadata": {"finalizers": ["b/b"]}}, "two")
+    left = apply(live, {"metadata": {"name": "web"}})
+    assert left["metadata"]["finalizers"] == ["b/b"]
+
+
+def test_an_item_that_stands_twice_in_a_configuration_is_refused() -> None:
+    with pytest.raises(RestError, match=r'containers\[name="a"\]\.env\[name="x"\]: duplicate'):
+        normalized(POD, pod(container("a", "x", "y", "x")))
+
+
+def test_a_long_answer_about_conflicts_names_the_first_hundred() -> None:
+    names = [f"e{number:03}" for number in range(150)]
+    live = apply(NEW, pod(container("a", *names)))
+    with pytest.raises(RestError) as caught:
+        apply(live, pod(container("a", *names, value="w")), "two")
+    assert caught.value.message.startswith("Apply failed with 150 conflicts: conflicts:\n- ")
+    assert caught.value.message.endswith("and 50 more")
+    assert len((caught.value.details or {})["causes"]) == 100
+
+
+# ---------------------------------------------------------------------- a plain reading of the rule
+
+NAMES = ("a", "b", "c")
+values = st.sampled_from(("1", "2"))
+variables = st.dictionaries(st.sampled_from(NAMES), values, max_size=3).map(
+    lambda found: [{"name": name, "value": value} for name, value in found.items()]
+)
+containers = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.fixed_dictionaries({}, optional={"image": values, "env": variables}),
+    max_size=3,
+).map(lambda found: [{"name": name, **rest} for name, rest in found.items()])
+configs = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.fixed_dictionaries(
+            {},
+            optional={
+                "labels": st.dictionaries(st.sampled_from(NAMES), values, max_size=3),
+                "finalizers": st.lists(st.sampled_from(NAMES), unique=True),
+            },
+        ),
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={"containers": containers, "nodeName": values, "securityContext": st.just({})},
+        ),
+    },
+)
+applies = st.lists(st.tuples(st.sampled_from(("one", "two", "three")), configs), max_size=6)
+Path = tuple[str, ...]
+
+
+def owned_paths(owner: Mapping[str, Any]) -> set[Path]:
+    def walk(fields: Mapping[str, Any], path: Path) -> Iterable[Path]:
+        for element, inner in fields.items():
+            if element == ".":
+                yield path
+            elif inner:
+                yield from walk(inner, (*path, element))
+            else:
+                yield (*path, element)
+
+    return set(walk(owner["fieldsV1"], ()))
+
+
+def plainly_pruned(content: Any, is_gone: Callable[[Path], bool], path: Path = ()) -> Any:
+    """Return an object without the paths that are gone."""
+    if isinstance(content, dict):
+        return {
+            key: plainly_pruned(value, is_gone, (*path, f"f:{key}"))
+            for key, value in content.items()
+            if not is_gone((*path, f"f:{key}"))
+        }
+    if not isinstance(content, list):
+        return content
+    found = []
+    for item in content:
+        element = f'v:"{item}"' if isinstance(item, str) else f'k:{{"name":"{item["name"]}"}}'
+        if not is_gone((*path, element)):
+            found.append(plainly_pruned(item, is_gone, (*path, element)))
+    return found
+
+
+def expected(merged: Content, last: set[Path], owned: set[Path]) -> Content:
+    """Return what is left when an applier lets go: the rule, read path by path."""
+
+    def is_gone(path: Path) -> bool:
+        if path[-1].startswith("f:"):
+            # A member: he has applied something in it, and nobody owns anything in it.
+            return _any_in(last, path) and not _any_in(owned, path)
+        return path in last and path not in owned
+
+    return plainly_pruned(merged, is_gone)  # type: ignore[no-any-return]
+
+
+def _any_in(paths: set[Path], path: Path) -> bool:
+    return any(other[: len(path)] == path for other in paths)
+
+
+def without_owners(content: Content) -> Content:
+    metadata = {k: v for k, v in content["metadata"].items() if k != "managedFields"}
+    return {**content, "metadata": metadata}
+
+
+def merged_plainly(live: Any, config: Any) -> Any:
+    if isinstance(live, dict) and isinstance(config, dict):
+        both = {key: merged_plainly(live.get(key), value) for key, value in config.items()}
+        return {**live, **both}
+    if isinstance(live, list) and isinstance(config, list):
+        if all(isinstance(item, str) for item in (*live, *config)):
+            return [*live, *(item for item in config if item not in live)]
+        named = {item["name"]: item for item in live}
+        for item in config:
+            named[item["name"]] = merged_plainly(named.get(item["name"], {}), item)
+        return list(named.values())
+    return config
+
+
+@given(applies)
+def test_applies_leave_what_a_plain_reading_of_the_rule_leaves(
+    steps: list[tuple[str, Content]],
+) -> None:
+    live = NEW
+    for manager, config in steps:
+        owners = {o["manager"]: owned_paths(o) for o in live["metadata"].get("managedFields", [])}
+        last = owners.pop(manager, set())
+        after = apply(live, config, manager, force=True)
+        listed = {o["manager"]: owned_paths(o) for o in after["metadata"]["managedFields"]}
+        owned = set[Path]().union(
+            {("f:metadata", "f:name")}, listed.get(manager, ()), *owners.values()
+        )
+        wanted = expected(merged_plainly(without_owners(live), config), last, owned)
+        assert without_owners(after) == wanted
+        live = after
+
+
+@given(applies, st.randoms(use_true_random=False))
+def test_the_order_in_which_owners_and_fields_are_kept_changes_nothing(
+    steps: list[tuple[str, Content]], chance: Any
+) -> None:
+    def mixed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: mixed(value[key]) for key in chance.sample([*value], len(value))}
+        return value
+
+    one = other = NEW
+    for manager, config in steps:
+        one = apply(one, config, manager, force=True)
+        owners = [mixed(o) for o in other["metadata"].get("managedFields", [])]
+        chance.shuffle(owners)
+        metadata = {**other["metadata"], "managedFields": owners}
+        other = apply({**other, "metadata": metadata}, config, manager, force=True)
+        assert without_owners(one) == without_owners(other)
+        by_name = [
+            {o["manager"]: o for o in each["metadata"]["managedFields"]} for each in (one, other)
+        ]
+        assert by_name[0] == by_name[1]
+
+
+# ---------------------------------------------------------------------- what it costs
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return how many functions of ``fieldsets`` are called."""
+    count = 0
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code.co_filename == fieldsets.__file__
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def cost(size: int) -> int:
+    """Return the calls that it takes to take two of three variables from many containers."""
+    before = pod(*(container(f"c{number}", "x", "y", "z") for number in range(size)))
+    after = pod(*(container(f"c{number}", "y") for number in range(size)))
+    live = apply(NEW, before)
+    return calls_of(lambda: apply(live, after))
+
+
+def test_twice_the_items_cost_twice_as_much() -> None:
+    assert cost(80) < 2.2 * cost(40)

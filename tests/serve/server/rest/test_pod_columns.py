@@ -1,0 +1,64 @@
+"""What kubectl shows of a pod's containers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.api.manifest import from_manifest
+from podsched.serve.server.rest.pod_columns import pod_ready, pod_restarts, pod_status
+
+RUNS: dict[str, Any] = {"ready": True, "started": True, "state": {"running": {}}}
+DONE: dict[str, Any] = {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+FAILED: dict[str, Any] = {"state": {"terminated": {"exitCode": 3}}}
+WAITS: dict[str, Any] = {"state": {"waiting": {"reason": "PodInitializing"}}}
+PULLS: dict[str, Any] = {"state": {"waiting": {"reason": "ImagePullBackOff"}}}
+
+
+def cells(init: list[Any], containers: list[Any], *, initialized: bool) -> tuple[str, str, str]:
+    """Ready, status and restarts of a pod; each init container: (is a sidecar, its status)."""
+    sidecar = {"restartPolicy": "Always"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {
+            "initContainers": [
+                {"name": f"i{n}", **(sidecar if lasts else {})} for n, (lasts, _) in enumerate(init)
+            ],
+            "containers": [{"name": f"c{n}"} for n in range(len(containers))],
+        },
+        "status": {
+            "phase": "Running" if initialized else "Pending",
+            "initContainerStatuses": [
+                {"name": f"i{n}", "restartCount": 1, **s} for n, (_, s) in enumerate(init)
+            ],
+            "containerStatuses": [
+                {"name": f"c{n}", "restartCount": 2, **s} for n, s in enumerate(containers)
+            ],
+            "conditions": [{"type": "Initialized", "status": str(initialized)}],
+        },
+    }
+    message = from_manifest(pod).message
+    return pod_ready(message, 0), pod_status(message, 0), pod_restarts(message, 0)
+
+
+@pytest.mark.parametrize(
+    ("init", "containers", "initialized", "shown"),
+    [
+        ([], [RUNS, RUNS], True, ("2/2", "Running", "4")),
+        ([(True, RUNS)], [RUNS], True, ("2/2", "Running", "3")),
+        ([(True, {**RUNS, "ready": False})], [RUNS], True, ("1/2", "Running", "3")),
+        ([(False, DONE), (False, WAITS)], [WAITS], False, ("0/1", "Init:1/2", "2")),
+        ([(True, RUNS), (False, PULLS)], [WAITS], False, ("1/2", "Init:ImagePullBackOff", "2")),
+        ([(False, FAILED)], [WAITS], False, ("0/1", "Init:ExitCode:3", "1")),
+        ([(True, {"started": False})], [WAITS], False, ("0/2", "Init:0/1", "1")),
+        ([(False, DONE)], [PULLS], True, ("0/1", "ImagePullBackOff", "2")),
+        ([], [DONE, RUNS], True, ("1/2", "NotReady", "4")),
+    ],
+)
+def test_a_pod_is_shown_by_what_its_containers_do(
+    init: list[Any], containers: list[Any], initialized: bool, shown: tuple[str, str, str]
+) -> None:
+    assert cells(init, containers, initialized=initialized) == shown

@@ -1,0 +1,125 @@
+"""Bodies in Kubernetes' protobuf: the kinds that kubectl sends so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from podsched.serve.server.rest.protobuf_bodies import (
+    _MESSAGES,
+    ProtobufError,
+    UnreadKindError,
+    decode,
+)
+
+
+def member(number: int, content: bytes | str) -> bytes:
+    raw = content.encode() if isinstance(content, str) else content
+    return bytes([number << 3 | 2, len(raw)]) + raw
+
+
+def envelope(kind: str, version: str, raw: bytes) -> bytes:
+    return b"k8s\x00" + member(1, member(1, version) + member(2, kind)) + member(2, raw)
+
+
+def test_an_eviction_is_read_with_its_options() -> None:
+    metadata = member(1, "web") + member(3, "default")
+    options = bytes([1 << 3, 30]) + member(2, member(1, "a-uid"))
+    raw = envelope("Eviction", "policy/v1", member(1, metadata) + member(2, options))
+    assert decode(raw) == {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "web", "namespace": "default"},
+        "deleteOptions": {"gracePeriodSeconds": 30, "preconditions": {"uid": "a-uid"}},
+    }
+
+
+def test_numbers_or_strings_maps_and_quantities_are_read() -> None:
+    budget = member(1, bytes([1 << 3, 1]) + member(3, "30%"))
+    raw = envelope("PodDisruptionBudget", "policy/v1", member(2, budget))
+    assert decode(raw)["spec"] == {"minAvailable": "30%"}
+    hard = member(1, member(1, "pods") + member(2, member(1, "2")))
+    raw = envelope("ResourceQuota", "v1", member(2, hard))
+    assert decode(raw)["spec"] == {"hard": {"pods": "2"}}
+
+
+def test_events_are_read_in_the_form_of_their_group() -> None:
+    about = member(3, "web")
+    old = envelope("Event", "v1", member(2, about) + member(3, "Why") + member(6, b""))
+    new = envelope("Event", "events.k8s.io/v1", member(7, "Why") + member(8, about))
+    assert decode(old) == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "involvedObject": {"name": "web"},
+        "reason": "Why",
+        "firstTimestamp": None,
+    }
+    assert decode(new) == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "reason": "Why",
+        "regarding": {"name": "web"},
+    }
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"{}", b"k8s\x00\x0a", envelope("Pod", "v1", b""), envelope("Lease", "v1", b"\x12\xff")],
+    ids=["empty", "JSON", "cut short", "of another kind", "cut short inside"],
+)
+def test_what_cannot_be_read_is_refused(raw: bytes) -> None:
+    with pytest.raises((ProtobufError, UnreadKindError)):
+        decode(raw)
+
+
+def varint(number: int) -> bytes:
+    parts = []
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def odd_fields(number: int) -> Iterator[bytes]:
+    """A field in each form of the wire format, whatever it should be."""
+    tag = number << 3
+    yield varint(tag) + varint(2**64 - 1)
+    yield varint(tag) + varint(2**63 - 1)
+    yield varint(tag | 1) + b"\x00" * 8
+    yield varint(tag | 5) + b"\x00" * 4
+    for inner in (b"", b"\xff", b"\x08\x01", b"\x0a\x00", b"\x0a\x01\xff", b"\x10\x7f\x1a\x00"):
+        yield member(number, inner) if number < 16 else b""
+    yield member(number, varint(8) + varint(2**63 - 1)) if number < 16 else b""
+
+
+@pytest.mark.parametrize("kind", [name for name in _MESSAGES if " " not in name])
+def test_a_field_of_another_type_is_refused_or_left_out(kind: str) -> None:
+    def tried(raw: bytes) -> None:
+        with suppress(ProtobufError, UnreadKindError):
+            json.dumps(decode(raw))
+
+    for number, (_, form) in _MESSAGES[kind].items():
+        for field in odd_fields(number):
+            tried(envelope(kind, "v1", field))
+            if form.rstrip("*%") in _MESSAGES and number < 16:
+                for below in _MESSAGES[form.rstrip("*%")]:
+                    for inner in odd_fields(below):
+                        tried(envelope(kind, "v1", member(number, inner)))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_envelope_of_other_types_is_refused(number: int) -> None:
+    for field in odd_fields(number):
+        with pytest.raises((ProtobufError, UnreadKindError)):
+            decode(b"k8s\x00" + field)
+
+
+def test_a_body_of_more_fields_than_any_object_has_is_refused() -> None:
+    raw = b"\x12\x00" * 60_000
+    body = b"k8s\x00" + member(1, member(1, "v1") + member(2, "ConfigMap"))
+    body += b"\x12" + varint(len(raw)) + raw
+    with pytest.raises(ProtobufError, match="more than 50,000 fields"):
+        decode(body)

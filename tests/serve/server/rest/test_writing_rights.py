@@ -1,0 +1,48 @@
+"""Writes of who has few rights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.serve.server.pipeline import Pipeline
+from support.access_world import identity
+from support.api_world import World
+from support.kube_client import KubeClient
+
+MERGE = {"content-type": "application/merge-patch+json"}
+STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}
+JSON_PATCH = {"content-type": "application/json-patch+json"}
+APPLY = {"content-type": "application/apply-patch+yaml"}
+ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin"
+LABELLED = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "cluster-admin", "labels": {"mine": "yes"}},
+}
+OPERATIONS = [{"op": "add", "path": "/metadata/labels/mine", "value": "yes"}]
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "body", "headers"),
+    [
+        ("PATCH", "", LABELLED, MERGE),
+        ("PATCH", "", LABELLED, STRATEGIC),
+        ("PATCH", "", OPERATIONS, JSON_PATCH),
+        ("PATCH", "?fieldManager=one&force=true", LABELLED, APPLY),
+        ("PUT", "", LABELLED, {}),
+    ],
+    ids=["merge", "strategic", "json", "apply", "update"],
+)
+async def test_who_labels_a_role_with_more_rights_than_his_is_refused(
+    world: World, method: str, query: str, body: Any, headers: dict[str, str]
+) -> None:
+    scheduler = identity("system:kube-scheduler")
+    asking = Pipeline(authenticate=lambda _: scheduler, authorize=world.core.authorizer.rights_of)
+    if method == "PUT":
+        stored = (await KubeClient(world.core).request("GET", ROLE)).json
+        body = body | {"rules": stored["rules"]}
+    refused = await KubeClient(world.core, asking).request(method, ROLE + query, body, headers)
+    assert refused.status == 403, refused.json
+    assert "attempting to grant RBAC permissions not currently held" in refused.json["message"]

@@ -1,0 +1,77 @@
+"""An API server whose store is restored from a backup under it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from podsched.serve.server.errors import ApiError
+from podsched.v1 import api_pb2 as v1
+from support.api_objects import binding, pod
+from support.api_world import World
+from support.eventually import eventually
+
+PODS = v1.ListRequest(kind="Pod")
+
+
+async def names(world: World) -> list[str]:
+    page = await world.core.lister.page(PODS)
+    return [entry.key.rpartition("/")[2] for entry in page.entries]
+
+
+async def lose(world: World) -> int:
+    """Restore a backup in which there is one pod of three; return the last revision before."""
+    await world.core.creator.create(pod("kept"))
+    backup = world.store.backup()
+    for name in ("lost-0", "lost-1"):
+        await world.core.creator.create(pod(name))
+    await world.core.reflector.wait_until_fresh()
+    before = world.core.cache.revision
+    world.store.restore(backup)
+    await eventually("the cache goes back", lambda: world.core.cache.revision < before)
+    return before
+
+
+async def test_it_lists_again_and_says_so(world: World) -> None:
+    with capture_logs() as logs:
+        await lose(world)
+    assert await names(world) == ["kept"]
+    assert any("restored from a backup" in line["event"] for line in logs)
+
+
+async def test_what_is_written_afterwards_is_seen_at_once(world: World) -> None:
+    await lose(world)
+    await world.core.creator.create(pod("new"))
+    assert await names(world) == ["kept", "new"]
+    await world.core.pods.bind([binding("new", "worker-1")], None)
+
+
+async def test_watchers_are_told_to_list_again(world: World) -> None:
+    async def follow() -> None:
+        async for _ in world.responses(v1.WatchRequest(kinds=["Pod"], send_initial_events=True)):
+            pass
+
+    watching = asyncio.create_task(follow())
+    await asyncio.sleep(0.01)
+    await lose(world)
+    with pytest.raises(ApiError) as caught:
+        await asyncio.wait_for(watching, 5)
+    assert caught.value.reason == "COMPACTED"
+
+
+async def test_who_comes_with_a_revision_of_the_lost_history_is_told_to_list_again(
+    world: World,
+) -> None:
+    """A client that was cut off meanwhile, or was with another server."""
+    before = await lose(world)
+    with pytest.raises(ApiError) as caught:
+        await anext(world.responses(v1.WatchRequest(kinds=["Pod"], from_revision=before)))
+    assert caught.value.reason == "COMPACTED"
+
+
+async def test_who_waits_for_a_revision_of_the_lost_history_waits_no_longer(world: World) -> None:
+    waiting = asyncio.create_task(world.core.cache.wait_for(world.core.cache.revision + 1000))
+    await lose(world)
+    await asyncio.wait_for(waiting, 5)

@@ -1,0 +1,80 @@
+"""Clients that do not read are cut off, over a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from podsched.serve.server import calls, watching
+from podsched.serve.server.server import ApiServer
+from podsched.serve.server.settings import ServerSettings
+from podsched.testing.memory_store import MemoryStore
+from podsched.v1 import api_pb2 as v1
+from support.api_objects import pod
+from support.eventually import eventually
+
+pytestmark = pytest.mark.integration
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[tuple[ApiServer, Any]]:
+    """A server and a way to open watches."""
+    store = MemoryStore()
+    server = ApiServer(ServerSettings(), store)
+    await server.start()
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        yield server, channel.unary_stream("/podsched.v1.Objects/Watch")
+    await server.stop(0)
+    await store.close()
+
+
+async def test_a_watch_that_nobody_reads_is_ended_and_says_to_list_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls, "UNREAD_SECONDS", 0.5)
+    async with serving() as (server, watch):
+        large = [pod(f"p{number}") for number in range(60)]
+        for item in large:
+            item.metadata.annotations["padding"] = "x" * 200_000
+        await server.core.creator.create_many(large)
+        request = v1.WatchRequest(kinds=["Pod"], send_initial_events=True)
+        stream = watch(request.SerializeToString())
+        await eventually("the watch is served", lambda: server.core.watcher.watching == 1)
+        await eventually("the watch has ended", lambda: server.core.watcher.watching == 0)
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            async for _ in stream:
+                pass
+        assert raised.value.code() is grpc.StatusCode.OUT_OF_RANGE
+        assert raised.value.details() == "the client has not read for 0.5 s: list again"
+
+
+async def test_a_watch_that_is_read_slowly_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "UNREAD_SECONDS", 0.5)
+    async with serving() as (_, watch):
+        stream = watch(v1.WatchRequest(kinds=["Pod"]).SerializeToString())
+        for _ in range(3):
+            assert await stream.read()
+            await asyncio.sleep(0.6)
+        stream.cancel()
+
+
+async def test_more_watches_than_a_server_can_serve_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watching, "MAX_WATCHES", 2)
+    async with serving() as (server, watch):
+        raw = v1.WatchRequest(kinds=["Pod"]).SerializeToString()
+        streams = [watch(raw), watch(raw)]
+        await eventually("two are served", lambda: server.core.watcher.watching == 2)
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await watch(raw).read()
+        assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+        streams[0].cancel()
+        await eventually("one is left", lambda: server.core.watcher.watching == 1)
+        assert await watch(raw).read()
+        streams[1].cancel()

@@ -1,0 +1,78 @@
+"""Connections to an API server that nobody uses, and what others notice of them."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Unavailable
+from podsched.serve.server import server as module
+from podsched.serve.server.settings import ServerSettings
+from podsched.testing.memory_store import MemoryStore
+from support.api_servers import start_api_server
+from support.eventually import eventually
+
+pytestmark = pytest.mark.integration
+
+_MOST = 10
+
+
+@contextlib.contextmanager
+def idle(port: int, count: int) -> Iterator[list[socket.socket]]:
+    opened = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    for each in opened:
+        each.setblocking(False)
+    try:
+        yield opened
+    finally:
+        for each in opened:
+            each.close()
+
+
+def closed(connections: list[socket.socket]) -> int:
+    """How many of the connections the server has closed."""
+    return sum(_is_closed(each) for each in connections)
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    try:
+        while connection.recv(1000):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        pass
+    return True
+
+
+async def test_idle_connections_beyond_the_bound_are_closed_and_the_others_do_not_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 1.0)
+    store = MemoryStore()
+    server = await start_api_server(ServerSettings(max_connections=_MOST), store)
+    client, other = ApiClient(server.address), ApiClient(server.address)
+    try:
+        await client.list("Node")
+        with idle(server.port, 5 * _MOST) as connections:
+            most = _MOST - 1  # one is the client's
+            await eventually("most are closed", lambda: closed(connections) >= 5 * _MOST - most)
+            await client.list("Node")
+            await eventually("all are closed", lambda: closed(connections), 5 * _MOST)
+
+        async def is_served() -> bool:
+            with contextlib.suppress(Unavailable):
+                await other.list("Node")
+                return True
+            return False
+
+        await eventually("another client is served", is_served)
+    finally:
+        await client.close()
+        await other.close()
+        await server.stop(0)
+        await store.close()

@@ -1,0 +1,107 @@
+"""The cache of objects and changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.etcd_keys import object_key
+from podsched.api.kinds import KINDS
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.watchcache import ExpiredError, WatchCache
+from podsched.serve.store.protocol import EventType, KeyValue, WatchBatch, WatchEvent
+from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
+from support.api_objects import pod
+
+POD = KINDS["Pod"]
+
+
+def put(name: str, revision: int) -> WatchEvent:
+    value = pod(name).SerializeToString()
+    key = object_key(POD, f"default/{name}")
+    return WatchEvent(EventType.PUT, KeyValue(key, value, revision, revision, 1))
+
+
+def removal(name: str, revision: int) -> WatchEvent:
+    key = object_key(POD, f"default/{name}")
+    return WatchEvent(EventType.DELETE, KeyValue(key, b"", 0, revision, 0))
+
+
+def batch(*events: WatchEvent) -> WatchBatch:
+    return WatchBatch(events[-1].kv.mod_revision, events)
+
+
+@pytest.fixture
+def cache() -> WatchCache:
+    cache = WatchCache(max_events=10, max_bytes=1 << 20)
+    cache.load([], 1)
+    return cache
+
+
+def test_a_change_is_typed_by_what_was_there(cache: WatchCache) -> None:
+    """The first put adds, the second modifies, a delete deletes with the last state."""
+    cache.apply(batch(put("a", 2), put("a", 3), removal("a", 4)))
+    changes = cache.changes_from(cache.position_after(1), 100)
+    assert [c.type for c in changes] == [ADDED, MODIFIED, DELETED]
+    assert changes[2].old is not None and changes[2].old.key == "default/a"
+    assert not cache.objects(POD)
+
+
+def test_objects_are_listed_in_the_order_of_their_keys(cache: WatchCache) -> None:
+    """Sorted by key, whatever the order of arrival; an earlier list does not change."""
+    cache.apply(batch(put("b", 2), put("a", 3)))
+    before = cache.in_order(POD)
+    cache.apply(batch(put("0", 4)))
+    assert [e.key for e in before] == ["default/a", "default/b"]
+    assert [e.key for e in cache.in_order(POD)] == ["default/0", "default/a", "default/b"]
+
+
+def test_a_revision_is_never_split(cache: WatchCache) -> None:
+    """A limit within a revision is stretched to its end."""
+    cache.apply(batch(put("a", 2), put("b", 2), put("c", 2), put("d", 3)))
+    assert [c.revision for c in cache.changes_from(cache.position_after(1), 1)] == [2, 2, 2]
+
+
+def test_what_has_left_the_ring_is_expired(cache: WatchCache) -> None:
+    """The oldest changes go by whole revisions; who needs them is told to list again."""
+    for revision in range(2, 30):
+        cache.apply(batch(put(f"a{revision}", revision), put(f"b{revision}", revision)))
+    assert cache.floor > 2
+    with pytest.raises(ExpiredError):
+        cache.position_after(cache.floor - 1)
+    kept = cache.changes_from(cache.position_after(cache.floor), 100)
+    assert kept[0].revision == cache.floor + 1
+    assert len(kept) <= 10
+    assert len(kept) % 2 == 0
+
+
+def test_the_ring_is_bounded_in_bytes() -> None:
+    """Large events push out old ones before their number does."""
+    cache = WatchCache(max_events=1000, max_bytes=2000)
+    cache.load([], 1)
+    for revision in range(2, 50):
+        cache.apply(batch(put(f"a{revision}", revision)))
+    kept = cache.changes_from(cache.position_after(cache.floor), 1000)
+    assert 0 < sum(len(c.frame) for c in kept) <= 2000
+
+
+def test_a_position_from_before_a_reload_is_expired(cache: WatchCache) -> None:
+    """After loading anew nobody goes on as if nothing had been missed."""
+    cache.apply(batch(put("a", 2)))
+    position = cache.end
+    cache.load([Entry(POD, "default/z", pod("z").SerializeToString(), 8, 8)], 9)
+    with pytest.raises(ExpiredError):
+        cache.changes_from(position, 10)
+    assert list(cache.objects(POD)) == ["default/z"]
+    assert cache.position_after(9) == cache.end
+
+
+async def test_whoever_waits_for_a_revision_is_woken_by_it(cache: WatchCache) -> None:
+    """Not before it, and also by an empty batch."""
+    waiting = asyncio.ensure_future(cache.wait_for(5))
+    cache.apply(batch(put("a", 4)))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    cache.apply(WatchBatch(6, ()))
+    await waiting

@@ -1,0 +1,67 @@
+"""Snapshots of a real etcd: saved, checked, restored; damaged files are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.errors import Unavailable
+from podsched.serve.store.etcd import connect
+from podsched.serve.store.protocol import Put
+from podsched.serve.store.snapshot import (
+    SnapshotError,
+    check_snapshot,
+    contents_of,
+    restore_snapshot,
+    save_snapshot,
+)
+
+
+def complete(path: Path, content: bytes = b"x" * 1024) -> Path:
+    path.write_bytes(content + hashlib.sha256(content).digest())
+    return path
+
+
+def test_a_file_that_is_cut_off_or_damaged_is_refused(tmp_path: Path) -> None:
+    good = complete(tmp_path / "good")
+    check_snapshot(good)
+    cut = tmp_path / "cut"
+    cut.write_bytes(good.read_bytes()[:-40])
+    with pytest.raises(SnapshotError, match="no complete snapshot"):
+        check_snapshot(cut)
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"y" + good.read_bytes()[1:])
+    with pytest.raises(SnapshotError, match="its checksum is wrong"):
+        check_snapshot(bad)
+
+
+async def test_a_snapshot_replaces_no_file_and_a_restore_no_directory(tmp_path: Path) -> None:
+    good = complete(tmp_path / "good")
+    with pytest.raises(SnapshotError, match="exists already"):
+        await save_snapshot(EtcdOptions(), good)
+    with pytest.raises(SnapshotError, match="restore into a new directory"):
+        await restore_snapshot(good, tmp_path)
+
+
+@pytest.mark.integration
+async def test_what_was_saved_is_there_again_after_a_restore(tmp_path: Path) -> None:
+    """Another member is asked when one is not there; nothing is left behind when none is."""
+    file = tmp_path / "snapshot.db"
+    async with EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path / "first", fsync=False)) as etcd:
+        store = await connect(EtcdOptions((etcd.endpoint,)))
+        for number in range(3):
+            await store.txn([], [Put(f"/podsched/objects/pods/default/p{number}", b"value")])
+        await store.close()
+        size = await save_snapshot(EtcdOptions(("127.0.0.1:1", etcd.endpoint)), file)
+    assert size == file.stat().st_size
+    assert file.stat().st_mode & 0o777 == 0o600
+    contents = await contents_of(file, "/podsched/")
+    assert [key[-2:] for key, _ in contents.values] == ["p0", "p1", "p2"]
+    with pytest.raises(Unavailable):
+        await save_snapshot(EtcdOptions(("127.0.0.1:1",), dial_timeout=0.5), tmp_path / "none")
+    assert sorted(os.listdir(tmp_path)) == ["first", "snapshot.db"]

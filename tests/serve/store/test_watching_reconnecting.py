@@ -1,0 +1,102 @@
+"""How often etcd is asked by a watch whose streams end. Virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import pytest
+from aetcd.rpc import rpc_pb2
+
+from podsched.lib.backoff import Backoff
+from podsched.serve.store.endpoints import RETRY_FIRST, RETRY_MOST
+from podsched.serve.store.errors import Unauthorized
+from podsched.serve.store.watching import follow
+
+pytestmark = pytest.mark.looptime
+
+
+class Stream:
+    """Is created, says how far it has come, and ends after a while."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        header = rpc_pb2.ResponseHeader(revision=etcd.asked)
+        refused = {"canceled": True, "cancel_reason": "permission denied"}
+        self._lasting = etcd.lasting
+        self._responses = [
+            rpc_pb2.WatchResponse(header=header, created=True),
+            rpc_pb2.WatchResponse(header=header, **(refused if etcd.refuses else {})),
+        ]
+        if etcd.refuses:
+            self._responses.insert(1, rpc_pb2.WatchResponse(header=header))
+
+    async def write(self, request: Any) -> None:
+        await asyncio.sleep(0)
+
+    async def read(self) -> Any:
+        if self._responses:
+            return self._responses.pop(0)
+        await asyncio.sleep(self._lasting)
+        return grpc.aio.EOF
+
+    def cancel(self) -> None:
+        pass
+
+
+class Etcd:
+    """Three members, as ``Endpoints`` has them."""
+
+    closed = False
+    options = SimpleNamespace(request_timeout=5.0)
+
+    def __init__(self, lasting: float = 0.0, *, refuses: bool = False) -> None:
+        self.lasting = lasting
+        self.refuses = refuses
+        self.asked = 0
+
+    def backoff(self) -> Backoff:
+        return Backoff(RETRY_FIRST, RETRY_MOST, random.Random(1).random, immediate=2)
+
+    async def connected(self) -> Any:
+        self.asked += 1
+        if self.asked > 5000:
+            await asyncio.Event().wait()
+        kv = SimpleNamespace(Range=self._range)
+        return SimpleNamespace(watch=SimpleNamespace(Watch=lambda metadata: Stream(self)), kv=kv)
+
+    async def _range(self, request: Any, *, timeout: float, metadata: Any) -> Any:
+        return rpc_pb2.RangeResponse(header=rpc_pb2.ResponseHeader(revision=self.asked))
+
+    async def metadata(self, connection: Any) -> Any:
+        return ()
+
+    def leave(self, connection: Any) -> None:
+        pass
+
+    def forget_token(self) -> bool:
+        return True
+
+
+async def asked_within(seconds: float, etcd: Etcd) -> int:
+    try:
+        async with asyncio.timeout(seconds):
+            async for _ in follow(etcd, ["/a/"], 1):  # type: ignore[arg-type]
+                pass
+    except (TimeoutError, Unauthorized):
+        pass
+    return etcd.asked
+
+
+async def test_members_that_end_each_watch_at_once_are_asked_ever_less_often() -> None:
+    assert await asked_within(60, Etcd()) < 100
+
+
+async def test_a_watch_that_has_lasted_is_begun_again_soon() -> None:
+    assert await asked_within(301, Etcd(30.0)) == 11
+
+
+async def test_a_watch_that_is_refused_again_and_again_ends() -> None:
+    assert await asked_within(60, Etcd(refuses=True)) == 2

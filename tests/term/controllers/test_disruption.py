@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import pytest
+
+from podsched.api.objects import (
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
+    ReplicaSet,
+    timestamp,
+)
+from podsched.term.controllers.disruption import DisruptionController
+from support.controller_world import ControllerWorld, bound_pod
+
+
+def budget(name: str = "web", **spec: str) -> PodDisruptionBudget:
+    item = PodDisruptionBudget()
+    item.metadata.name = name
+    item.metadata.namespace = "default"
+    item.metadata.generation = 3
+    item.spec.selector.match_labels["app"] = "web"
+    for field, value in spec.items():
+        setattr(item.spec, field, value)
+    return item
+
+
+def replica_set(replicas: int) -> ReplicaSet:
+    item = ReplicaSet()
+    item.metadata.name = "rs"
+    item.metadata.namespace = "default"
+    item.metadata.uid = "rs-uid"
+    item.spec.replicas = replicas
+    return item
+
+
+def owned(pod: Pod) -> Pod:
+    pod.metadata.owner_references.add(kind="ReplicaSet", name="rs", uid="rs-uid", controller=True)
+    return pod
+
+
+def status(world: ControllerWorld, name: str = "web") -> PodDisruptionBudgetStatus:
+    item = world.get("PodDisruptionBudget", f"default/{name}")
+    assert isinstance(item, PodDisruptionBudget)
+    return item.status
+
+
+def numbers(world: ControllerWorld) -> tuple[int, int, int, int]:
+    """Expected, healthy, desired, allowed."""
+    s = status(world)
+    return s.expected_pods, s.current_healthy, s.desired_healthy, s.disruptions_allowed
+
+
+@pytest.fixture
+def world() -> ControllerWorld:
+    world = ControllerWorld()
+    world.start(DisruptionController(world, world))
+    return world
+
+
+def test_pods_without_a_controller_count_for_a_number(world: ControllerWorld) -> None:
+    world.put(budget(min_available="1"))
+    for name in ("a", "b", "c"):
+        world.put(bound_pod(name, "n1", ready=name != "c", app="web"))
+    world.put(bound_pod("other", "n1", app="db"))
+    world.settle()
+    assert numbers(world) == (3, 2, 1, 1)
+    assert status(world).observed_generation == 3
+    assert [c.reason for c in status(world).conditions] == ["SufficientPods"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"min_available": "50%"}, (5, 3, 3, 0)),
+        ({"max_unavailable": "3"}, (5, 3, 2, 1)),
+        ({"max_unavailable": "30%"}, (5, 3, 3, 0)),
+        ({"max_unavailable": "41%"}, (5, 3, 2, 1)),
+        ({"max_unavailable": "9"}, (5, 3, 0, 3)),
+        ({}, (0, 3, 0, 0)),
+    ],
+)
+def test_shares_are_of_the_replicas_that_controllers_ask_for(
+    world: ControllerWorld, spec: dict[str, str], expected: tuple[int, int, int, int]
+) -> None:
+    world.put(replica_set(5))
+    world.put(budget(**spec))
+    for name in ("a", "b", "c"):
+        world.put(owned(bound_pod(name, "n1", app="web")))
+    world.settle()
+    assert numbers(world) == expected
+
+
+def test_a_controller_that_does_not_exist_allows_no_disruption(world: ControllerWorld) -> None:
+    world.put(budget(max_unavailable="1"))
+    world.put(owned(bound_pod("a", "n1", app="web")))
+    world.settle()
+    assert status(world).disruptions_allowed == 0
+    assert [c.reason for c in status(world).conditions] == ["SyncFailed"]
+    world.put(replica_set(1))
+    world.settle()
+    assert numbers(world) == (1, 1, 0, 1)
+
+
+def test_terminating_and_evicted_pods_are_not_healthy(world: ControllerWorld) -> None:
+    item = budget(min_available="1")
+    item.status.disrupted_pods["b"].CopyFrom(timestamp(world.time))
+    pod = bound_pod("a", "n1", app="web")
+    pod.metadata.deletion_timestamp.CopyFrom(timestamp(world.time))
+    for one in (item, pod, bound_pod("b", "n1", app="web"), bound_pod("c", "n1", app="web")):
+        world.put(one)
+    world.settle()
+    assert numbers(world) == (3, 1, 1, 0)
+
+
+def test_an_eviction_that_never_happened_is_forgotten_after_two_minutes(
+    world: ControllerWorld,
+) -> None:
+    item = budget(min_available="0")
+    item.status.disrupted_pods["a"].CopyFrom(timestamp(world.time))
+    world.put(item)
+    world.put(bound_pod("a", "n1", app="web"))
+    due = world.settle()
+    assert numbers(world) == (1, 0, 0, 0)
+    assert due == pytest.approx(120)
+    world.wait(121, step=1)
+    assert numbers(world) == (1, 1, 0, 1)
+    assert not status(world).disrupted_pods
+
+
+def test_an_evicted_pod_that_goes_is_forgotten(world: ControllerWorld) -> None:
+    item = budget(min_available="0")
+    item.status.disrupted_pods["a"].CopyFrom(timestamp(world.time))
+    world.put(item)
+    world.put(bound_pod("a", "n1", app="web"))
+    world.settle()
+    world.remove("Pod", "default/a")
+    world.settle()
+    assert not status(world).disrupted_pods
+
+
+def test_a_new_selector_counts_other_pods(world: ControllerWorld) -> None:
+    item = world.put(budget(min_available="0"))
+    world.put(bound_pod("a", "n1", app="web"))
+    world.put(bound_pod("b", "n1", app="db"))
+    world.put(bound_pod("c", "n1", app="db"))
+    world.settle()
+    assert numbers(world)[0] == 1
+    assert isinstance(item, PodDisruptionBudget)
+    changed = PodDisruptionBudget()
+    changed.CopyFrom(item)
+    changed.spec.selector.match_labels["app"] = "db"
+    world.put(changed)
+    world.settle()
+    assert numbers(world)[0] == 2
+
+
+def test_a_pod_whose_labels_change_is_counted_where_it_belongs(world: ControllerWorld) -> None:
+    world.put(budget(min_available="0"))
+    world.put(bound_pod("a", "n1", app="web"))
+    world.settle()
+    world.put(bound_pod("a", "n1", app="db"))
+    world.settle()
+    assert numbers(world)[:2] == (0, 0)
+
+
+def test_a_new_leader_counts_what_is_there() -> None:
+    world = ControllerWorld()
+    world.put(budget(min_available="1"))
+    world.put(bound_pod("a", "n1", app="web"))
+    world.start(DisruptionController(world, world))
+    assert numbers(world) == (1, 1, 1, 0)
+
+
+def test_a_status_that_is_right_is_not_written(world: ControllerWorld) -> None:
+    world.put(budget(min_available="1"))
+    world.put(bound_pod("a", "n1", app="web"))
+    world.settle()
+    version = world.objects("PodDisruptionBudget")["default/web"].metadata.resource_version
+    pod = bound_pod("a", "n1", app="web")
+    pod.metadata.annotations["poke"] = "1"
+    world.put(pod)
+    world.settle()
+    after = world.objects("PodDisruptionBudget")["default/web"].metadata.resource_version
+    assert after == version
+
+
+def test_a_budget_without_a_selector_selects_nothing(world: ControllerWorld) -> None:
+    item = budget(min_available="1")
+    item.spec.ClearField("selector")
+    world.put(item)
+    world.put(bound_pod("a", "n1", app="web"))
+    world.settle()
+    assert numbers(world) == (0, 0, 1, 0)
+
+
+def test_a_budget_that_cannot_be_understood_does_not_hinder_the_others(
+    world: ControllerWorld,
+) -> None:
+    world.put(budget("broken", max_unavailable="half%"))
+    world.put(budget("none", min_available="many"))
+    world.put(budget(min_available="1"))
+    world.put(owned(bound_pod("a", "n1", app="web")))
+    world.put(replica_set(1))
+    world.settle()
+    assert numbers(world) == (1, 1, 1, 0)
+    assert set(world.faults) == {
+        "PodDisruptionBudget default/broken: ValueError",
+        "PodDisruptionBudget default/none: ValueError",
+    }
+
+
+def test_a_budget_that_was_put_right_is_worked_on_again(world: ControllerWorld) -> None:
+    world.put(bound_pod("a", "n1", app="web"))
+    world.put(budget(min_available="many"))
+    world.settle()
+    world.put(budget(min_available="1"))
+    world.settle()
+    assert numbers(world) == (1, 1, 1, 0)

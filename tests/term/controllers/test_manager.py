@@ -1,0 +1,323 @@
+"""The controllers together on a cluster in memory, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import pytest
+
+from podsched.api.kinds import WATCHED_KINDS
+from podsched.api.objects import (
+    ConfigMap,
+    Namespace,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+)
+from podsched.config.settings import ControllerSettings
+from podsched.serve.client.errors import FenceLost, NotFound, Unavailable, Unreadable
+from podsched.serve.client.informer import Informer
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import ControllerMetrics
+from podsched.term.controllers.manager import ControllerManager
+from podsched.testing.fake_cluster import FakeCluster
+from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
+from support.controller_world import START, bound_pod, ready_node
+
+LOCK = "kube-system/kube-scheduler"
+
+
+class Recorded(list[str]):
+    """Events as they are recorded."""
+
+    def record(
+        self,
+        pod: ObjectMeta,
+        *,
+        type_: str,
+        reason: str,
+        action: str,
+        message: str,
+        controller: str = "",
+    ) -> None:
+        self.append(message)
+
+
+class Term(NamedTuple):
+    cluster: FakeCluster
+    informer: Informer
+    manager: ControllerManager
+    running: asyncio.Task[None]
+    metrics: ControllerMetrics
+
+    def pod(self, key: str) -> Pod | None:
+        try:
+            found = self.cluster.object("Pod", key)
+        except NotFound:
+            return None
+        assert isinstance(found, Pod)
+        return found
+
+    def taints(self, name: str) -> list[str]:
+        node = self.cluster.object("Node", name)
+        assert isinstance(node, Node)
+        return [f"{taint.key}:{taint.effect}" for taint in node.spec.taints]
+
+    def taint(self, name: str, key: str) -> None:
+        node = self.cluster.object("Node", name)
+        assert isinstance(node, Node)
+        node.spec.taints.add(key=key, effect="NoExecute")
+        self.cluster.update(node)
+
+
+@pytest.fixture
+async def term() -> AsyncIterator[Term]:
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    cluster = FakeCluster(now=lambda: START + clock() - began)
+    fence = cluster.new_term(LOCK)
+    informer = cluster.informer(WATCHED_KINDS)
+    metrics = ControllerMetrics(MetricRegistry())
+    manager = ControllerManager(
+        cluster,
+        informer,
+        ControllerSettings(),
+        fence,
+        Recorded(),
+        metrics=metrics,
+        now=lambda: START + clock() - began,
+        clock=clock,
+    )
+    following = asyncio.create_task(informer.run(manager.handle))
+    running = asyncio.create_task(manager.run())
+    await asyncio.sleep(0.1)
+    yield Term(cluster, informer, manager, running, metrics)
+    for task in (running, following):
+        task.cancel()
+    await asyncio.gather(running, following, return_exceptions=True)
+
+
+pytestmark = [pytest.mark.looptime]
+
+
+async def test_a_budget_is_current_within_a_second(term: Term) -> None:
+    budget = PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "web", "default"
+    budget.spec.min_available = "1"
+    budget.spec.selector.match_labels["app"] = "web"
+    term.cluster.create(budget)
+    term.cluster.create(bound_pod("a", "n1", app="web"))
+    await asyncio.sleep(1)
+    found = term.cluster.object("PodDisruptionBudget", "default/web")
+    assert isinstance(found, PodDisruptionBudget)
+    assert (found.status.current_healthy, found.status.disruptions_allowed) == (1, 0)
+
+
+async def test_a_taint_drives_a_pod_out_with_the_condition_that_says_so(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    pod = bound_pod("p", "n1")
+    pod.spec.termination_grace_period_seconds = 30
+    term.cluster.create(pod)
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    await asyncio.sleep(1)
+    found = term.pod("default/p")
+    assert found is not None
+    assert found.metadata.HasField("deletion_timestamp")
+    reasons = {c.type: c.reason for c in found.status.conditions}
+    assert reasons["DisruptionTarget"] == "DeletionByTaintManager"
+
+
+async def test_evictions_are_rate_limited(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    for index in range(250):
+        term.cluster.create(bound_pod(f"p{index}", "n1"))
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    await asyncio.sleep(1.2)
+    left = len(term.cluster.objects("Pod"))
+    assert 100 <= left <= 150
+    await asyncio.sleep(1.5)
+    assert not term.cluster.objects("Pod")
+
+
+async def test_an_eviction_that_is_cancelled_while_it_waits_for_its_turn_is_not_carried_out(
+    term: Term,
+) -> None:
+    term.cluster.create(ready_node("n1"))
+    for index in range(45):
+        term.cluster.create(bound_pod(f"p{index}", "n1"))
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    await asyncio.sleep(0.1)
+    left = len(term.cluster.objects("Pod"))
+    assert left == 25, "the burst; the next call waits for its turn"
+    node = term.cluster.object("Node", "n1")
+    assert isinstance(node, Node)
+    del node.spec.taints[:]
+    term.cluster.update(node)
+    await asyncio.sleep(2)
+    assert len(term.cluster.objects("Pod")) == left
+    term.taint("n1", "maint")
+    await asyncio.sleep(2)
+    assert not term.cluster.objects("Pod"), "another eviction of the same pods is"
+
+
+async def test_a_term_that_is_over_writes_nothing_and_ends(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(bound_pod("p", "n1"))
+    await asyncio.sleep(1)
+    term.cluster.new_term(LOCK)
+    term.taint("n1", "maint")
+    await asyncio.sleep(1)
+    assert term.pod("default/p") is not None
+    with pytest.raises(FenceLost):
+        async with asyncio.timeout(10):
+            await term.running
+
+
+async def test_an_outage_is_waited_out(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(bound_pod("p", "n1"))
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    term.cluster.fault = Unavailable("no server")
+    await asyncio.sleep(5)
+    assert term.pod("default/p") is not None
+    term.cluster.fault = None
+    await asyncio.sleep(5)
+    assert term.pod("default/p") is None
+
+
+async def test_a_node_that_is_not_ready_is_tainted_within_a_second(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(ready_node("n2"))
+    await asyncio.sleep(1)
+    term.cluster.update(_not_ready(term, "n1"))
+    await asyncio.sleep(1)
+    assert term.taints("n1") == [
+        "node.kubernetes.io/not-ready:NoExecute",
+        "node.kubernetes.io/not-ready:NoSchedule",
+    ]
+
+
+def _not_ready(term: Term, name: str) -> Node:
+    node = term.cluster.object("Node", name)
+    assert isinstance(node, Node)
+    node.status.conditions[0].status = "False"
+    return node
+
+
+async def test_an_object_that_a_controller_cannot_handle_is_counted_and_ends_nothing(
+    term: Term,
+) -> None:
+    """A budget with a percentage that is none; nodes and pods are looked after as before."""
+    budget = PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "web", "default"
+    budget.spec.max_unavailable = "half%"
+    budget.spec.selector.match_labels["app"] = "web"
+    term.cluster.create(budget)
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(bound_pod("p", "n1"))
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    await asyncio.sleep(1)
+    assert not term.running.done()
+    assert term.pod("default/p") is None
+    errors = term.metrics.reconciles_total.labels("disruption", "error")
+    assert errors.value >= 1
+
+
+async def test_pods_of_a_node_that_cannot_be_read_are_kept_until_it_is_really_gone(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(bound_pod("p", "n1"))
+    await asyncio.sleep(1)
+
+    async def unreadable(kind: str, name: str, namespace: str = "") -> Node:
+        raise Unreadable("the node cannot be decoded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(term.cluster, "get", unreadable)
+        # To those who watch, a node that can no longer be decoded is deleted.
+        term.cluster.delete("Node", "n1")
+        await asyncio.sleep(300)
+        assert term.pod("default/p") is not None
+    await asyncio.sleep(300)
+    assert term.pod("default/p") is None
+
+
+def settings_of(owner: ReplicaSet) -> ConfigMap:
+    """An object of a kind that nothing but the garbage collector follows."""
+    item = ConfigMap(data={"large": "x"})
+    item.metadata.name, item.metadata.namespace = "settings", "default"
+    item.metadata.owner_references.add(
+        api_version="apps/v1", kind="ReplicaSet", name="rs", uid=owner.metadata.uid
+    )
+    return item
+
+
+async def test_objects_of_every_kind_go_with_their_owner(term: Term) -> None:
+    owner = ReplicaSet()
+    owner.metadata.name, owner.metadata.namespace = "rs", "default"
+    created = term.cluster.create(owner)
+    assert isinstance(created, ReplicaSet)
+    term.cluster.create(settings_of(created))
+    pod = bound_pod("p")
+    pod.metadata.owner_references.extend(settings_of(created).metadata.owner_references)
+    term.cluster.create(pod)
+    await asyncio.sleep(1)
+    assert term.cluster.objects("ConfigMap") and term.pod("default/p") is not None
+    term.cluster.delete("ReplicaSet", "default/rs")
+    await asyncio.sleep(1)
+    assert not term.cluster.objects("ConfigMap") and term.pod("default/p") is None
+
+
+async def test_an_owner_that_could_not_be_asked_for_is_asked_for_again(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unavailable(kind: str, name: str, namespace: str = "") -> Node:
+        raise Unavailable("no server")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(term.cluster, "get", unavailable)
+        owner = ReplicaSet()
+        owner.metadata.uid = "gone"
+        term.cluster.create(settings_of(owner))
+        await asyncio.sleep(3)
+        assert term.cluster.objects("ConfigMap")
+    await asyncio.sleep(10)
+    assert not term.cluster.objects("ConfigMap")
+
+
+async def test_a_namespace_goes_with_all_that_is_in_it(term: Term) -> None:
+    namespace = Namespace()
+    namespace.metadata.name = "default"
+    term.cluster.create(namespace)
+    owner = ReplicaSet()
+    owner.metadata.name, owner.metadata.namespace = "rs", "default"
+    term.cluster.create(owner)
+    held = bound_pod("held")
+    held.metadata.finalizers.append("example.com/hold")
+    for item in (held, bound_pod("p")):
+        term.cluster.create(item)
+    fence = term.cluster.new_term("another/lock")
+    request = DeleteRequest(kind="Namespace", name="default")
+    await term.cluster.delete_many([request], fence=fence)
+    await asyncio.sleep(2)
+    left = [p.metadata.name for p in term.cluster.objects("Pod")]
+    assert left == ["held"] and term.cluster.objects("ReplicaSet"), "pods go first"
+    released = PatchRequest(
+        kind="Pod",
+        namespace="default",
+        name="held",
+        merge_patch=b'{"metadata": {"finalizers": null}}',
+    )
+    await term.cluster.patch_many([released], fence=fence)
+    await asyncio.sleep(1)
+    assert not any(term.cluster.objects(k) for k in ("Pod", "ReplicaSet", "Namespace"))

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from podsched.config.settings import ControllerSettings
+from podsched.term.controllers.pod_gc import PodGarbageCollector
+from support.controller_world import ControllerWorld, bound_pod, ready_node
+
+
+@pytest.fixture
+def world() -> ControllerWorld:
+    world = ControllerWorld()
+    settings = ControllerSettings(terminated_pod_gc_threshold=2)
+    world.put(ready_node("n1"))
+    world.start(PodGarbageCollector(world, world, settings))
+    return world
+
+
+def keys(world: ControllerWorld) -> list[str]:
+    return [eviction.key for eviction in world.evicted]
+
+
+def test_pods_of_a_node_that_is_gone_are_deleted_after_the_quarantine(
+    world: ControllerWorld,
+) -> None:
+    world.put(bound_pod("lost", "n1"))
+    world.put(bound_pod("waiting"))
+    world.wait(10)
+    world.remove("Node", "n1")
+    world.wait(40)
+    assert not world.evicted
+    world.wait(25)
+    assert keys(world) == ["default/lost"]
+
+
+def test_a_node_that_comes_back_keeps_its_pods(world: ControllerWorld) -> None:
+    world.put(bound_pod("kept", "n1"))
+    world.remove("Node", "n1")
+    world.wait(35)
+    world.put(ready_node("n1"))
+    world.wait(30)
+    world.remove("Node", "n1")
+    world.wait(35)
+    assert not world.evicted
+
+
+def test_finished_pods_beyond_the_threshold_go_the_oldest_first(world: ControllerWorld) -> None:
+    for age, name in enumerate(("new", "old", "older", "oldest")):
+        pod = bound_pod(name, "n1")
+        pod.status.phase = "Succeeded"
+        pod.metadata.creation_timestamp.seconds = 1000 - age
+        world.put(pod)
+    world.put(bound_pod("running", "n1"))
+    world.wait(25)
+    assert keys(world) == ["default/oldest", "default/older"]

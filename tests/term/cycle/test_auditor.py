@@ -1,0 +1,138 @@
+"""The auditor finds pods that fit and were not woken, and leaves all others alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podsched.api.manifest import from_manifest
+from podsched.cache.changes import Change
+from podsched.config.load import default_config
+from podsched.framework.events import ClusterEventWithHint
+from podsched.registry import factories
+from podsched.serve.client.informer import Event, EventType
+from podsched.term.cycle.auditor import UNKNOWN_EVENT, Auditor, RecentEvents
+from podsched.term.state import NoListener, SchedulingState, build_state
+from podsched.v1 import objects_pb2 as v1
+from support.engine_world import node
+
+
+def pending(name: str, cpu: str) -> v1.Pod:
+    message = from_manifest(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {
+                "schedulerName": "default-scheduler",
+                "containers": [
+                    {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+                ],
+            },
+        }
+    ).message
+    assert isinstance(message, v1.Pod)
+    return message
+
+
+class Deaf:
+    """A NodeResourcesFit that registers no event: nothing ever wakes what it rejected."""
+
+    def __init__(self, real: object) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._real, name)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return ()
+
+
+class Noting(NoListener):
+    """Passes on what the queue has handled."""
+
+    def __init__(self, recent: RecentEvents) -> None:
+        self._recent = recent
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        self._recent.note(changes, now)
+
+
+def world(*, deaf: bool) -> tuple[SchedulingState, Auditor]:
+    plugins = dict(factories())
+    make = plugins["NodeResourcesFit"]
+    if deaf:
+        plugins["NodeResourcesFit"] = lambda args, handle: Deaf(make(args, handle))
+    recent = RecentEvents()
+    state = build_state(default_config(), plugins, seed=1, listener=Noting(recent))
+    return state, Auditor(state, state.decider(), recent, sample=10)
+
+
+def told(state: SchedulingState, kind: str, obj: object, now: float) -> None:
+    state.apply(Event(EventType.ADDED, kind, "", None, obj), now)  # type: ignore[arg-type]
+
+
+def reject(state: SchedulingState, plugin: str, now: float) -> None:
+    queued = state.queue.pop(now)
+    assert queued is not None
+    state.queue.add_unschedulable_if_not_present(queued, now, unschedulable_plugins={plugin})
+
+
+def test_a_pod_that_fits_and_was_not_woken_is_found_with_the_event_that_should_have_woken_it() -> (
+    None
+):
+    state, auditor = world(deaf=True)
+    told(state, "Pod", pending("big", "3"), 1.0)
+    reject(state, "NodeResourcesFit", 1.0)
+    told(state, "Node", node("n1"), 2.0)
+    [missed] = auditor.audit()
+    assert (missed.pod.key, missed.node_name, missed.event) == ("default/big", "n1", "NodeAdd")
+
+
+def test_a_pod_that_its_hint_has_woken_is_not_a_missed_one() -> None:
+    state, auditor = world(deaf=False)
+    told(state, "Pod", pending("big", "3"), 1.0)
+    reject(state, "NodeResourcesFit", 1.0)
+    told(state, "Node", node("n1"), 2.0)
+    assert auditor.audit() == []
+
+
+def test_a_nominated_pod_for_which_room_is_kept_is_found_too() -> None:
+    state, auditor = world(deaf=True)
+    told(state, "Pod", pending("big", "3"), 1.0)
+    reject(state, "NodeResourcesFit", 1.0)
+    told(state, "Node", node("n1"), 2.0)
+    assert state.cache.nominate(state.cache.cluster.pods["default/big"], "n1")
+    [missed] = auditor.audit()
+    assert missed.node_name == "n1"
+
+
+def test_a_pod_that_does_not_fit_is_left_alone() -> None:
+    state, auditor = world(deaf=True)
+    told(state, "Pod", pending("big", "30"), 1.0)
+    reject(state, "NodeResourcesFit", 1.0)
+    told(state, "Node", node("n1"), 2.0)
+    assert auditor.audit() == []
+    assert auditor.audited == 1
+
+
+def test_a_pod_that_permit_turned_down_is_not_looked_at() -> None:
+    state, auditor = world(deaf=True)
+    told(state, "Node", node("n1"), 0.5)
+    told(state, "Pod", pending("small", "1"), 1.0)
+    reject(state, "SomePermitPlugin", 1.0)
+    assert auditor.audit() == []
+
+
+def test_samples_go_round_all_waiting_pods() -> None:
+    state, _ = world(deaf=True)
+    auditor = Auditor(state, state.decider(), RecentEvents(), sample=2)
+    for index in range(5):
+        told(state, "Pod", pending(f"pod-{index}", "3"), 1.0)
+        reject(state, "NodeResourcesFit", 1.0)
+    told(state, "Node", node("n1"), 2.0)
+    found = [missed.pod.key for _ in range(3) for missed in auditor.audit()]
+    assert sorted(found) == [f"default/pod-{index}" for index in range(5)]
+
+
+def test_without_any_event_remembered_the_cause_is_unknown() -> None:
+    assert RecentEvents().last("n1", 0.0) == UNKNOWN_EVENT

@@ -1,0 +1,171 @@
+"""Three replicas as real processes over a real etcd; their leader is broken in several ways."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from support.eventually import eventually
+from support.listening import connections_to, ports_of
+
+pytestmark = pytest.mark.integration
+
+SCRIPT = Path(__file__).parents[2] / "support" / "election_replica.py"
+Event = dict[str, Any]
+
+#: Seconds of the lease and of the liveness key: the defaults, and so many that neither ends here.
+DEFAULTS, ENDLESS = (15, 2), (6000, 6000)
+
+
+class Replica:
+    """A candidate's process and all that it has said."""
+
+    def __init__(self, identity: str, process: asyncio.subprocess.Process) -> None:
+        self.identity = identity
+        self.process = process
+        self.said: list[Event] = []
+        self._listener = asyncio.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            print(f"{time.monotonic():.3f} {self.identity}: {line.decode().rstrip()}")
+            if line.startswith(b"{"):
+                self.said.append({"by": self.identity, **json.loads(line)})
+
+    def signal(self, number: signal.Signals) -> float:
+        os.kill(self.process.pid, number)
+        return time.monotonic()
+
+    async def end(self) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+        await self._listener
+        print(f"{self.identity} ended with {self.process.returncode}")
+
+
+class Replicas:
+    """Several candidates for one lock."""
+
+    def __init__(self, endpoint: str, seconds: tuple[int, int]) -> None:
+        self._endpoint = endpoint
+        self._seconds = [str(number) for number in seconds]
+        self.all: list[Replica] = []
+
+    async def add(self, identity: str) -> Replica:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(SCRIPT), self._endpoint, identity, *self._seconds),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        self.all.append(Replica(identity, process))
+        return self.all[-1]
+
+    def said(self, event: str) -> list[Event]:
+        """All events of one sort, in the order of time."""
+        events = [e for replica in self.all for e in replica.said if e["event"] == event]
+        return sorted(events, key=lambda e: float(e["at"]))
+
+    def by(self, identity: str) -> Replica:
+        return next(r for r in self.all if r.identity == identity)
+
+    async def leader(self, after: int = 0) -> tuple[Replica, Event]:
+        """The leader of the first term later than `after`, and its event."""
+
+        def started() -> list[Event]:
+            return [e for e in self.said("started") if e["term"] > after]
+
+        await eventually(f"a leader of a term after {after}", started)
+        return self.by(started()[0]["by"]), started()[0]
+
+    async def all_follow(self, identity: str) -> None:
+        """Every living replica knows the leader, and is connected to it by then."""
+
+        def know() -> bool:
+            living = [r for r in self.all if r.process.returncode is None]
+            news = [[e for e in r.said if e["event"] == "leader"] for r in living]
+            return all(n and n[-1]["identity"] == identity for n in news)
+
+        await eventually(f"all know {identity} as leader", know)
+        ports = ports_of([self.by(identity).process.pid])
+        await eventually("both others are connected", lambda: connections_to(ports) >= 2)
+
+
+@pytest.fixture(params=[DEFAULTS], ids=["defaults"])
+async def replicas(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Replicas]:
+    """Three replicas, one of them leading; afterwards the history of terms is checked."""
+    async with EmbeddedEtcd(EmbeddedEtcdOptions(data_dir=tmp_path / "etcd")) as etcd:
+        replicas = Replicas(etcd.endpoint, request.param)
+        try:
+            for identity in ("ann", "bob", "cyd"):
+                await replicas.add(identity)
+            leader, _ = await replicas.leader()
+            await replicas.all_follow(leader.identity)
+            yield replicas
+            terms = [e["term"] for e in replicas.said("started")]
+            assert terms == sorted(set(terms)), "terms grow, and each has one holder"
+        finally:
+            for replica in replicas.all:
+                await replica.end()
+
+
+@pytest.mark.parametrize("replicas", [ENDLESS], indirect=True, ids=["endless"])
+async def test_a_killed_leader_is_replaced_though_its_lease_and_its_liveness_key_last(
+    replicas: Replicas,
+) -> None:
+    """The reset of its connections is what the others notice."""
+    term = 0
+    for _ in range(2):
+        leader, event = await replicas.leader(after=term)
+        await replicas.all_follow(leader.identity)
+        term = event["term"]
+        killed = leader.signal(signal.SIGKILL)
+        _, following = await replicas.leader(after=term)
+        print(f"SIGKILL: {1000 * (following['at'] - killed):.0f} ms")
+        await replicas.add(f"{leader.identity}2")
+
+
+@pytest.mark.parametrize("replicas", [ENDLESS], indirect=True, ids=["endless"])
+async def test_a_leader_that_is_asked_to_stop_hands_over(replicas: Replicas) -> None:
+    """It empties the record, and the others race at once: 10 to 50 ms on an idle machine."""
+    leader, event = await replicas.leader()
+    asked = leader.signal(signal.SIGTERM)
+    _, following = await replicas.leader(after=event["term"])
+    print(f"SIGTERM: {1000 * (following['at'] - asked):.0f} ms")
+    await eventually("the leader ends", lambda: leader.process.returncode, 0)
+    assert [e["reason"] for e in leader.said if e["event"] == "stopped"] == ["released"]
+
+
+async def test_a_paused_leader_is_replaced_and_its_late_writes_are_refused(
+    replicas: Replicas,
+) -> None:
+    """Its liveness key goes; when it comes back it steps down, and the fence holds meanwhile."""
+    leader, event = await replicas.leader()
+    paused = leader.signal(signal.SIGSTOP)
+    successor, following = await replicas.leader(after=event["term"])
+    print(f"SIGSTOP: {1000 * (following['at'] - paused):.0f} ms")
+    assert following["at"] - paused < 12, "its lease lasts 15 s"
+    leader.signal(signal.SIGCONT)
+
+    def writes() -> list[tuple[bool, bool]]:
+        return [(e["fenced"], e["free"]) for e in leader.said if e["event"] == "write"]
+
+    await eventually("two writes", lambda: len(writes()), 2)
+    assert writes() == [(True, True), (False, True)], "without the fence it would have written"
+    await eventually(
+        "the leader stops",
+        lambda: [e["by"] for e in replicas.said("stopped")],
+        [leader.identity],
+    )
+    assert replicas.said("stopped")[0]["reason"] == "deposed"
+    assert successor.identity != leader.identity

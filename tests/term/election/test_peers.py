@@ -1,0 +1,110 @@
+"""The connection to the leader, over real loopback sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from podsched.config.leader_election import LeaderElectionSettings
+from podsched.term.election.elector import LeaderElector
+from podsched.term.election.lock import etcd_lock
+from podsched.term.election.options import ElectionCallbacks
+from podsched.term.election.peers import PeerListener, follow_leader
+from podsched.testing.memory_store import MemoryStore
+from support.eventually import eventually
+from support.relay import Relay
+
+pytestmark = pytest.mark.integration
+
+
+class Follower:
+    """A follower of "leader" at a port, and its reports."""
+
+    def __init__(self, port: int) -> None:
+        self.reports: list[bool] = []
+        address = f"127.0.0.1:{port}"
+        self.task = asyncio.create_task(
+            follow_leader(address, "leader", self.reports.append, chance=random.random)
+        )
+
+
+@pytest.fixture
+async def follow_at() -> AsyncIterator[Callable[[int], Follower]]:
+    followers: list[Follower] = []
+
+    def start(port: int) -> Follower:
+        followers.append(Follower(port))
+        return followers[-1]
+
+    yield start
+    for follower in followers:
+        follower.task.cancel()
+    await asyncio.gather(*(f.task for f in followers), return_exceptions=True)
+
+
+async def test_a_leader_that_goes_away_is_reported_as_confirmed(
+    follow_at: Callable[[int], Follower],
+) -> None:
+    """Broken, and the address refuses since."""
+    listener = PeerListener("leader")
+    follower = follow_at(await listener.start("127.0.0.1", 0))
+    await asyncio.sleep(0.05)
+    await listener.close()
+    await eventually("a report", lambda: len(follower.reports), 1)
+    assert follower.reports == [True]
+
+
+@pytest.mark.parametrize("releases", [True, False])
+async def test_a_leader_that_stops_is_missed_unless_it_has_released_the_lock(
+    follow_at: Callable[[int], Follower], releases: bool
+) -> None:
+    """A claim on what it has released would be refused, and come before the one that is not."""
+    settings, store = LeaderElectionSettings(release_on_cancel=releases), MemoryStore()
+    lock = etcd_lock(store, settings, 2)
+    elector = LeaderElector(lock, settings, "leader", ElectionCallbacks())
+    running = asyncio.create_task(elector.run())
+    await eventually("it leads", elector.is_leader)
+    follower = follow_at(int(elector.state.view.candidate.address.rpartition(":")[2]))
+    await asyncio.sleep(0.05)
+    await elector.stop()
+    await running
+    if releases:
+        await eventually("the follower ends", follower.task.done)
+        assert follower.reports == []
+    else:
+        await eventually("a report", lambda: follower.reports, [True])
+    await store.close()
+
+
+async def test_a_leader_that_is_back_at_once_is_not_reported_as_gone(
+    follow_at: Callable[[int], Follower],
+) -> None:
+    """Only the connection broke."""
+    listener = PeerListener("leader")
+    relay = Relay(await listener.start("127.0.0.1", 0))
+    await relay.start()
+    follower = follow_at(relay.port)
+    await asyncio.sleep(0.05)
+    await relay.drop()
+    await eventually("a report", lambda: len(follower.reports), 1)
+    assert follower.reports == [False]
+    await relay.stop()
+    await eventually("another report", lambda: len(follower.reports), 2)
+    assert follower.reports == [False, True]
+    await listener.close()
+
+
+async def test_an_address_that_never_answered_says_nothing_about_the_leader(
+    follow_at: Callable[[int], Follower],
+) -> None:
+    """A wrong address or a firewall in the way is no reason to depose anybody."""
+    listener = PeerListener("somebody else")
+    port = await listener.start("127.0.0.1", 0)
+    follower = follow_at(port)
+    await asyncio.sleep(0.05)
+    await listener.close()
+    await asyncio.sleep(0.2)
+    assert follower.reports == []

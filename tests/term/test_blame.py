@@ -1,0 +1,78 @@
+"""A pod on which terms keep ending is to blame, whoever was worked on together with it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.serve.client.errors import FenceLost
+from podsched.term.blame import Blame, PodFault, working_on
+from support.cache_world import make_pod
+
+
+def ended(blame: Blame, *pods: Any) -> None:
+    with pytest.raises(PodFault) as fault, working_on(*pods):
+        raise IndexError("a bug")
+    blame.add(fault.value)
+
+
+def test_the_third_term_that_ends_on_a_pod_sets_it_aside() -> None:
+    blame, bad = Blame(), make_pod("bad")
+    for _ in range(2):
+        ended(blame, bad)
+        assert not blame.verdict("default/bad", bad)
+    ended(blame, bad)
+    assert blame.verdict("default/bad", bad) == "3 terms ended on it: IndexError('a bug')"
+
+
+def test_of_several_pods_none_is_to_blame_but_each_is_tried_alone_from_then_on() -> None:
+    blame, bad, good = Blame(), make_pod("bad"), make_pod("good")
+    for _ in range(5):
+        ended(blame, good, bad)
+    assert blame.is_suspected("default/bad") and blame.is_suspected("default/good")
+    assert not blame.verdict("default/bad", bad)
+
+
+@pytest.mark.parametrize("change", ["labels", "spec", "uid"])
+def test_a_pod_that_has_changed_is_tried_again(change: str) -> None:
+    blame, bad, after = Blame(), make_pod("bad"), make_pod("bad")
+    for _ in range(3):
+        ended(blame, bad)
+    if change == "labels":
+        after.metadata.labels["a"] = "b"
+    elif change == "spec":
+        after.spec.priority = 7
+    else:
+        after.metadata.uid = "another"
+    assert not blame.verdict("default/bad", after)
+    assert not blame.verdict("default/bad", bad), "forgotten"
+
+
+def test_what_schedulers_write_themselves_is_no_change() -> None:
+    blame, bad, after = Blame(), make_pod("bad"), make_pod("bad")
+    for _ in range(3):
+        ended(blame, bad)
+    after.status.conditions.add(type="PodScheduled")
+    after.metadata.resource_version = "5"
+    assert blame.verdict("default/bad", after)
+
+
+def test_a_pod_that_is_bound_is_never_set_aside() -> None:
+    blame, bad = Blame(), make_pod("bad")
+    for _ in range(3):
+        ended(blame, bad)
+    assert not blame.verdict("default/bad", make_pod("bad", node="n1"))
+
+
+def test_a_lost_fence_is_nobodys_fault() -> None:
+    with pytest.raises(FenceLost), working_on(make_pod("a")):
+        raise FenceLost("over")
+
+
+def test_only_so_many_are_remembered() -> None:
+    blame = Blame()
+    for number in range(1100):
+        ended(blame, make_pod(f"p{number}"))
+    assert not blame.is_suspected("default/p0")
+    assert blame.is_suspected("default/p1099")

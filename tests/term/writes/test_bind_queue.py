@@ -1,0 +1,314 @@
+"""Bind calls: how batches form, what is repeated, what becomes of each pod."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+
+from podsched.framework.status import Status
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.errors import FenceLost, Invalid, OutcomeUnknown, Unavailable
+from podsched.term.writes.bind_queue import (
+    BATCH,
+    ENOUGH,
+    GATHER_FOR,
+    IN_FLIGHT,
+    INTERVAL,
+    RETRY_FOR,
+    Assignment,
+    BindQueue,
+)
+from podsched.v1 import api_pb2
+from support.engine_pods import assignment
+
+pytestmark = pytest.mark.looptime
+
+Answer = Callable[[Sequence[api_pb2.Binding]], list[api_pb2.BatchResult]]
+
+
+def all_bound(bindings: Sequence[api_pb2.Binding]) -> list[api_pb2.BatchResult]:
+    return [api_pb2.BatchResult() for _ in bindings]
+
+
+def fence_lost(bindings: Sequence[api_pb2.Binding]) -> list[api_pb2.BatchResult]:
+    return [api_pb2.BatchResult(code=9, reason="FENCE_LOST", message="not you")] * len(bindings)
+
+
+class Api:
+    """A binder that takes a second for each call and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.traceparents: list[str] = []
+        self.faults: list[Exception] = []
+        self.down = False
+        self.answer: Answer = all_bound
+
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
+    ) -> Sequence[api_pb2.BatchResult]:
+        self.batches.append([binding.name for binding in bindings])
+        self.traceparents.append(traceparent)
+        await asyncio.sleep(1)
+        if self.down:
+            raise Unavailable("nobody answers")
+        if self.faults:
+            raise self.faults.pop(0)
+        return self.answer(bindings)
+
+
+class World:
+    """A queue on the API above, and what it reported of each pod."""
+
+    def __init__(self) -> None:
+        self.api = Api()
+        self.names: list[str] = []
+        self.failed: dict[str, str] = {}
+        self.problems: list[str] = []
+        self.tasks = TaskSet("the test")
+        self.queue = BindQueue(self.api, api_pb2.Fence(lock="l", term=7), self)
+        self.queue.start(self.tasks)
+        self.running = asyncio.create_task(self.tasks.run())
+
+    def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
+        self.problems.append(problem)
+
+    def bound(self, assignments: Sequence[Assignment]) -> None:
+        self.names += [a.pod.name for a in assignments]
+
+    def bind_failed(self, assignment: Assignment, status: Status) -> None:
+        assert assignment.pod.name not in self.failed
+        self.failed[assignment.pod.name] = status.message
+
+    def overtaken(self, assignment: Assignment, revision: int) -> None:
+        self.failed[assignment.pod.name] = f"overtaken at {revision}"
+
+    async def stop(self) -> None:
+        self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=True)
+
+    def submit(self, *names: str) -> None:
+        self.queue.submit([assignment(name) for name in names])
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    yield made
+    await made.stop()
+
+
+async def test_what_is_ready_together_goes_out_in_one_call(world: World) -> None:
+    world.submit("a", "b")
+    world.submit("c")
+    await asyncio.sleep(2)
+    assert world.api.batches == [["a", "b", "c"]]
+    assert world.names == ["a", "b", "c"]
+
+
+async def test_what_comes_while_all_calls_are_out_makes_the_next_batch(world: World) -> None:
+    for name in "abc":
+        world.submit(name)
+        await asyncio.sleep(0.1)
+    assert world.queue.calls == IN_FLIGHT == 3
+    for name in "defg":
+        world.submit(name)
+        await asyncio.sleep(0.1)
+    assert len(world.queue) == 4
+    await asyncio.sleep(5)
+    assert world.api.batches == [["a"], ["b"], ["c"], ["d", "e", "f", "g"]]
+    assert len(world.queue) == 0
+
+
+async def test_pods_that_others_follow_wait_for_them_but_not_for_long(world: World) -> None:
+    for name in "abc":
+        world.queue.submit([assignment(name)], others_follow=True)
+        await asyncio.sleep(GATHER_FOR / 4)
+    assert not world.api.batches and len(world.queue) == 3
+    await asyncio.sleep(GATHER_FOR)
+    assert world.api.batches == [["a", "b", "c"]]
+
+
+async def test_the_last_of_several_pods_takes_those_before_it_along_at_once(world: World) -> None:
+    world.queue.submit([assignment("a")], others_follow=True)
+    world.submit("b")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert world.api.batches == [["a", "b"]]
+
+
+async def test_single_pods_in_quick_succession_share_calls(world: World) -> None:
+    world.submit("first")
+    await asyncio.sleep(INTERVAL / 5)
+    for name in "abc":
+        world.submit(name)
+        await asyncio.sleep(INTERVAL / 5)
+    await asyncio.sleep(INTERVAL)
+    assert world.api.batches == [["first"], ["a", "b", "c"]]
+
+
+async def test_enough_pods_wait_for_no_others(world: World) -> None:
+    world.queue.submit([assignment(f"p{i}") for i in range(ENOUGH)], others_follow=True)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [len(batch) for batch in world.api.batches] == [ENOUGH]
+
+
+async def test_a_batch_is_bounded(world: World) -> None:
+    world.submit(*(f"p{i}" for i in range(BATCH + 10)))
+    await asyncio.sleep(3)
+    assert [len(batch) for batch in world.api.batches] == [BATCH, 10]
+
+
+async def test_a_call_of_unknown_outcome_is_repeated_and_the_pod_reported_bound_once(
+    world: World,
+) -> None:
+    world.api.faults = [OutcomeUnknown("the connection broke")]
+    world.submit("a")
+    await asyncio.sleep(5)
+    assert world.api.batches == [["a"], ["a"]]
+    assert world.names == ["a"]
+    assert not world.failed
+
+
+async def test_being_bound_to_the_same_node_already_is_a_success(world: World) -> None:
+    world.api.answer = lambda bindings: [
+        api_pb2.BatchResult(code=9, reason="ALREADY_BOUND", node_name="n1")
+    ]
+    world.submit("a")
+    await asyncio.sleep(2)
+    assert world.names == ["a"]
+
+
+async def test_being_bound_to_another_node_is_a_failure_of_this_pod_alone(world: World) -> None:
+    world.api.answer = lambda bindings: [
+        api_pb2.BatchResult(code=9, reason="ALREADY_BOUND", message="is on n2", node_name="n2"),
+        api_pb2.BatchResult(),
+    ]
+    world.submit("a", "b")
+    await asyncio.sleep(2)
+    assert world.failed == {"a": "is on n2"}
+    assert world.names == ["b"]
+
+
+async def test_a_lost_fence_ends_the_queue_and_nothing_more_is_sent(world: World) -> None:
+    world.api.answer = fence_lost
+    world.submit(*(f"p{i}" for i in range(BATCH * 2)))
+    with pytest.raises(FenceLost, match="not you"):
+        await world.running
+    world.submit("late")
+    await asyncio.sleep(3)
+    assert not world.names and not world.failed
+    assert not any("late" in batch for batch in world.api.batches)
+
+
+async def test_what_was_bound_before_the_fence_was_lost_is_reported(world: World) -> None:
+    world.api.answer = lambda bindings: [*all_bound(bindings[:1]), *fence_lost(bindings[1:])]
+    world.submit("a", "b")
+    with pytest.raises(FenceLost):
+        await world.running
+    assert world.names == ["a"]
+    assert not world.failed
+
+
+async def test_a_call_that_cannot_be_repeated_fails_its_pods_alone(world: World) -> None:
+    world.api.faults = [Invalid("nonsense")]
+    world.submit("a")
+    await asyncio.sleep(2)
+    world.submit("b")
+    await asyncio.sleep(2)
+    assert world.failed == {"a": "nonsense"}
+    assert world.names == ["b"]
+    assert world.problems == ["nonsense", ""]
+
+
+async def test_a_batch_that_raises_ends_the_queue(world: World) -> None:
+    world.api.faults = [ZeroDivisionError("a bug")]
+    world.submit("a")
+    with pytest.raises(ZeroDivisionError) as raised:
+        await world.running
+    assert raised.value.__notes__ == ['in task "bind 0" of the test']
+
+
+async def test_a_call_that_never_gets_through_is_given_up(world: World) -> None:
+    world.api.down = True
+    world.submit("a")
+    await asyncio.sleep(RETRY_FOR)
+    assert not world.failed
+    await asyncio.sleep(5)
+    assert world.failed == {"a": "nobody answers"}
+    calls = len(world.api.batches)
+    await asyncio.sleep(60)
+    assert len(world.api.batches) == calls
+
+
+async def test_after_giving_up_later_pods_are_bound(world: World) -> None:
+    world.api.down = True
+    world.submit("a")
+    await asyncio.sleep(RETRY_FOR + 5)
+    world.api.down = False
+    world.submit("b")
+    await asyncio.sleep(2)
+    assert world.names == ["b"]
+
+
+async def test_a_batch_carries_the_trace_of_its_first_traced_pod(world: World) -> None:
+    plain, traced = assignment("a"), assignment("b")
+    traced.traceparent = "00-trace"
+    world.queue.submit([plain, traced])
+    await asyncio.sleep(2)
+    assert world.api.traceparents == ["00-trace"]
+
+
+async def test_calls_under_way_end_with_the_queue() -> None:
+    world = World()
+    world.submit("a")
+    await asyncio.sleep(0.5)
+    assert world.queue.calls == 1
+    await world.stop()
+    await asyncio.sleep(5)
+    assert world.queue.calls == 0
+    assert not world.names
+
+
+async def test_what_was_under_way_when_the_workers_ended_is_asked_for_until_it_is_known() -> None:
+    """What was answered is not, nor what was never sent; the assignments' owner hears nothing."""
+    world = World()
+    world.submit("answered")
+    await asyncio.sleep(1.5)
+    world.submit("under-way")
+    await asyncio.sleep(0.5)
+    world.queue.submit([assignment("never-sent")], others_follow=True)
+    await world.stop()
+    world.api.faults = [OutcomeUnknown("no answer"), Unavailable("nobody answers")]
+    world.api.answer = lambda bindings: [api_pb2.BatchResult(resource_version=12)]
+    assert world.queue.revision == 0
+    await world.queue.ask_again()
+    assert world.api.batches == [["answered"], ["under-way"], *([["under-way"]] * 3)]
+    assert world.queue.revision == 12
+    assert world.names == ["answered"]
+
+
+async def test_whoever_asks_again_after_another_term_has_begun_is_told() -> None:
+    world = World()
+    world.submit("under-way")
+    await asyncio.sleep(0.5)
+    await world.stop()
+    world.api.answer = fence_lost
+    with pytest.raises(FenceLost):
+        await world.queue.ask_again()
+
+
+async def test_a_pod_that_another_scheduler_overtook_is_told_apart_from_one_that_failed(
+    world: World,
+) -> None:
+    """A conflict that names no revision is one with the pod itself, and has failed."""
+    world.api.answer = lambda bindings: [
+        api_pb2.BatchResult(code=10, reason="CONFLICT", message="taken", resource_version=12),
+        api_pb2.BatchResult(code=10, reason="CONFLICT", message="modified"),
+    ]
+    world.submit("a", "b")
+    await asyncio.sleep(2)
+    assert world.failed == {"a": "overtaken at 12", "b": "modified"}
