@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from podsched.app.demo_observer import Observer
-from podsched.app.demo_report import DemoReport
+import pytest
+
+from podsched.app.demo_observer import Leader, Observer
+from podsched.app.demo_report import DemoReport, Kill, print_report
 from podsched.serve.client.informer import Batch, Event, EventType
 from support.demo_world import placed, stored
 
@@ -34,3 +36,38 @@ def test_a_report_is_good_only_when_every_pod_is_bound_once_within_capacity() ->
 def test_a_report_names_the_load_of_a_machine_that_was_busy_before() -> None:
     assert "load 9.3 on 2 processors" in DemoReport(load=9.3, processors=2).why_slow()
     assert DemoReport(load=1.9, processors=2).why_slow() == ""
+
+
+def test_the_last_lines_say_what_was_found_in_etcd(capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(
+        DemoReport(
+            nodes=14,
+            pods=300,
+            bound=299,
+            lost=1,
+            bound_twice=2,
+            overcommitted_nodes=3,
+            seconds=12.34,
+            leaders=[Leader("scheduler-0_x", 7, 0.25)],
+            kills=[Kill("SIGKILL", "scheduler-0_x", 0.314)],
+            placed={("web", "zone-a"): 290, ("web", "gpu"): 10},
+            workloads={"web": "100m each"},
+            load=9.3,
+            processors=2,
+        )
+    )
+    said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in said if line] == [
+        "Placement (pods per zone; gpu: the tainted nodes)",
+        "workload zone-a gpu pods",
+        "web 290 10 100m each",
+        "Leaders",
+        "scheduler-0_x, term 7, since 00:00:00.250 UTC",
+        "scheduler-0_x killed with SIGKILL; next pod bound after 0.31 s",
+        "(a busy machine: load 9.3 on 2 processors; else 0.1 to 0.4 s)",
+        "Checked against etcd",
+        "299 of 300 pods bound, on 14 hollow nodes",
+        "1 pods lost, 2 bound twice",
+        "3 nodes overcommitted",
+        "12.3 s in total",
+    ]

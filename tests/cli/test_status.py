@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from typing import cast
 
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import ReplicaSet, StatefulSet
+from podsched.api.objects import Lease, ReplicaSet, StatefulSet
+from podsched.app.leader_requests import REASON, pause_name
+from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.describe import NO_CONTROLLER, describe
-from podsched.cli.status import left_alone_text, without_controller
+from podsched.cli.status import LOCK, _print, collect, left_alone_text, without_controller
 from podsched.serve.client.api_client import ApiClient, Listing
 from podsched.serve.client.errors import Forbidden
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient
+from support.engine_world import node, pod
 
 
 def replica_set(name: str, observed: int = 0) -> ReplicaSet:
@@ -60,3 +64,89 @@ def test_a_description_says_that_no_controller_makes_pods(kind: str) -> None:
     assert said in describe(item, [], [], 0.0).splitlines()
     item.status.observed_generation = 1
     assert said not in describe(item, [], [], 0.0).splitlines()
+
+
+def lease(name: str, holder: str, **about: str) -> Lease:
+    """A Lease that was renewed just now, with what a replica writes about itself."""
+    item = Lease()
+    item.metadata.namespace, item.metadata.name = NAMESPACE, name
+    if about:
+        item.metadata.labels[LABEL] = COMPONENT
+    item.spec.holder_identity = holder
+    item.spec.renew_time.FromSeconds(int(time.time()))
+    for key, value in about.items():
+        item.metadata.annotations[PREFIX + key.replace("_", "-")] = value
+    return item
+
+
+def a_cluster() -> FakeCluster:
+    """Two nodes, a pod on one and one that waits, and a leader with two others."""
+    cluster = FakeCluster()
+    record = lease(LOCK.partition("/")[2], "b_1")
+    record.spec.lease_transitions = 3
+    gone = lease("c", "c_1", state="standby", pid="3", api="api:3", set_aside="9")
+    gone.spec.renew_time.FromSeconds(int(time.time() - STALE_AFTER - 60))
+    items = [
+        record,
+        lease("a", "a_1", state="leading", pid="1", term="7", api="api:2"),
+        lease(
+            "b",
+            "b_1",
+            state="leading",
+            pid="2",
+            term="9",
+            api="api:1",
+            health="http://h:1",
+            set_aside="2",
+        ),
+        gone,
+        *(node(name) for name in ("n1", "n2")),
+        pod("bound", {"nodeName": "n1"}),
+        pod("waits"),
+    ]
+    for item in items:
+        cluster.create(item)
+    return cluster
+
+
+async def told(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    client = CommandClient(cluster)
+    client.endpoint = "api:1"  # type: ignore[attr-defined]
+    _print(await collect(cast(ApiClient, client), LOCK))
+    return capsys.readouterr().out.splitlines()
+
+
+async def test_the_state_of_each_replica_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = await told(a_cluster(), capsys)
+    assert [line.split()[:4] for line in lines[:4]] == [
+        ["REPLICA", "PID", "STATE", "TERM"],
+        ["a_1", "1", "deposed", "-"],
+        ["b_1", "2", "leading", "9"],
+        ["c_1", "3", "gone", "-"],
+    ]
+    assert lines[2].endswith(" h:1")
+    assert "Leader:  b_1, 3 transitions" in lines
+    assert "API:     api:1, api:2" in lines
+    assert "etcd:    unknown" in lines
+    assert lines[-3:] == [
+        "Nodes:   2",
+        "Pods:    1 bound, 1 pending",
+        "Ignored: 2 objects that cannot be used; the replicas' logs name them",
+    ]
+
+
+async def test_a_pause_is_told_with_who_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = a_cluster()
+    pause = lease(pause_name(LOCK), "alice")
+    pause.metadata.annotations[REASON] = "a bad deploy"
+    cluster.create(pause)
+    lines = await told(cluster, capsys)
+    [paused] = [line for line in lines if line.startswith("PAUSED")]
+    assert paused.startswith("PAUSED   by alice since ") and paused.endswith(": a bad deploy")
+    assert "         Nothing is scheduled until sched leader resume." in lines
+
+
+async def test_a_cluster_without_replicas_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = await told(FakeCluster(), capsys)
+    assert lines[0] == "No scheduler replicas found."
+    assert "Leader:  none, 0 transitions" in lines

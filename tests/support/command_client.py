@@ -52,7 +52,8 @@ class CommandClient:
     async def list(
         self, kind: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> Listing:
-        """All of a namespace; field selectors are those of names and nodes."""
+        """What of a namespace has one label; field selectors are those of names and nodes."""
+        label, _, wanted = label_selector.partition("=")
         field, _, value = field_selector.partition("=")
         paths = {"metadata.name": "metadata.name", "spec.nodeName": "spec.node_name"}
         async with self._call(f"list {kind} {field_selector}".rstrip()):
@@ -60,6 +61,7 @@ class CommandClient:
                 item
                 for item in self.cluster.objects(kind)
                 if namespace in ("", item.metadata.namespace)
+                and (not label or item.metadata.labels.get(label) == wanted)
                 and (not field or _value(item, paths[field]) == value)
             ]
             return Listing(items, self.cluster.revision)

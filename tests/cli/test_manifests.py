@@ -1,0 +1,42 @@
+"""Files of manifests, and the other files that commands are given."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from support.commands import Commands
+
+ENDLESS = "/dev/zero"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("apply", "-f"), "more than 128 MiB"),
+        (("plan", "-f"), "more than 128 MiB"),
+        (("explain", "pod", "web", "-f"), "more than 128 MiB"),
+        (("headroom", "--cluster"), "more than 128 MiB"),
+        (("simulate", "--bundle"), "more than 256 MiB"),
+        (("replay",), "not a recording"),
+        (("snapshot", "status"), "no complete snapshot"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_command_ends_whatever_file_it_is_given(
+    sched: Commands, command: tuple[str, ...], said: str
+) -> None:
+    done = sched(*command, ENDLESS)
+    assert done.code in (1, 2)
+    [line] = done.errors
+    assert line.startswith(f"error: {ENDLESS}") and said in line
+
+
+def test_a_trace_of_one_endless_line_is_refused(sched: Commands, tmp_path: Path) -> None:
+    (tmp_path / "vmtable.csv.gz").write_bytes(gzip.compress(bytes(9 << 20), 1))
+    done = sched("replay", str(tmp_path), "--trace", "azure")
+    assert done.code == 2
+    [line] = done.errors
+    assert "vmtable.csv.gz: line 1: more than 1 MiB in a line" in line
