@@ -17,7 +17,7 @@ demo: .venv/installed
 	.venv/bin/sched demo
 
 # The tests but those marked long, several at a time, since those with real processes wait for most of
-# theirs. Property tests, models and fuzzers try a quarter of their examples; the slowest tests are
+# theirs. Property tests, models and fuzzers try a seventh of their examples; the slowest tests are
 # named in the end.
 test: .venv/installed-dev
 	.venv/bin/pytest -n auto --durations=15 -m "not long"
@@ -86,9 +86,11 @@ THIS_PYTHON = $$(.venv/bin/python -c 'import platform as p; print("Python", p.py
 	$(call install,requirements.lock)
 	@touch $@
 
-# What tests and checks need as well.
+# What tests and checks need as well. The tests are compiled here, each once: all workers of a first run
+# would compile each of them, which takes a minute of processor time.
 .venv/installed-dev: .venv/bin/python pyproject.toml requirements-dev.lock
 	$(call install,requirements-dev.lock)
+	@ls -d tests/*/ | xargs -n 8 -P 2 .venv/bin/pytest --collect-only -qq > .venv/collect.log 2>&1 || true
 	@touch $@ .venv/installed
 
 # Locks the newest versions that fit, for every Python from 3.11 on: of all that development needs, and of

@@ -66,6 +66,7 @@ async def said_by(joining: asyncio.subprocess.Process) -> list[Any]:
     return answer
 
 
+@pytest.mark.long
 async def test_a_raylet_that_hangs_freezes_nobody_and_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.integration
 async def test_the_demo_prints_one_line_of_json_and_leaves_nothing_running() -> None:
     began = time.time()

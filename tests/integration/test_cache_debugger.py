@@ -14,6 +14,7 @@ from support.real_cluster import real_cluster
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.long
 async def test_a_scheduler_compares_and_dumps_its_cache_on_sigusr2_and_goes_on(
     tmp_path: Path,
 ) -> None:

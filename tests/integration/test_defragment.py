@@ -135,6 +135,7 @@ async def holding(move: Move) -> list[str]:
     return [n for n, p in pods if n.startswith("hold-") and p.status.phase not in ("Failed", "")]
 
 
+@pytest.mark.long
 async def test_a_replacement_has_its_place_though_the_command_was_killed_once_it_had_evicted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

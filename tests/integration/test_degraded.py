@@ -87,6 +87,7 @@ async def refused(real: RealCluster, prefix: str) -> str:
     return ""
 
 
+@pytest.mark.long
 async def test_etcd_without_a_member_and_without_a_majority(tmp_path: Path) -> None:
     """One down: nothing is noticed. Two: no writes, stale reads, and all by itself afterwards."""
     etcd = EtcdMembers(tmp_path / "members", 3)

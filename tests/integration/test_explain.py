@@ -25,6 +25,7 @@ async def explained(real: RealCluster, *arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 async def test_leader_and_standby_explain_a_pod_and_so_does_the_next_leader(
     tmp_path: Path,
 ) -> None:

@@ -39,6 +39,7 @@ async def test_every_pod_is_bound_once_though_the_leader_is_killed_three_times(
         assert len(real.observer.leaders) == 4
 
 
+@pytest.mark.long
 async def test_a_killed_leader_is_replaced_long_before_its_lease_ends(tmp_path: Path) -> None:
     async with real_cluster(tmp_path) as real:
         submitter = await real.submit("pod", 100)

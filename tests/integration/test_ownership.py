@@ -71,6 +71,7 @@ async def create(real: RealCluster, manifest: dict[str, Any]) -> AnyObject:
     return await real.client.create(from_manifest(manifest).message)
 
 
+@pytest.mark.long
 async def test_dependents_claims_and_namespaces_go_though_the_leader_is_killed(
     tmp_path: Path,
 ) -> None:

@@ -93,6 +93,7 @@ def test_sched_runs_where_it_is_installed(package: str, sched: dict[str, Path]) 
     assert "Usage: sched" in done.stdout
 
 
+@pytest.mark.long
 async def test_a_cluster_starts_where_the_wheel_is_installed(
     sched: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -40,7 +40,9 @@ async def test_a_block_is_seen_by_the_next_sample_and_told_from_what_others_took
     monkeypatch.setattr(loop, "time", lambda: clock() + blocked)
     lags: list[tuple[float, float]] = []
     watching = asyncio.create_task(watch_lag(lambda *lag: lags.append(lag)))
-    await asyncio.sleep(0.025)
+    for _ in range(5):
+        work(0.001)  # or the process would count as idle
+        await asyncio.sleep(0.005)
     blocked = 0.5  # as if a callback had taken so long, most of it without a processor
     work(0.1)
     await asyncio.sleep(0.01)
@@ -66,6 +68,15 @@ async def test_samples_leave_no_round_unseen(work: Work, monkeypatch: pytest.Mon
     await asyncio.sleep(0.05)
     watching.cancel()
     assert sum(lags) > 0.4
+
+
+@pytest.mark.looptime
+async def test_a_process_that_idles_is_woken_by_few_samples(work: Work) -> None:
+    lags: list[float] = []
+    watching = asyncio.create_task(watch_lag(lambda lag, own: lags.append(lag)))
+    await asyncio.sleep(1)
+    watching.cancel()
+    assert len(lags) == 20
 
 
 @pytest.mark.looptime

@@ -1,4 +1,4 @@
-"""How many examples property tests try: a quarter of what they name, or all of it.
+"""How many examples property tests try: a seventh of what they name, or all of it.
 
 All with ``--hypothesis-profile=thorough``, as ``make test-long`` has it; ``tests/conftest.py``
 registers the profiles.
@@ -12,7 +12,7 @@ from hypothesis import settings
 
 #: What ``max_examples`` of a profile is when it tries all examples.
 WHOLE = 100
-QUICK = 25
+QUICK = 15
 
 
 def share(number: int) -> int:

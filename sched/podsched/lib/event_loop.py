@@ -23,11 +23,14 @@ from time import monotonic, process_time, thread_time
 from typing import Final
 from weakref import WeakKeyDictionary
 
-#: Seconds between two samples of the lag, and while the loop is busy. The latter bounds how much
-#: processor time from before a sample was due may be taken for a part of its lag.
-PERIOD, _BUSY_PERIOD = 0.01, 0.002
+#: Seconds between two samples of the lag; while the loop is busy; while the process idles, where
+#: ten milliseconds cost a hundredth of a processor. The second bounds how much processor time from
+#: before a sample was due may be taken for a part of its lag.
+PERIOD, _BUSY_PERIOD, _IDLE_PERIOD = 0.01, 0.002, 0.05
 #: A lag, in seconds, from which on the loop counts as busy.
 _BUSY: Final = 0.001
+#: The share of the time between two samples below which the process idles: more than samples take.
+_IDLE: Final = 0.05
 
 #: Seconds of processor time of a round in which long work goes on. A callback may wait for two
 #: rounds, each with what cannot be divided: a leader's are 4 to 9 ms long. With 4 ms one run in ten
@@ -45,16 +48,16 @@ async def watch_lag(observe: Callable[[float, float], None]) -> None:
     """Call ``observe`` with the running loop's lag in seconds, again and again, until cancelled.
 
     A timer sees how much later than due it runs, so a block is seen with up to ``PERIOD`` less than
-    it took. The second argument is how much of the lag this process can have caused: no more than
-    the processor time that it used meanwhile. The rest others took. What ``observe`` raises ends
-    it.
+    it took; the first block after the process has idled with up to ``_IDLE_PERIOD`` less. The
+    second argument is how much of the lag this process can have caused: no more than the processor
+    time that it used meanwhile. The rest others took. What ``observe`` raises ends it.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     timer: asyncio.TimerHandle | None = None
 
     # Each sample sets the next timer. If this task did, a round later, that would go unseen.
-    def sample(due: float, before: float) -> None:
+    def sample(due: float, period: float, before: float) -> None:
         now, used = loop.time(), process_time()
         lag = max(0.0, now - due)
         try:
@@ -62,13 +65,17 @@ async def watch_lag(observe: Callable[[float, float], None]) -> None:
         except Exception as bug:
             ended.set_exception(bug)
             return
-        set_timer(now + (_BUSY_PERIOD if lag > _BUSY else PERIOD), used)
+        if lag > _BUSY:
+            period = _BUSY_PERIOD
+        else:
+            period = _IDLE_PERIOD if used - before < _IDLE * period else PERIOD
+        set_timer(now, period, used)
 
-    def set_timer(due: float, used: float) -> None:
+    def set_timer(now: float, period: float, used: float) -> None:
         nonlocal timer
-        timer = loop.call_at(due, sample, due, used)
+        timer = loop.call_at(now + period, sample, now + period, period, used)
 
-    set_timer(loop.time() + PERIOD, process_time())
+    set_timer(loop.time(), PERIOD, process_time())
     try:
         await ended
     finally:
