@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,8 @@ from podsched.lab.replay.recording import Recording, RecordingWriter, read_recor
 from podsched.serve.client.errors import Unavailable
 from podsched.serve.client.informer import Informer
 from podsched.testing.fake_cluster import FakeCluster
-from podsched.v1 import api_pb2 as v1
-from podsched.v1.frames_pb2 import RawWatchResponse
 from support.recordings import a_node, a_pod
+from support.scripted_watches import Ending
 
 pytestmark = pytest.mark.looptime
 
@@ -72,26 +71,10 @@ async def test_a_watch_that_breaks_is_resumed_without_a_gap(world: World) -> Non
     assert [c.key for c in world.read().changes] == ["default/p0", "default/p1", "default/p2"]
 
 
-class Ending:
-    """Says how far it has come, and ends each watch at once."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    async def watch_stream(
-        self, request: v1.WatchRequest
-    ) -> AsyncGenerator[RawWatchResponse, None]:
-        self.asked += 1
-        await asyncio.sleep(0)
-        initial = request.send_initial_events
-        yield RawWatchResponse(revision=self.asked, initial_events_end=initial)
-        raise Unavailable("ended")
-
-
 async def test_a_server_that_ends_each_watch_at_once_is_asked_ever_less_often(
     world: World,
 ) -> None:
-    server = Ending()
+    server = Ending(Unavailable("ended"))
     await world.record(60.0, world.capture.watch(server))
     assert server.asked < 60
 

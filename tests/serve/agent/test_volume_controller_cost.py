@@ -18,37 +18,18 @@ from podsched.serve.agent.volume_controller import VolumeController
 from podsched.serve.agent.volumes import Round
 from podsched.serve.client.informer import Event, EventType, Informer
 from podsched.v1.api_pb2 import BatchResult, PatchRequest
+from support.visited import Visited
 
 pytestmark = pytest.mark.looptime
 
 MANY = 300
 
 
-class _Visited(dict[str, AnyObject]):
-    """Objects that count how many of them were looked at."""
-
-    visits = 0
-
-    def values(self) -> Any:
-        for item in super().values():
-            self.visits += 1
-            yield item
-
-    def items(self) -> Any:
-        for item in super().items():
-            self.visits += 1
-            yield item
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.visits += 1
-        return super().get(key, default)
-
-
 class Objects:
     """Claims and volumes as an informer has them; what the controller writes comes as events."""
 
     def __init__(self) -> None:
-        self.stores = {"PersistentVolumeClaim": _Visited(), "PersistentVolume": _Visited()}
+        self.stores = {"PersistentVolumeClaim": Visited(), "PersistentVolume": Visited()}
         self.controller = VolumeController(cast(Any, self), cast(Informer, self))
         self.written = 0
 
@@ -57,7 +38,7 @@ class Objects:
         return sum(store.visits for store in self.stores.values())
 
     def objects(self, kind: str) -> dict[str, AnyObject]:
-        return self.stores.get(kind, _Visited())
+        return self.stores.get(kind, Visited())
 
     def get(self, kind: str, key: str) -> AnyObject | None:
         return self.objects(kind).get(key)

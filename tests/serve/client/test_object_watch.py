@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -13,7 +12,7 @@ from podsched.serve.client.object_watch import ChangeType, watch_objects
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 from support.api_objects import pod
-from support.scripted_watches import Streams
+from support.scripted_watches import Ending, Streams
 
 pytestmark = pytest.mark.looptime
 
@@ -60,22 +59,6 @@ async def test_an_object_that_cannot_be_decoded_is_left_out() -> None:
 async def test_an_unknown_kind_is_the_callers_mistake() -> None:
     with pytest.raises(UnknownKindError):
         await anext(watch_objects(Streams(), ["widgets"]))
-
-
-class Ending:
-    """Ends each watch at once, in good order."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    async def watch_stream(
-        self, request: v1.WatchRequest
-    ) -> AsyncGenerator[RawWatchResponse, None]:
-        self.asked += 1
-        if self.asked > 5000:
-            await asyncio.Event().wait()
-        await asyncio.sleep(0)
-        yield RawWatchResponse(revision=self.asked)
 
 
 async def test_a_server_that_ends_each_watch_at_once_is_asked_ever_less_often() -> None:

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.disruption_budgets import selector_of
-from podsched.api.objects import AnyObject, Pod, PodDisruptionBudget
+from podsched.api.objects import Pod, PodDisruptionBudget
 from podsched.term.controllers.disruption import DisruptionController
 from podsched.term.controllers.disruption_status import Counts
 from support.controller_world import ControllerWorld, bound_pod
 from support.examples import examples
+from support.visited import Visited
 
 NAMESPACES = ("a", "b")
 #: Of labels that pods of the test have: equal to one value, one of several, any, everything.
@@ -27,32 +28,12 @@ SELECTORS: tuple[dict[str, Any], ...] = (
 )
 
 
-class _Visited(dict[str, AnyObject]):
-    """Objects that count how many of them were looked at."""
-
-    visits = 0
-
-    def values(self) -> Any:
-        for item in super().values():
-            self.visits += 1
-            yield item
-
-    def items(self) -> Any:
-        for item in super().items():
-            self.visits += 1
-            yield item
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.visits += 1
-        return super().get(key, default)
-
-
 class CountingWorld(ControllerWorld):
     """Counts the pods that its controller looks at."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.pods = _Visited()
+        self.pods = Visited()
         self._stores["Pod"] = self.pods
 
 
