@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Lease, ReplicaSet, StatefulSet
+from podsched.api.objects import Lease, StatefulSet
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.describe import NO_CONTROLLER, describe
@@ -16,15 +16,8 @@ from podsched.cli.status import LOCK, _print, collect, left_alone_text, without_
 from podsched.serve.client.api_client import ApiClient, Listing
 from podsched.serve.client.errors import Forbidden
 from podsched.testing.fake_cluster import FakeCluster
-from support.command_client import CommandClient
+from support.command_client import CommandClient, replica_set
 from support.engine_world import node, pod
-
-
-def replica_set(name: str, observed: int = 0) -> ReplicaSet:
-    item = ReplicaSet()
-    item.metadata.name, item.metadata.namespace = name, "default"
-    item.status.observed_generation = observed
-    return item
 
 
 def stateful_set(name: str) -> StatefulSet:
@@ -35,8 +28,9 @@ def stateful_set(name: str) -> StatefulSet:
 
 async def test_workloads_that_no_controller_has_looked_at_are_counted() -> None:
     cluster = FakeCluster()
-    for item in (replica_set("a"), replica_set("b"), replica_set("c", 1), stateful_set("db")):
-        cluster.create(item)
+    for name, controlled in {"a": False, "b": False, "c": True}.items():
+        cluster.create(replica_set(name, name, controlled=controlled))
+    cluster.create(stateful_set("db"))
     client = cast(ApiClient, CommandClient(cluster))
     assert await without_controller(client) == {"ReplicaSet": 2, "StatefulSet": 1}
 
