@@ -18,7 +18,14 @@ from support.page_world import START, World, node, pod, sighting
 pytestmark = pytest.mark.looptime
 
 
-def fed(world: World) -> Feed:
+def fed(world: World, encoded: list[str] | None = None) -> Feed:
+    """A feed. encoded: gets an item each time that a state is encoded."""
+
+    def about() -> dict[str, Any]:
+        if encoded is not None:
+            encoded.append("a state")
+        return {"name": "test"}
+
     def wall() -> float:
         return START + asyncio.get_running_loop().time()
 
@@ -26,7 +33,7 @@ def fed(world: World) -> Feed:
         return asyncio.get_running_loop().time()
 
     seen = sighting("a_00000001", 7, since=START)
-    return Feed(world, lambda _: seen, lambda: {"name": "test"}, wall=wall, clock=clock)
+    return Feed(world, lambda _: seen, about, wall=wall, clock=clock)
 
 
 @pytest.fixture
@@ -95,6 +102,20 @@ async def test_a_browser_that_applies_the_deltas_knows_the_later_state(world: Wo
 async def test_all_browsers_get_the_same_state_between_two_ticks(world: World) -> None:
     feed = fed(world)
     assert await feed.state() is await feed.state()
+
+
+async def test_whoever_asks_for_details_keeps_the_board_without_a_state_being_encoded(
+    world: World,
+) -> None:
+    encoded: list[str] = []
+    feed = fed(world, encoded)
+    board = await feed.followed()
+    for _ in range(100):
+        await asyncio.sleep(TICK)
+        await feed.tick()
+        assert await feed.followed() is board
+    assert world.following
+    assert not encoded
 
 
 async def test_a_browser_that_comes_back_goes_on_where_it_was(world: World) -> None:

@@ -117,13 +117,20 @@ class Feed:
 
     async def state(self) -> Snapshot:
         """Return everything; at most a second old."""
-        self._last_seen = self._clock()
         async with self._lock:
-            if self.board is None:
-                await self._build()
+            board = await self._kept()
             if self._snapshot is None:
-                self._snapshot = await self._encoded_state()
+                self._snapshot = await self._encoded_state(board)
             return self._snapshot
+
+    async def followed(self) -> Board:
+        """Return the board, which is kept for a while from now on; at most a second old."""
+        async with self._lock:
+            return await self._kept()
+
+    async def _kept(self) -> Board:
+        self._last_seen = self._clock()
+        return self.board or await self._build()
 
     async def deltas(self, position: str) -> AsyncGenerator[bytes, None]:
         """Yield server-sent events after a position, until the browser has to begin anew.
@@ -183,7 +190,7 @@ class Feed:
         if leadership != self._leadership:
             self._leadership = self._changes["leadership"] = leadership
 
-    async def _build(self) -> None:
+    async def _build(self) -> Board:
         self._source.follow()
         board = Board()
         for kind in KINDS:
@@ -199,6 +206,7 @@ class Feed:
         self._ring.clear()
         self._bytes = 0
         self._snapshot = None
+        return board
 
     async def _advance(self) -> None:
         board = self.board
@@ -232,8 +240,7 @@ class Feed:
         self._moved.set()
         self._moved = asyncio.Event()
 
-    async def _encoded_state(self) -> Snapshot:
-        assert self.board is not None
+    async def _encoded_state(self, board: Board) -> Snapshot:
         state = {
             "id": f"{self._epoch}-{self._number}",
             "time": round(self._wall(), 1),
@@ -242,7 +249,7 @@ class Feed:
             "leadership": self._leadership,
             "terms": self._history.told_terms(),
             "samples": list(self._history.samples),
-            **self.board.state(),
+            **board.state(),
         }
         plain = orjson.dumps(state)
         return Snapshot(plain, await asyncio.to_thread(gzip.compress, plain, _LEVEL))

@@ -182,10 +182,7 @@ class Page:
         return await self._detail(lambda board: pod_details(self._source, board, key), key)
 
     async def _pods(self, request: web.Request) -> web.Response:
-        await self._feed.state()
-        board = self._feed.board
-        if board is None:
-            return refusal(404, "nothing is followed any more")
+        board = await self._feed.followed()
         text, namespace = (request.query.get(name, "") for name in ("find", "namespace"))
         found = await find_pods(self._source, board, text.strip(), namespace)
         return web.Response(body=orjson.dumps(found), content_type="application/json")
@@ -193,9 +190,7 @@ class Page:
     async def _detail(
         self, read: Callable[[Board], dict[str, Any] | None], name: str
     ) -> web.Response:
-        await self._feed.state()
-        board = self._feed.board
-        found = read(board) if board is not None else None
+        found = read(await self._feed.followed())
         if found is None:
             return refusal(404, f"{name} is not there any more")
         return web.Response(body=orjson.dumps(found), content_type="application/json")
