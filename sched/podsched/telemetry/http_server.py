@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -25,6 +26,20 @@ def connection_of(request: web.BaseRequest) -> Connection:
     connection = transport.get_protocol()
     assert isinstance(connection, Connection)
     return connection
+
+
+def peer_of(request: web.BaseRequest) -> str:
+    """Return the other end as gRPC names it."""
+    address = request.get_extra_info("peername") or ("", 0)
+    host, port = address[0], address[1]
+    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+def certificate_of(request: web.BaseRequest) -> bytes:
+    """Return the client's certificate in PEM, b"" without one; the handshake has verified it."""
+    tls = request.get_extra_info("ssl_object")
+    found = tls.getpeercert(binary_form=True) if tls is not None else None
+    return ssl.DER_cert_to_PEM_cert(found).encode() if found else b""
 
 
 class HttpServerError(Exception):

@@ -13,7 +13,6 @@ POST /api/do/VERB/NAME      cordon, uncordon, delete
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -40,7 +39,7 @@ from podsched.ask.web.feed import Feed, TooManyBrowsersError
 from podsched.ask.web.search import find_pods
 from podsched.ask.web.sources import Source
 from podsched.lib.tls_contexts import TlsFiles
-from podsched.telemetry.http_server import HttpServer, serve_application
+from podsched.telemetry.http_server import HttpServer, certificate_of, peer_of, serve_application
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("web")
@@ -123,8 +122,7 @@ class Page:
     async def _refused(self, request: web.Request) -> web.Response | None:
         """Return why the caller may not look, None if he may."""
         if self._face is None:
-            certificate = request.transport and request.transport.get_extra_info("peercert")
-            if self._certified and not certificate:
+            if self._certified and not certificate_of(request):
                 return refusal(401, "this page needs a client certificate")
             return None
         for resource in _READ:
@@ -230,25 +228,11 @@ class Page:
 
 def _caller(request: web.Request) -> Caller:
     authorization = request.headers.get(hdrs.AUTHORIZATION, "")
-    return Caller(authorization, _certificate(request), _peer(request))
+    return Caller(authorization, certificate_of(request), peer_of(request))
 
 
 def _allowed(reply: Reply) -> bool:
     return reply.status < 400 and bool(orjson.loads(reply.body)["status"]["allowed"])
-
-
-def _certificate(request: web.Request) -> bytes:
-    """Return the client's certificate in PEM, b"" without one; the handshake has verified it."""
-    tls = request.transport and request.transport.get_extra_info("ssl_object")
-    found = tls.getpeercert(binary_form=True) if tls else None
-    return ssl.DER_cert_to_PEM_cert(found).encode() if found else b""
-
-
-def _peer(request: web.Request) -> str:
-    """Return the other end as gRPC names it."""
-    address = (request.transport and request.transport.get_extra_info("peername")) or ("", 0)
-    host, port = address[0], address[1]
-    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
 def _read_files() -> dict[str, tuple[bytes, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
@@ -21,7 +20,7 @@ from podsched.serve.server.pipeline import Call
 from podsched.serve.server.rest.failures import RestError, bad_request, failure
 from podsched.serve.server.rest.handling import Handler
 from podsched.serve.server.rest.messages import DRY_RUN, MAX_BODY_BYTES, Answer, Request, query_of
-from podsched.telemetry.http_server import connection_of
+from podsched.telemetry.http_server import certificate_of, connection_of, peer_of
 
 #: Seconds that a piece of an answer may stay unread, as gRPC's responses.
 UNREAD_SECONDS: Final = 30.0
@@ -203,9 +202,6 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
         headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
     uri = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
     path, _, query = uri.partition("?")
-    transport = asked.transport
-    if transport is None:
-        raise ConnectionResetError
     values = query_of(query.encode("latin-1"))
     dry_run = values.get(DRY_RUN, [])
     return Request(
@@ -214,23 +210,9 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
         query={name: found[0] for name, found in values.items()},
         headers=headers,
         uri=uri[:2000],
-        connection=_peer(transport),
-        certificate=_certificate(transport),
+        connection=peer_of(asked),
+        certificate=certificate_of(asked),
         receive=body,
         dry_run=dry_run,
         contradiction=next((n for n, v in values.items() if n != DRY_RUN and len({*v}) > 1), ""),
     )
-
-
-def _peer(transport: asyncio.Transport) -> str:
-    """Return the other end as gRPC names it."""
-    address = transport.get_extra_info("peername") or ("", 0)
-    host, port = address[0], address[1]
-    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
-
-
-def _certificate(transport: asyncio.Transport) -> bytes:
-    """Return the client's certificate in PEM, b"" without one; the handshake has verified it."""
-    connection = transport.get_extra_info("ssl_object")
-    found = connection.getpeercert(binary_form=True) if connection is not None else None
-    return ssl.DER_cert_to_PEM_cert(found).encode() if found else b""
