@@ -202,7 +202,7 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
         headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
     uri = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
     path, _, query = uri.partition("?")
-    values = query_of(query.encode("latin-1"))
+    values = query_of(query)
     dry_run = values.get(DRY_RUN, [])
     return Request(
         method=asked.method,

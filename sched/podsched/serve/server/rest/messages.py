@@ -68,6 +68,6 @@ class Answer:
     seconds: float = 0.0
 
 
-def query_of(text: bytes) -> dict[str, list[str]]:
+def query_of(text: str) -> dict[str, list[str]]:
     """Return the values of each name in a query."""
-    return parse_qs(text.decode("latin-1"), keep_blank_values=True)
+    return parse_qs(text, keep_blank_values=True)
