@@ -5,10 +5,8 @@ Raises ApiError with every mistake at once. Time, uid and what is looked up are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from podsched.api.defaulting import default_object
-from podsched.api.field_errors import FieldError, forbidden
+from podsched.api.field_errors import forbidden
 from podsched.api.kinds import Kind
 from podsched.api.limit_ranges import aggregate, claim_errors
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
@@ -28,7 +26,6 @@ from podsched.api.storage_classes import names_class
 from podsched.api.validation import validate, validate_status
 from podsched.serve.server import errors
 from podsched.serve.server.admission_sources import AdmissionSources
-from podsched.serve.server.errors import ApiError, Violation
 
 #: The largest object: etcd takes requests of 1.5 MiB by default, which are more than their values.
 MAX_OBJECT_BYTES = 1 << 20
@@ -44,8 +41,8 @@ def admit_new(
 ) -> None:
     """Make a new object complete, in place."""
     if not kind.namespaced and message.metadata.namespace:
-        reason = "not allowed on this type"
-        raise _invalid(kind, message, [forbidden("metadata.namespace", reason)])
+        misplaced = forbidden("metadata.namespace", "not allowed on this type")
+        raise errors.invalid_fields(kind, message.metadata.name, [misplaced])
     if kind.has_status and kind.name not in _STATUS_AT_CREATION:
         message.ClearField("status")
     classes = sources.priority_classes()
@@ -55,7 +52,7 @@ def admit_new(
         found += classes.default_conflict(message)
     found += validate(kind, message)
     if found:
-        raise _invalid(kind, message, found)
+        raise errors.invalid_fields(kind, message.metadata.name, found)
 
 
 def admit_update(
@@ -76,7 +73,7 @@ def admit_update(
     if isinstance(message, PriorityClass):
         found += classes.default_conflict(message)
     if found:
-        raise _invalid(kind, message, found)
+        raise errors.invalid_fields(kind, message.metadata.name, found)
 
 
 def _check_policies(
@@ -116,7 +113,7 @@ def admit_status(kind: Kind, message: AnyObject, old: AnyObject, *, now: float) 
         _note_phase(updated, old, now)
     found = validate_status(kind, updated, old)
     if found:
-        raise _invalid(kind, updated, found)
+        raise errors.invalid_fields(kind, updated.metadata.name, found)
     return updated
 
 
@@ -206,9 +203,3 @@ def _without_metadata(message: AnyObject) -> AnyObject:
     if "status" in bare.DESCRIPTOR.fields_by_name:
         bare.ClearField("status")
     return bare
-
-
-def _invalid(kind: Kind, message: AnyObject, found: Sequence[FieldError]) -> ApiError:
-    # One more than are told, by which it is known that there are more.
-    violations = [Violation.of(error) for error in found[: errors.MOST_VIOLATIONS + 1]]
-    return errors.invalid(kind, message.metadata.name, violations)

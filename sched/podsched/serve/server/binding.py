@@ -70,7 +70,7 @@ def check_conditions(name: str, conditions: Sequence[PodCondition]) -> None:
         for error in validate_storable(condition, f"status.conditions[{condition.type}]")
     ]
     if found:
-        raise errors.invalid(POD, name, [errors.Violation.of(error) for error in found])
+        raise errors.invalid_fields(POD, name, found)
 
 
 def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | None:
@@ -83,7 +83,7 @@ def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | N
     for condition in patch.conditions:
         changed |= set_pod_condition(pod.status, condition, now)
     if found := bounded("status.conditions", pod.status.conditions):
-        raise errors.invalid(POD, patch.name, [errors.Violation.of(error) for error in found])
+        raise errors.invalid_fields(POD, patch.name, found)
     if patch.HasField("nominated_node_name"):
         changed |= pod.status.nominated_node_name != patch.nominated_node_name
         pod.status.nominated_node_name = patch.nominated_node_name

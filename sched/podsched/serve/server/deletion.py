@@ -54,7 +54,7 @@ def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
         return 0
     if asked is not None and asked > MAX_GRACE_PERIOD:
         found = invalid("gracePeriodSeconds", asked, f"must be at most {MAX_GRACE_PERIOD}")
-        raise errors.invalid(kind, message.metadata.name, [errors.Violation.of(found)])
+        raise errors.invalid_fields(kind, message.metadata.name, [found])
     grace = asked if asked is not None else message.spec.termination_grace_period_seconds
     return min(grace, MAX_GRACE_PERIOD) if grace >= 0 else 1
 

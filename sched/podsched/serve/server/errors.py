@@ -157,6 +157,12 @@ def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
     )
 
 
+def invalid_fields(kind: Kind, name: str, found: Sequence[FieldError]) -> ApiError:
+    """Make the error for an object in whose fields validation has found mistakes."""
+    # One more than are told, by which it is known that there are more.
+    return invalid(kind, name, [Violation.of(error) for error in found[: MOST_VIOLATIONS + 1]])
+
+
 def bad_request(message: str, field: str = "") -> ApiError:
     """Make the error for a request that is wrong whatever is stored."""
     violations = [Violation(field, message)] if field else []

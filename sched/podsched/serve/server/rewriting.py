@@ -141,8 +141,5 @@ def _with_status(kind: Kind, message: AnyObject, old: AnyObject, now: float) -> 
         updated.metadata.annotations.update(new.annotations)
         updated.metadata.managed_fields.extend(new.managed_fields)
         if problems := validate(kind, updated, old):
-            violations = [
-                errors.Violation.of(error) for error in problems[: errors.MOST_VIOLATIONS + 1]
-            ]
-            raise errors.invalid(kind, before.name, violations)
+            raise errors.invalid_fields(kind, before.name, problems)
     return updated

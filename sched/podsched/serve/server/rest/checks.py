@@ -106,8 +106,8 @@ def check_event(target: Target, message: AnyObject, old: AnyObject | None = None
         else validate_new_event(message)
     )
     if stricter:
-        found = [Violation.of(error) for error in (*validate_event(message), *stricter)]
-        raise errors.invalid(target.resource.kind, message.metadata.name, found)
+        found = [*validate_event(message), *stricter]
+        raise errors.invalid_fields(target.resource.kind, message.metadata.name, found)
 
 
 def check_replacement(target: Target, message: AnyObject) -> None:
