@@ -347,12 +347,9 @@ class Reader:
     def _takes(self, count: int, path: str) -> bool:
         """Return whether a list or map of so many items is read; if not, note why."""
         self._items += count
-        if count > MAX_LIST:
-            self._mismatch(path, count, f"must have at most {MAX_LIST} items, this has {count}")
-        elif self._items > MAX_ITEMS:
-            reason = f"with it, the object has more than {MAX_ITEMS} items in its lists"
+        if reason := excess(count, self._items):
             self._mismatch(path, count, reason)
-        return count <= MAX_LIST and self._items <= MAX_ITEMS
+        return not reason
 
     def _read_struct(self, message: Struct, content: Mapping[Any, Any], path: str) -> None:
         try:
@@ -378,6 +375,18 @@ class Reader:
             known.append(found)
         else:
             self.left_out += 1
+
+
+def excess(count: int, in_all: int) -> str:
+    """Return why a list or map of ``count`` items is not read, "" if it is.
+
+    in_all: the items of the object so far, this list's included.
+    """
+    if count > MAX_LIST:
+        return f"must have at most {MAX_LIST} items, this has {count}"
+    if in_all > MAX_ITEMS:
+        return f"with it, the object has more than {MAX_ITEMS} items in its lists"
+    return ""
 
 
 def _got(value: object) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from podsched.api.codec import MAX_ITEMS, MAX_LIST
+from podsched.api.codec import excess
 from podsched.serve.server import errors
 from podsched.serve.server.admission import MAX_OBJECT_BYTES
 from podsched.serve.server.errors import ApiError, Violation
@@ -130,8 +130,8 @@ def batch_of(
 def check_lists(message: Message, path: str = "", items: int = 0) -> int:
     """Return how many items the lists and maps of an object have, in addition to ``items``.
 
-    Raises ApiError for more than MAX_LIST in one of them, however deep, or MAX_ITEMS in all: before
-    defaulting and validation, which look at each.
+    Raises ApiError for more than ``codec`` reads, however deep: before defaulting and validation,
+    which look at each.
     """
     for field, value in message.ListFields():
         here = f"{path}.{field.json_name}" if path else field.json_name
@@ -140,12 +140,8 @@ def check_lists(message: Message, path: str = "", items: int = 0) -> int:
                 items = check_lists(value, here, items)
             continue
         items += len(value)
-        if len(value) > MAX_LIST:
-            text = f"must have at most {MAX_LIST} items, this has {len(value)}"
-            raise errors.bad_request(f"{here}: {text}", here)
-        if items > MAX_ITEMS:
-            text = f"with it, the object has more than {MAX_ITEMS} items in its lists"
-            raise errors.bad_request(f"{here}: {text}", here)
+        if reason := excess(len(value), items):
+            raise errors.bad_request(f"{here}: {reason}", here)
         if field.message_type is not None and not isinstance(value, Mapping):
             for index, item in enumerate(value):
                 items = check_lists(item, f"{here}[{index}]", items)
