@@ -98,20 +98,21 @@ def fields_of(content: Any, unlike: Any = _ABSENT, name: str = "") -> Fields:
     return {".": {}} if content != unlike else {}
 
 
-def twice(content: Any, name: str = "", path: str = "") -> Iterator[str]:
+def twice(content: Any, name: str = "") -> Iterator[str]:
     """Yield where an object has two items of a list that are told apart by nothing."""
     if isinstance(content, dict) and name not in _ATOMIC:
         for key, value in content.items():
-            yield from twice(value, key, f"{path}.{key}")
+            for doubled in twice(value, key):  # paths of what is not doubled are never made
+                yield f".{key}{doubled}"
     elif isinstance(content, list) and (keys := _keys_of(name, content)):
         seen: set[str] = set()
         for item in content:
             element = _element(item, keys)
-            here = path + _shown_element(element)
             if element in seen:
-                yield here
+                yield _shown_element(element)
             seen.add(element)
-            yield from twice(item, "", here)
+            for doubled in twice(item):
+                yield _shown_element(element) + doubled
 
 
 def _fields_of_members(content: Mapping[str, Any], unlike: Any) -> Fields:
