@@ -85,10 +85,19 @@ def is_large(content: Any) -> bool:
     return count > MOST_FIELDS
 
 
-def fields_of(content: Any, unlike: Any = _ABSENT, name: str = "") -> Fields:
+def fields_of(content: Mapping[str, Any], unlike: Any = _ABSENT) -> Fields:
     """Return the fields that an object sets, or of them those that another one sets differently."""
+    other = unlike if isinstance(unlike, dict) else {}
+    found: Fields = {}
+    for key, value in content.items():
+        if inner := _fields_of_value(value, other.get(key, _ABSENT), key):
+            found[f"f:{key}"] = inner
+    return found
+
+
+def _fields_of_value(content: Any, unlike: Any, name: str) -> Fields:
     if isinstance(content, dict) and content and name not in _ATOMIC:
-        return _fields_of_members(content, unlike)
+        return fields_of(content, unlike)
     if isinstance(content, list):
         if keys := _keys_of(name, content):
             return _fields_of_items(content, _by_element(unlike, name), keys)
@@ -115,15 +124,6 @@ def twice(content: Any, name: str = "") -> Iterator[str]:
                 yield _shown_element(element) + doubled
 
 
-def _fields_of_members(content: Mapping[str, Any], unlike: Any) -> Fields:
-    other = unlike if isinstance(unlike, dict) else {}
-    found: Fields = {}
-    for key, value in content.items():
-        if inner := fields_of(value, other.get(key, _ABSENT), key):
-            found[f"f:{key}"] = inner
-    return found
-
-
 def _fields_of_items(
     items: Sequence[Any], unlike: Mapping[str, Any], keys: Sequence[str]
 ) -> Fields:
@@ -131,7 +131,7 @@ def _fields_of_items(
     for item in items:
         element = _element(item, keys)
         other = unlike.get(element, _ABSENT)
-        inner = _fields_of_members(item, other)
+        inner = fields_of(item, other)
         if other is _ABSENT:
             inner["."] = {}
         if inner:

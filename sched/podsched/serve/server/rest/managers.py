@@ -120,12 +120,7 @@ class _Difference:
     @classmethod
     def between(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> _Difference:
         before, after = _manageable(old), _manageable(new)
-        gone = difference(_all_of(before), _all_of(after))
-        return cls(fields_of(after, before) if after else {}, gone)
-
-
-def _all_of(content: Mapping[str, Any]) -> Fields:
-    return fields_of(content) if content else {}
+        return cls(fields_of(after, before), difference(fields_of(before), fields_of(after)))
 
 
 def _owners(content: Mapping[str, Any]) -> list[_Owner]:
@@ -173,7 +168,7 @@ def applied(
     owners = _owners(live) or _first_owner(live, version, clock)
     own = next((owner for owner in owners if owner.manager == manager), None)
     others = [owner for owner in owners if owner is not own]
-    mine = _Owner(manager, version, "", _all_of(_manageable(config)))
+    mine = _Owner(manager, version, "", fields_of(_manageable(config)))
     content: dict[str, Any] = merged(dict(live), config)
     if own is not None:
         owned = reduce(union, (owner.fields for owner in others), union(mine.fields, _IDENTITY))
@@ -204,7 +199,7 @@ def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
 
 
 def _first_owner(live: Mapping[str, Any], version: str, clock: Callable[[], float]) -> list[_Owner]:
-    fields = _all_of(_manageable(live))
+    fields = fields_of(_manageable(live))
     return [_Owner(Manager(_FIRST, _UPDATE), version, _now(clock), fields)] if fields else []
 
 
