@@ -43,14 +43,10 @@ _NAMESPACES: Final = (
 def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, Any]:
     """Return the configuration of a server-side apply, YAML or JSON. Raises ApiError."""
     resource = target.resource
-    config, doubled = parsed(_as_yaml(request), raw, resource.kind.name)
-    if not isinstance(config, dict):
-        raise bad_request("error decoding YAML: an object was expected")
+    config, _ = parsed(_as_yaml(request), raw, resource.kind.name)
     if is_large(config):
         text = f"a configuration may have {MOST_FIELDS:,} fields at most: create or replace instead"
         raise errors.too_large(text)
-    if doubled:
-        raise bad_request(f'error decoding YAML: key "{doubled[0]}" already set in map')
     for field in ("apiVersion", "kind"):
         if not config.get(field):
             raise bad_request(f"apply: {field} must be set")
