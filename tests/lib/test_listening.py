@@ -22,7 +22,10 @@ pytestmark = pytest.mark.integration
 
 
 class Shout(asyncio.Protocol):
-    """Says again what it hears: a whole request, half of one, or with "x" one that lasts."""
+    """Says again what it hears: a whole request, half of one, or with "x" one that lasts.
+
+    Asked "limit?", it says how many bytes may wait to be sent.
+    """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -32,6 +35,8 @@ class Shout(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         connection = self.transport.get_protocol()
         assert isinstance(connection, Connection)
+        if data == b"limit?":
+            data = b"%d" % self.transport.get_write_buffer_limits()[1]
         if data == b"x":
             self.requests.enter_context(connection.in_use())
         elif data != b"half":
@@ -55,12 +60,14 @@ async def listener_of(
         listener.close()
 
 
-async def answer(listener: Listener, tls: ssl.SSLContext | None = None) -> bytes:
+async def answer(
+    listener: Listener, tls: ssl.SSLContext | None = None, saying: bytes = b"hello"
+) -> bytes:
     """What an ordinary client gets, b"" if it is refused."""
     writer = None
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=tls)
-        writer.write(b"hello")
+        writer.write(saying)
         return await reader.read(10)
     except OSError:
         return b""
@@ -70,8 +77,15 @@ async def answer(listener: Listener, tls: ssl.SSLContext | None = None) -> bytes
 
 
 @contextlib.contextmanager
-def sockets(listener: Listener, count: int, saying: bytes = b"") -> Iterator[list[socket.socket]]:
-    opened = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(count)]
+def sockets(
+    listener: Listener, count: int, saying: bytes = b"", *, addresses: int = 1
+) -> Iterator[list[socket.socket]]:
+    """Connections of addresses in turn, the first of which is that of ``answer``."""
+    there = ("127.0.0.1", listener.port)
+    opened = [
+        socket.create_connection(there, source_address=(f"127.0.0.{1 + number % addresses}", 0))
+        for number in range(count)
+    ]
     try:
         for each in opened:
             each.sendall(saying)
@@ -109,6 +123,40 @@ async def test_of_those_without_a_request_the_one_that_has_waited_for_longest_gi
             first.sendall(b"still")
             assert await asyncio.to_thread(first.recv, 5) == b"STILL"
             assert await asyncio.to_thread(_is_reset, second)
+
+
+async def test_one_without_any_request_gives_way_before_those_that_have_made_one() -> None:
+    async with listener_of(4) as listener:
+        with sockets(listener, 1, b"hello") as [idle], sockets(listener, 1) as [silent]:
+            assert await asyncio.to_thread(idle.recv, 5) == b"HELLO"
+            await eventually("both have come", lambda: listener.open == 2)
+            assert await answer(listener) == b"HELLO"
+            assert await asyncio.to_thread(_is_reset, silent)
+            idle.sendall(b"still")
+            assert await asyncio.to_thread(idle.recv, 5) == b"STILL"
+
+
+async def test_an_address_that_has_its_half_takes_the_place_of_none_of_another() -> None:
+    async with listener_of(4) as listener:
+        with socket.create_connection(
+            ("127.0.0.1", listener.port), timeout=5, source_address=("127.0.0.2", 0)
+        ) as other:
+            other.sendall(b"hello")
+            assert await asyncio.to_thread(other.recv, 5) == b"HELLO"
+            with sockets(listener, 2, b"hello") as own:
+                assert {await asyncio.to_thread(each.recv, 5) for each in own} == {b"HELLO"}
+                assert await answer(listener) == b"HELLO"
+            other.sendall(b"still")
+            assert await asyncio.to_thread(other.recv, 5) == b"STILL"
+
+
+async def test_all_addresses_together_have_no_more_than_the_bound() -> None:
+    async with listener_of(4) as listener:
+        with sockets(listener, 4, b"x", addresses=2) as used:
+            assert {await asyncio.to_thread(each.recv, 1) for each in used} == {b"X"}
+            there = ("127.0.0.1", listener.port)
+            with socket.create_connection(there, source_address=("127.0.0.3", 0)) as another:
+                assert await asyncio.to_thread(_is_reset, another)
 
 
 def _is_reset(connection: socket.socket) -> bool:
@@ -151,6 +199,18 @@ async def test_half_of_everything_is_for_other_addresses() -> None:
                 assert await asyncio.to_thread(other.recv, 5) == b"HELLO"
 
 
+@pytest.mark.parametrize(("addresses", "left"), [(1, 4), (4, 8)])
+async def test_few_are_silent_at_a_time_and_half_of_them_of_one_address(
+    monkeypatch: pytest.MonkeyPatch, addresses: int, left: int
+) -> None:
+    monkeypatch.setattr(listening, "_MOST_SILENT", 8)
+    async with listener_of(100) as listener:
+        with sockets(listener, 20, addresses=addresses) as opened:
+            for gone in opened[: 20 - left]:
+                assert await asyncio.to_thread(_is_reset, gone)
+            assert len(listener.silent) == listener.open == left
+
+
 async def test_silent_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "PATIENCE", 0.05)
     async with listener_of(20) as listener:
@@ -171,9 +231,18 @@ async def test_handshakes_that_never_end_give_way_and_are_closed(
             await eventually("as many are open as may be", lambda: len(listener.silent) == 10)
             assert await answer(listener, client) == b"HELLO"
         monkeypatch.setattr(listening, "PATIENCE", 0.05)
+        monkeypatch.setattr("asyncio.constants.SSL_HANDSHAKE_TIMEOUT", 3600.0)
         with sockets(listener, 5, b"\x16\x03\x01"):
             await eventually("they are closed", lambda: not listener.silent)
             assert await answer(listener, client) == b"HELLO"
+
+
+async def test_little_waits_for_a_client_that_does_not_read(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path)
+    files = TlsFiles("", str(made.cert), str(made.key))
+    client = ssl.create_default_context(cafile=str(made.ca))
+    async with listener_of(20, ServingContext(files, pytest.fail).context) as listener:
+        assert await answer(listener, client, b"limit?") == b"65536"
 
 
 async def test_closing_ends_connections_that_are_silent() -> None:

@@ -73,6 +73,8 @@ class Listener:
         self.tls = tls
         self.idle_seconds = idle_seconds
         self._most = connection_limit(most)
+        #: The number of connections, of all addresses and of each.
+        self.open = 0
         self._of_address: Counter[str] = Counter()
         #: Those whose first request has not come, and those between two: whose turn it is to give
         #: way comes first.
@@ -81,11 +83,6 @@ class Listener:
         self._handshakes: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
-
-    @property
-    def open(self) -> int:
-        """The number of connections."""
-        return self._of_address.total()
 
     async def start(self, host: str, port: int, *, shared: bool = False) -> None:
         """Listen; 0 takes a free port. Raises OSError when the address cannot be had.
@@ -117,8 +114,7 @@ class Listener:
         Room is made by the one that has waited for longest, silent ones first.
         """
         address = new.address
-        silent = sum(known.address == address for known in self.silent)
-        if address and silent >= _MOST_SILENT * _OF_ONE_ADDRESS:
+        if address and self._silent_of(address) >= _MOST_SILENT * _OF_ONE_ADDRESS:
             leaving = self._longest_waiting(address)
         elif len(self.silent) >= _MOST_SILENT:
             leaving = self._longest_waiting()
@@ -132,9 +128,16 @@ class Listener:
             return False
         if leaving is not new:
             leaving.abort()
+        self.open += 1
         self._of_address[address] += 1
         self.silent[new] = None
         return True
+
+    def _silent_of(self, address: str) -> int:
+        """Return how many of an address are silent, 0 while too few are for a bound."""
+        if len(self.silent) < _MOST_SILENT * _OF_ONE_ADDRESS:
+            return 0
+        return sum(known.address == address for known in self.silent)
 
     def _longest_waiting(self, address: str | None = None) -> Connection | None:
         for waiting in (self.silent, self.idle):
@@ -145,6 +148,7 @@ class Listener:
 
     def discard(self, connection: Connection) -> None:
         """Count a connection no longer."""
+        self.open -= 1
         self._of_address[connection.address] -= 1
         if not self._of_address[connection.address]:
             del self._of_address[connection.address]
