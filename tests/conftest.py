@@ -134,8 +134,11 @@ def logging_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     """Forget how a test, or a command that it ran, configured logging.
 
     Loggers that remember the configuration of their first use would keep it for later tests.
+    Tracebacks are plain: rich takes a second for one, with the source and variables of each frame.
     """
     configure = structlog.configure
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    configure(processors=[*structlog.get_config()["processors"][:-1], plain])
 
     def configure_for_now(**options: Any) -> None:
         configure(**{**options, "cache_logger_on_first_use": False})
