@@ -6,7 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podsched.cache.cache import Cache
+from podsched.cache.invariants import check
 from podsched.cache.objects import ClusterState
+from support.cache_world import make_node, make_pod
 from support.examples import examples
 from support.topology_world import NAMESPACES, TopologyWorld
 
@@ -63,3 +66,29 @@ def test_counters_of_a_copy_count_what_is_there() -> None:
     assert np.array_equal(copy.columns.counter(query), expected)
     world.add_pod()
     assert np.array_equal(copy.columns.counter(query), expected)
+
+
+def test_a_copy_of_a_cache_holds_its_pods_and_goes_its_own_way() -> None:
+    cache = Cache()
+    cache.apply("Node", None, make_node("n0"))
+    for name, node in (("bound", "n0"), ("apart", "gone"), ("waits", "")):
+        cache.apply("Pod", None, make_pod(name, node=node))
+    waiting = cache.cluster.pods["default/waits"]
+    cache.assume(waiting, "n0")
+    copy = cache.copy()
+    check(copy)
+    assert list(copy.held_pods()) == list(cache.held_pods())
+    assert [pod.name for pod in copy.pods_without_node("gone")] == ["apart"]
+    cache.finish_binding(waiting.uid)
+    cache.apply("Pod", waiting.pod, make_pod("waits", node="n0"))
+    assert copy.is_assumed(waiting.uid)
+    with copy.trial() as trial:
+        trial.remove(copy.cluster.pods["default/bound"])
+        trial.put_node(make_node("n1"))
+        assert cache.open_trial is None
+        assert cache.node_count == 1
+        assert list(cache.columns.pods(0)) == ["uid-default-bound", waiting.uid]
+    copy.apply("Node", None, make_node("gone"))
+    check(cache)
+    check(copy)
+    assert [pod.name for pod in cache.pods_without_node("gone")] == ["apart"]

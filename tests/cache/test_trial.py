@@ -366,6 +366,14 @@ def test_the_row_of_a_node_taken_away_is_its_own_until_the_commit() -> None:
     assert cache.columns.row_of("n3") == 0
 
 
+def test_a_node_that_stays_in_its_zone_leaves_the_order_of_nodes_alone() -> None:
+    cache = cluster_of(*NODES)
+    order = cache.columns.ordered_rows
+    with cache.trial() as trial:
+        trial.put_node(make_node("n0", unschedulable=True))
+    assert cache.columns.ordered_rows is order
+
+
 @pytest.mark.parametrize(
     "use",
     [

@@ -16,8 +16,8 @@ import numpy as np
 
 from podsched.api.manifest import from_manifest, to_manifest
 from podsched.ask.explain.changes.question import Question
-from podsched.cache.objects import ClusterState
-from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.cache.cache import Cache
+from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import default_config
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.decide.evaluation.pre_filtering import run_pre_filter
@@ -40,15 +40,16 @@ class World:
     pods: list[v1.Pod] = field(default_factory=list)
 
     def question(self) -> Question:
-        cluster, runtime, classes = self._cluster()
-        return Question(runtime, cluster, make_pod_info(message(self.pending), classes))
+        cache, runtime = self._cluster()
+        return Question(runtime, cache, make_pod_info(message(self.pending), cache.classes))
 
     def fits(self) -> set[str]:
         """The nodes that the pod fits."""
         if self.pending["spec"].get("schedulingGates"):
             return set()
-        cluster, runtime, classes = self._cluster()
-        pod, state = make_pod_info(message(self.pending), classes), CycleState()
+        cache, runtime = self._cluster()
+        cluster = cache.cluster
+        pod, state = make_pod_info(message(self.pending), cache.classes), CycleState()
         pre = run_pre_filter(runtime, state, pod, cluster)
         if not pre.status.ok:
             return set()
@@ -58,20 +59,13 @@ class World:
         outcome = run_filters(runtime, state, pod, nodes, some, cluster)
         return {names[row] for row in some[outcome.plugin == -1]}
 
-    def _cluster(self) -> tuple[ClusterState, ProfileRuntime, PodClasses]:
-        cluster, classes = ClusterState(), PodClasses()
+    def _cluster(self) -> tuple[Cache, ProfileRuntime]:
+        cache = Cache()
         for node in self.nodes:
-            cluster.columns.add_node(node)
-        for one in self.pods:
-            info = make_pod_info(one, classes)
-            cluster.pods[info.key] = info
-            if info.nominated_node_name:
-                cluster.nominator.add(info, info.nominated_node_name)
-            else:
-                row = cluster.columns.row_of(info.node_name)
-                assert row is not None
-                cluster.columns.add_pod(row, info)
-        return cluster, ProfileRuntime(PROFILE, BUILT_IN, SimulatedHandle(cluster)), classes
+            cache.apply("Node", None, node)
+        for pod in self.pods:
+            cache.apply("Pod", None, pod)
+        return cache, ProfileRuntime(PROFILE, BUILT_IN, SimulatedHandle(cache.cluster))
 
     # ------------------------------------------------------------------ other worlds
 

@@ -141,7 +141,7 @@ class Explaining:
         if pod is None:
             return
         runtime = state.profiles[pod.cls.scheduler_name]
-        search = ChangesQuestion.on_copy(runtime, state.cache.cluster, pod)
+        search = ChangesQuestion.on_copy(runtime, state.cache, pod)
         stored = list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
 
         def look() -> None:

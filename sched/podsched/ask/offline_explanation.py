@@ -86,7 +86,7 @@ def _explain(
     if not node_name:
         _add_gate(answer, runtime, info)
         if request.changes and answer.state == PodState.PENDING:
-            add_changes(answer, Question(runtime, cluster, info))
+            add_changes(answer, Question(runtime, state.cache, info))
     return answer
 
 

@@ -24,8 +24,9 @@ from google.protobuf.json_format import MessageToDict
 from podsched.api.manifest import from_manifest
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import find_changes
+from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
-from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.profiles import ALL
 from podsched.decide.evaluation.diagnosis import Diagnosis
@@ -46,7 +47,6 @@ from podsched.framework.verdicts import Rows
 from podsched.lib.files import open_file
 from podsched.v1 import objects_pb2 as v1
 
-_FINISHED = ("Succeeded", "Failed")
 #: The outcome of a pod that a PreEnqueue plugin keeps out of the queue.
 GATED = "Gated"
 DYNAMIC_RESOURCES = "DynamicResources"
@@ -69,7 +69,8 @@ def simulate(
     the smallest ones with which it would, as "changes". Raises ManifestError, ConfigError,
     QuantityError or BadScenario for a broken scenario, PluginError for a broken plugin.
     """
-    cluster, pod = _read(scenario)
+    cache, pod = _read(scenario)
+    cluster = cache.cluster
     config = _config(scenario, plugins)
     profile = config.profile(pod.cls.scheduler_name) or config.profiles[0]
     runtime = ProfileRuntime(profile, plugins, SimulatedHandle(cluster))
@@ -80,7 +81,7 @@ def simulate(
     for node in result.get("score", {}).values():
         node["plugins"] |= silent
     if changes and result["outcome"] in ("Unschedulable", GATED):
-        found = find_changes(Question(runtime, cluster, pod))
+        found = find_changes(Question(runtime, cache, pod))
         result["changes"] = [MessageToDict(change.to_message(pod.pod)) for change in found]
     return result
 
@@ -140,11 +141,10 @@ def _silent_plugins(config: SchedulerConfiguration, profile: int) -> list[str]:
     return [] if disabled & {ALL, DYNAMIC_RESOURCES} else [DYNAMIC_RESOURCES]
 
 
-def _read(scenario: Mapping[str, Any]) -> tuple[ClusterState, PodInfo]:
+def _read(scenario: Mapping[str, Any]) -> tuple[Cache, PodInfo]:
     if not isinstance(scenario.get("objects"), list) or not isinstance(scenario.get("pod"), dict):
         raise BadScenario('a scenario has "objects" (a list) and "pod" (a manifest)')
-    cluster = ClusterState()
-    classes = PodClasses()
+    cache = Cache()
     pods: list[v1.Pod] = []
     for number, manifest in enumerate(scenario["objects"]):
         if not isinstance(manifest, dict):
@@ -153,30 +153,15 @@ def _read(scenario: Mapping[str, Any]) -> tuple[ClusterState, PodInfo]:
         if isinstance(message, v1.Pod):
             message.metadata.uid = message.metadata.uid or f"uid-{number}"
             pods.append(message)
-        elif isinstance(message, v1.Node):
-            cluster.columns.add_node(message)
         else:
-            cluster.put(manifest["kind"], message)
+            cache.apply(manifest["kind"], None, message)
     for running in pods:
-        _place(cluster, make_pod_info(running, classes), running)
+        cache.apply("Pod", None, running)
     pending: Any = from_manifest({"kind": "Pod", "apiVersion": "v1", **scenario["pod"]}).message
     if not isinstance(pending, v1.Pod):
         raise BadScenario('"pod" is not a Pod')
     pending.metadata.uid = pending.metadata.uid or "uid-pending"
-    return cluster, make_pod_info(pending, classes)
-
-
-def _place(cluster: ClusterState, info: PodInfo, pod: v1.Pod) -> None:
-    if pod.status.phase in _FINISHED:
-        return
-    cluster.put_pod(info)
-    if not info.node_name:
-        if info.nominated_node_name:
-            cluster.nominator.add(info, info.nominated_node_name)
-        return
-    row = cluster.columns.row_of(info.node_name)
-    if row is not None:
-        cluster.columns.add_pod(row, info)
+    return cache, make_pod_info(pending, cache.classes)
 
 
 @dataclass(slots=True)

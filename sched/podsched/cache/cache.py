@@ -33,7 +33,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,9 +74,8 @@ class Stage(enum.Enum):
     ADDED = "Added"
 
 
-@dataclass(slots=True)
-class _Held:
-    """A pod with a node, as it is counted."""
+class _Held(NamedTuple):
+    """A pod with a node, as it is counted; never changed, so that copies of a cache share it."""
 
     info: PodInfo
     stage: Stage
@@ -101,9 +100,10 @@ class Cache:
         self,
         classes: PodClasses | None = None,
         schedulers: Collection[str] | None = None,
+        cluster: ClusterState | None = None,
     ) -> None:
         self.classes = classes if classes is not None else PodClasses()
-        self.cluster = ClusterState()
+        self.cluster = cluster if cluster is not None else ClusterState()
         self.columns: Columns = self.cluster.columns
         self.nominator = self.cluster.nominator
         self._schedulers = schedulers
@@ -112,6 +112,17 @@ class Cache:
         self._pods_without_node: dict[str, dict[str, PodInfo]] = {}
         #: The innermost trial that is open.
         self.open_trial: Trial | None = None
+
+    def copy(self) -> Cache:
+        """Return the same cluster for a thread of its own, with no trial open.
+
+        Pods and objects are shared, so none may be assumed there that waits here. Whoever shares
+        the thread takes a trial, which costs what is done in it and not what the cluster is.
+        """
+        made = Cache(None, self._schedulers, self.cluster.copy())
+        made._held, made._assumed = dict(self._held), set(self._assumed)
+        made._pods_without_node = {n: dict(pods) for n, pods in self._pods_without_node.items()}
+        return made
 
     # ------------------------------------------------------------------ reading
 
@@ -189,7 +200,7 @@ class Cache:
         """Note that the pod is bound; without effect for a pod that was added or is gone."""
         held = self._held.get(uid)
         if held is not None:
-            held.binding_finished = True
+            self._held[uid] = held._replace(binding_finished=True)
 
     def forget(self, pod: PodInfo) -> Change:
         """Take an assumption back, clear ``pod.node_name`` and return the event of its going.
@@ -228,8 +239,7 @@ class Cache:
             self._place(pod)
         else:
             self._replace(pod)
-        held.info = pod
-        held.stage = Stage.ADDED
+        self._held[pod.uid] = _Held(pod, Stage.ADDED)
         self._assumed.discard(pod.uid)
         return anomaly
 

@@ -199,8 +199,8 @@ class NodeTable:
             column.array[row] = self._intern(labels[key]) if key in labels else ABSENT
         self.taint_set.array[row] = self._taint_id(taints, node)
         self.unschedulable.array[row] = unschedulable
-        self._zones.put(self.names[row], labels)
-        self._ordered_rows = None
+        if self._zones.put(self.names[row], labels):
+            self._ordered_rows = None
         known.labels, known.taints = labels, taints
         self._versions.change(self.topology)
         return True

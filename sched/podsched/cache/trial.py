@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from podsched.cache.changes import Applied
 from podsched.cache.ordering import Orders
 from podsched.cache.versions import SavedVersions
+from podsched.cache.zones import zone_key
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
@@ -381,7 +382,7 @@ class _NodeChange:
     def do(self) -> bool:
         cache, columns = self._cache, self._cache.columns
         self._before = cache.cluster.get("Node", "", self._name)
-        self._order = columns.node_order()
+        self._order = columns.node_order() if self._leaves_its_place() else {}
         self._row = None
         if self._node is not None:
             cache.add_node(self._node)
@@ -396,7 +397,14 @@ class _NodeChange:
         else:
             self._cache.add_node(self._before, self._row)
             self._row = None
-        self._cache.columns.put_in_order(self._order)
+        if self._order:
+            self._cache.columns.put_in_order(self._order)
+
+    def _leaves_its_place(self) -> bool:
+        """Whether the node will come back as the last one of its zone."""
+        if self._before is None or self._node is None:
+            return self._before is not None
+        return zone_key(self._before.metadata.labels) != zone_key(self._node.metadata.labels)
 
     def keep(self) -> None:
         """Give the row of a node that was taken away to others."""

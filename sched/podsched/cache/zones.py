@@ -41,16 +41,17 @@ class ZoneTree:
         made._zone_of = dict(self._zone_of)
         return made
 
-    def put(self, name: str, labels: Mapping[str, str]) -> None:
-        """Add a node, or move it when its zone changed."""
+    def put(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Add a node, or move it when its zone changed; return False where it did not."""
         zone = zone_key(labels)
         known = self._zone_of.get(name)
         if known == zone:
-            return
+            return False
         if known is not None:
             self.remove(name)
         self._zones.setdefault(zone, {})[name] = None
         self._zone_of[name] = zone
+        return True
 
     def remove(self, name: str) -> None:
         zone = self._zone_of.pop(name)

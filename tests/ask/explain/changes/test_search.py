@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from podsched.api import quantity
 from podsched.api.resources import allocatable_in_units, requests_in_units
 from podsched.ask.explain.changes.change import Change, Kind
+from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import FINDERS, find_changes
 from podsched.v1 import objects_pb2 as v1
 from support.changes_world import World, message, random_world
@@ -77,22 +78,35 @@ def test_no_smaller_change_of_the_kind_makes_the_pod_fit(seed: int) -> None:
 @given(st.integers(0, 1_000_000))
 def test_the_search_leaves_the_cluster_as_it_was(seed: int) -> None:
     question = random_world(seed).question()
-    columns = question.cluster.columns
+    columns, cluster = question.cluster.columns, question.cluster
 
-    def state() -> object:
-        return [
+    def state() -> tuple[object, ...]:
+        rows = [
             (
                 columns.names[row],
-                sorted(columns.pods(row)),
+                list(columns.pods(row)),
                 [int(columns.requested(name)[row]) for name in ("cpu", "memory", "pods")],
                 columns.node(row).SerializeToString(deterministic=True),
             )
-            for row in columns.live_rows.tolist()
-        ] + sorted(question.cluster.pods)
+            for row in columns.ordered_rows.tolist()
+        ]
+        versions = (columns.nodes_version, columns.topology_version, columns.all_terms_version)
+        return rows, versions, sorted(cluster.pods), cluster.stamp_beside_pods
 
+    # What plugins count is counted from the first time that they ask.
+    find_changes(question)
     before = state()
     find_changes(question)
     assert state() == before
+
+
+def test_a_search_on_a_copy_holds_no_trial_open_in_the_cluster() -> None:
+    world = random_world(1).question()
+    search = Question.on_copy(world.runtime, world.cache, world.pod)
+    with search.without(list(search.cluster.pods.values())):
+        assert not search.cluster.pods
+        assert world.cache.open_trial is None
+        assert world.cluster.pods
 
 
 def test_the_kinds_each_have_a_finder() -> None:

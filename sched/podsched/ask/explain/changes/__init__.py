@@ -9,7 +9,7 @@ defined kind by kind, in the module that looks for it.
     requests     lower requests: nodes that NodeResourcesFit alone rejects
     tolerations  one more toleration
     demands      one demand of the pod dropped: of selectors, affinity, spreading, ports, labels
-    pods_gone    some pods deleted: tried on forks, then for real
+    pods_gone    some pods deleted: many sets at a time on forks, then one by one in trials
     nodes        a node uncordoned, or one more
     search       all of them
 

@@ -72,16 +72,13 @@ def _cordoned(question: Question) -> Iterator[v1.Node]:
 
 
 def _feasible_uncordoned(question: Question, node: v1.Node) -> Rows:
-    columns = question.cluster.columns
     changed = v1.Node()
     changed.CopyFrom(node)
     changed.spec.unschedulable = False
     _keep_taints(changed, lambda taint: taint.key != TAINT_UNSCHEDULABLE)
-    columns.update_node(changed)
-    try:
+    with question.cache.trial() as trial:
+        trial.put_node(changed)
         return question.feasible(question.pod)
-    finally:
-        columns.update_node(node)
 
 
 def _keep_taints(node: v1.Node, keep: Callable[[v1.Taint], bool]) -> None:
@@ -162,21 +159,19 @@ def _one_more(question: Question, like: str) -> Iterator[None]:
     name = f"{like}-like"
     while columns.row_of(name) is not None:
         name += "-"
-    csi = cluster.get("CSINode", "", like)
-    if csi is not None:
-        own = v1.CSINode()
-        own.CopyFrom(csi)
-        own.metadata.name = name
-        cluster.put("CSINode", own)
-    added = columns.add_node(_like(columns.node(row), name))
-    for daemon in list(_daemons(columns.pods(row).values())):
-        columns.add_pod(added, replace(daemon, uid=f"{daemon.uid}-like", node_name=name))
-    try:
-        yield
-    finally:
-        columns.remove_node(name)
+    with question.cache.trial() as trial:
+        csi = cluster.get("CSINode", "", like)
         if csi is not None:
-            cluster.delete("CSINode", "", name)
+            own = v1.CSINode()
+            own.CopyFrom(csi)
+            own.metadata.name = name
+            trial.put("CSINode", own)
+        trial.put_node(_like(columns.node(row), name))
+        for daemon in list(_daemons(columns.pods(row).values())):
+            # Its name stays, by which claims are known.
+            uid, key = f"{daemon.uid}-like", f"{daemon.key}-like"
+            trial.assume(replace(daemon, uid=uid, key=key), name)
+        yield
 
 
 def _like(node: v1.Node, name: str) -> v1.Node:

@@ -115,7 +115,7 @@ def pods_gone(question: Question) -> Change | None:
 
 
 def _tried(question: Question, candidate: _Set) -> Change | None:
-    with question.without(candidate.row, candidate.pods):
+    with question.without(candidate.pods):
         rows = question.feasible(question.pod)
     if not len(rows) or (len(candidate.pods) > 1 and candidate.row not in rows):
         return None
@@ -333,7 +333,7 @@ def _one_elsewhere(question: Question, rejections: Rejections, bounds: _Bounds) 
     found.sort(key=lambda one: one.worth)
     passing: list[_Set] = []
     for one in found[:MOST_TRIES]:
-        with question.without(one.row, one.pods):
+        with question.without(one.pods):
             if len(question.feasible(question.pod)):
                 passing.append(one)
     if len(found) > MOST_TRIES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.cache.objects import ClusterState
+from podsched.cache.cache import Cache
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.decide.evaluation.filtering import Nominees, filter_one, nominees, run_filters
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
@@ -77,15 +77,16 @@ class Rejections:
 
 
 class Question:
-    """How could this pod fit? The cluster is changed while the search goes on, and put back.
+    """How could this pod fit? Changes of the cluster are tried in trials, each rolled back.
 
-    So it must be nobody else's: a live one is copied first. A pod with scheduling gates is asked
-    about without them (``pod``), and each change for it removes them as well.
+    A pod with scheduling gates is asked about without them (``pod``), and each change for it
+    removes them as well.
     """
 
-    def __init__(self, runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> None:
+    def __init__(self, runtime: ProfileRuntime, cache: Cache, pod: PodInfo) -> None:
         self.runtime = runtime
-        self.cluster = cluster
+        self.cache = cache
+        self.cluster = cache.cluster
         self._classes = PodClasses()
         self.asked = pod
         self.gated = bool(pod.pod.spec.scheduling_gates)
@@ -93,10 +94,10 @@ class Question:
         self.state = CycleState()
 
     @classmethod
-    def on_copy(cls, runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> Question:
-        """Ask about a cluster that is in use; the search may then go on in a thread of its own."""
-        copied = cluster.copy()
-        return cls(runtime.remade(SimulatedHandle(copied)), copied, pod)
+    def on_copy(cls, runtime: ProfileRuntime, cache: Cache, pod: PodInfo) -> Question:
+        """Ask about a cluster that goes on changing, in a thread of its own."""
+        copied = cache.copy()
+        return cls(runtime.remade(SimulatedHandle(copied.cluster)), copied, pod)
 
     def info(self, message: v1.Pod) -> PodInfo:
         """Return a changed pod as the plugins see it."""
@@ -227,18 +228,12 @@ class Question:
         return tuple(sorted(names[row] for row in rows.tolist())[:_EXAMPLES])
 
     @contextmanager
-    def without(self, row: int, pods: Sequence[PodInfo]) -> Iterator[None]:
-        """Take pods off their node for a while."""
-        cluster = self.cluster
-        for pod in pods:
-            cluster.columns.remove_pod(row, pod)
-            cluster.delete_pod(pod.key)
-        try:
-            yield
-        finally:
+    def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
+        """Take pods away for a while."""
+        with self.cache.trial() as trial:
             for pod in pods:
-                cluster.columns.add_pod(row, pod)
-                cluster.put_pod(pod)
+                trial.remove(pod)
+            yield
 
 
 def copy_of(pod: v1.Pod) -> v1.Pod:
