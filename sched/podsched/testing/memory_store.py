@@ -92,7 +92,8 @@ class _History:
             return False
         if not events or events[0].kv.mod_revision < self.compacted:
             return True
-        return (events[0].kv.mod_revision, events) in self._log
+        seen = events[0].kv.mod_revision
+        return self.events_since(seen)[:1] == [(seen, events)]
 
     def at(self, key: str, revision: int | None = None) -> KeyValue | None:
         """Return the key as of a revision, None if it did not exist."""
