@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from podsched.serve.server.call_warnings import add_warning, collect_warnings, header
+from podsched.serve.server.call_warnings import add_warnings, collect_warnings, header
 
 
 def test_a_call_has_the_warnings_that_came_within_it_each_once() -> None:
     before = collect_warnings()
-    add_warning("a")
+    add_warnings("a")
     within = collect_warnings()
     for text in ("b", "c", "b"):
-        add_warning(text)
+        add_warnings(text)
     assert (before, within) == (["a"], ["b", "c"])
 
 

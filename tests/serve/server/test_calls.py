@@ -24,7 +24,7 @@ from podsched.serve.server.access.identity import (
     Identity,
     caller,
 )
-from podsched.serve.server.call_warnings import add_warning
+from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.calls import conversing, streaming, unary, unknown
 from podsched.serve.server.fairness.gate import Gate
 from podsched.serve.server.pipeline import Pipeline
@@ -167,7 +167,7 @@ async def test_a_refusal_is_a_status_with_details() -> None:
 
 async def warned(_: GetRequest) -> bytes:
     for text in ('a "b"', "c\u00e4", 'a "b"'):
-        add_warning(text)
+        add_warnings(text)
     return b""
 
 

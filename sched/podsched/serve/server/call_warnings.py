@@ -24,11 +24,11 @@ def collect_warnings() -> list[str]:
     return found
 
 
-def add_warning(text: str) -> None:
+def add_warnings(*texts: str) -> None:
     """Warn the client of the call under way, once of the same."""
     found = _told.get()
-    if found is not None and text not in found:
-        found.append(text)
+    if found is not None:
+        found += [text for text in dict.fromkeys(texts) if text not in found]
 
 
 def header(text: str) -> str:

@@ -24,7 +24,7 @@ from podsched.serve.server.access.bootstrap_policy import bootstrap_policy
 from podsched.serve.server.access.object_checks import check_creation, check_new
 from podsched.serve.server.admission import admit_new, encoded
 from podsched.serve.server.admission_sources import AdmissionSources
-from podsched.serve.server.call_warnings import add_warning
+from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.event_rates import EventRates
@@ -205,7 +205,7 @@ class Creator:
         if isinstance(message, Pod) and (span := current_span()).recording:
             annotate(metadata.annotations, span.context.partition(",")[0], int(self._now() * 1e9))
         if kind.name in SCALED_KINDS:
-            add_warning(_NO_CONTROLLER.format(kind=kind.name))
+            add_warnings(_NO_CONTROLLER.format(kind=kind.name))
         value = encoded(kind, message)
         key = local_key(kind, metadata.namespace, metadata.name)
         usage = self._quotas.usage_of(kind, message)

@@ -94,6 +94,7 @@ class _Exchange:
         """Send an answer as part of a call. Raises ApiError when it cannot be sent."""
         body = answer.body
         headers = _headers(answer)
+        headers += [(WARNING, header(text)) for text in call.warnings]
         headers.append(("Audit-Id", call.request_id))
         if isinstance(body, bytes):
             await self._whole(answer.status, headers, body)
@@ -187,7 +188,6 @@ def _headers(answer: Answer) -> _Headers:
         ("X-Content-Type-Options", "nosniff"),
         ("Server", "podsched"),  # in place of aiohttp's name and version
         *answer.headers.items(),
-        *((WARNING, header(text)) for text in answer.warnings),
     ]
 
 

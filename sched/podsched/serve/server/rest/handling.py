@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from podsched.api.reasons import StatusCode
@@ -103,8 +102,6 @@ class Handler:
             else:
                 review = await self._reviews.answer(request, segments)
                 answer = review or self._other(request, segments)
-            if call.warnings:
-                answer = replace(answer, warnings=(*answer.warnings, *call.warnings))
             if isinstance(answer.body, bytes):
                 await send(answer, call)
                 return

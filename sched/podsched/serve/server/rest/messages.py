@@ -64,7 +64,6 @@ class Answer:
     status: int = 200
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
     seconds: float = 0.0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from podsched.api.objects import AnyObject
 from podsched.lib.event_loop import Turn
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
+from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
@@ -90,6 +91,7 @@ class Writing:
         content, doubled = parsed(request, await request.receive(), resource.kind.name)
         check_kind(content, resource.kind.name, (resource.api_version,))
         decoded = read_object(resource, content, doubled, level)
+        add_warnings(*decoded.warnings)
         message = decoded.message
         check_new(target, message)
         check_event(target, message)
@@ -99,9 +101,8 @@ class Writing:
             entry = await self._core.creator.create(message, dry_run=dry)
         except ApiError as error:
             raise await self._explained(error, message) from None
-        answer = self._reading.shown(target, entry, form, request, 201)
-        doubtful = list(islice(pod_warnings(message), MOST_WARNINGS))
-        return _with_warnings(answer, [*decoded.warnings, *doubtful])
+        add_warnings(*islice(pod_warnings(message), MOST_WARNINGS))
+        return self._reading.shown(target, entry, form, request, 201)
 
     async def check_namespace(self, target: Target) -> None:
         """Raise ApiError NOT_FOUND for a namespace that does not exist.
@@ -161,8 +162,8 @@ class Writing:
             return managed(resource, entry, message, manager)
 
         entry = await self._rewritten(target, verb, make, dry)
-        answer = self._reading.shown(target, entry, form, request)
-        return _with_warnings(answer, decoded.warnings)
+        add_warnings(*decoded.warnings)
+        return self._reading.shown(target, entry, form, request)
 
     async def _rewritten(
         self, target: Target, verb: str, make: Callable[[Entry], AnyObject], dry: bool
@@ -203,8 +204,8 @@ class Writing:
             return managed(resource, entry, message, manager)
 
         entry = await self._rewritten(target, "patch", make, dry)
-        answer = self._reading.shown(target, entry, form, request)
-        return _with_warnings(answer, warnings)
+        add_warnings(*warnings)
+        return self._reading.shown(target, entry, form, request)
 
     async def _apply(
         self, target: Target, request: Request, raw: bytes, manager: Manager, dry: bool
@@ -238,8 +239,8 @@ class Writing:
             if error.reason != "NOT_FOUND" or target.subresource:
                 raise
             entry, status = await self._apply_new(target, config, manager, dry), 201
-        answer = self._reading.shown(target, entry, _form(request), request, status)
-        return _with_warnings(answer, warnings)
+        add_warnings(*warnings)
+        return self._reading.shown(target, entry, _form(request), request, status)
 
     async def _apply_new(
         self, target: Target, config: Mapping[str, Any], manager: Manager, dry: bool
@@ -309,10 +310,6 @@ class Writing:
 
 def _form(request: Request) -> Form:
     return form_of(request.headers.get("accept"), Form.TABLE, Form.PARTIAL)
-
-
-def _with_warnings(answer: Answer, warnings: Sequence[str]) -> Answer:
-    return Answer(answer.body, answer.status, answer.content_type, warnings=tuple(warnings))
 
 
 def _is_held(entry: Entry) -> bool:
