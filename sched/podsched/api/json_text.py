@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from podsched.lib.bounded_text import separators
+
 #: Values that one text may hold, keys not counted: an object has at most 1,000 items in most of its
 #: lists, and some ten values in each.
 MAX_VALUES: Final = 50_000
@@ -25,7 +27,7 @@ def load_json(
     """
     text = raw.decode()
     # The first is an estimate, which costs a millisecond for each megabyte.
-    if _separators(text) >= MAX_VALUES and _separators(_without_strings(text)) >= MAX_VALUES:
+    if separators(raw) >= MAX_VALUES and separators(_without_strings(raw)) >= MAX_VALUES:
         raise ValueError(f"more than {MAX_VALUES:,} values")
     content = json.loads(text, object_pairs_hook=object_pairs_hook)
     if "\\ud" in text or "\\uD" in text:
@@ -36,11 +38,6 @@ def load_json(
     return content
 
 
-def _without_strings(text: str) -> str:
+def _without_strings(text: bytes) -> bytes:
     """Return what stands outside of quotes, those that are escaped apart."""
-    return "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
-
-
-def _separators(text: str) -> int:
-    """Return how many values a text holds, or one less, where it is JSON and has no strings."""
-    return text.count(",") + text.count("[") + text.count("{")
+    return b"".join(text.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])

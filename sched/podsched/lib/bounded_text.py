@@ -40,13 +40,20 @@ def bounded_lines(
 
 def parse_json(text: bytes, most_values: int = MOST_VALUES) -> Any:
     """Return what JSON says; Infinity and NaN are none. Raises ValueError, TooMuch is one."""
-    # Each value but the first follows one of these; what stands in strings is counted as well.
-    if sum(map(text.count, (b"[", b"{", b","))) > most_values:
+    if separators(text) > most_values:
         raise TooMuch(f"more than {most_values:,} values")
     try:
         return json.loads(text, parse_constant=_no_number)
     except RecursionError:
         raise TooMuch("nested too deeply") from None
+
+
+def separators(text: bytes) -> int:
+    """Return how many characters of JSON a value follows, those in its strings included.
+
+    Without strings, that is the number of values, or one less.
+    """
+    return sum(map(text.count, (b"[", b"{", b",")))
 
 
 def _no_number(text: str) -> NoReturn:

@@ -58,6 +58,16 @@ def test_pending_pods_come_by_priority_and_age() -> None:
     assert [row[0] for row in script.run('store.rows("pending")')] == ["d/vip", "d/old", "d/new"]
 
 
+def test_nodes_are_counted_by_a_flag_of_their_state() -> None:
+    script = Script("store")
+    script.do("""
+        globalThis.store = new Store();
+        const nodes = [[0, "a", 0, 0, 1], [1, "b", 0, 0, 3], [2, "c", 0, 0, 16]];
+        store.apply({time: 0, zones: [""], shapes: [[1]], nodes});
+    """)
+    assert script.run("[1, 2, 4, 16].map((flag) => store.having(flag))") == [2, 1, 0, 1]
+
+
 def test_the_share_of_a_resource_that_a_node_has_not_is_none() -> None:
     script = Script("store")
     script.do("""

@@ -121,8 +121,7 @@ function drawNodes(scaled) {
     select.replaceChildren(...store.resources.map((name, index) => h("option", { value: index, selected: index === column }, name)));
   }
   if (scaled) drawScale();
-  let hollow = 0;
-  for (const node of store.nodes.values()) hollow += node.state & HOLLOW ? 1 : 0;
+  const hollow = store.having(HOLLOW);
   setText(byId("hollow"), hollow ? `${hollow === store.nodes.size ? "all" : count(hollow)} hollow: nothing runs on them` : "");
   byId("no-nodes").hidden = store.nodes.size > 0;
   setText(byId("no-nodes"), "The cluster has no nodes.");

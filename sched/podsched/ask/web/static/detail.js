@@ -23,12 +23,7 @@ export class Detail {
   /** Show the cluster as a whole, while neither a node nor a pod is chosen. */
   overview() {
     const { has, used } = this.store.sums(), { nodes } = this.store;
-    let broken = 0, cordoned = 0, hollow = 0;
-    for (const node of nodes.values()) {
-      broken += node.state & NOT_READY ? 1 : 0;
-      cordoned += node.state & CORDONED ? 1 : 0;
-      hollow += node.state & HOLLOW ? 1 : 0;
-    }
+    const [broken, cordoned, hollow] = [NOT_READY, CORDONED, HOLLOW].map((flag) => this.store.having(flag));
     const rows = this.store.resources.map((name, column) => meter(name, used[column], has[column]));
     this.element.replaceChildren(
       h("div", { class: "bar" }, h("h2", { id: "detail-title" }, "All nodes")),

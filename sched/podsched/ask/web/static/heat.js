@@ -196,20 +196,18 @@ function mark(context, theme, node, x, y, wide, size) {
     context.fill();
   }
   if (!(node.state & (NOT_READY | CORDONED | DELETED))) return;
-  // Beside the name, where there is one.
-  x += wide - size;
-  wide = size;
+  x += wide - size; // beside the name, where there is one
   context.strokeStyle = theme.mark;
   context.lineWidth = size > 8 ? 1.5 : 1;
   context.beginPath();
   if (node.state & (NOT_READY | DELETED)) {
     context.moveTo(x + 1, y + 1);
-    context.lineTo(x + wide - 1, y + size - 1);
-    context.moveTo(x + wide - 1, y + 1);
+    context.lineTo(x + size - 1, y + size - 1);
+    context.moveTo(x + size - 1, y + 1);
     context.lineTo(x + 1, y + size - 1);
   } else {
     context.moveTo(x, y + size / 2);
-    context.lineTo(x + wide, y + size / 2);
+    context.lineTo(x + size, y + size / 2);
   }
   context.stroke();
 }

@@ -110,6 +110,13 @@ export class Store {
     return { has, used };
   }
 
+  /** The number of nodes whose state has a flag. */
+  having(flag) {
+    let found = 0;
+    for (const node of this.nodes.values()) found += node.state & flag ? 1 : 0;
+    return found;
+  }
+
   /** The rows of a list in its order: pending by priority and age, the others the latest first. */
   rows(name) {
     const rows = [...this.lists[name]].map(([key, row]) => [key, ...row]);
