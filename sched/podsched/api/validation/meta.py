@@ -51,9 +51,9 @@ def bounded_items(
     Of one with too many items, that is told in ``errors`` and nothing is yielded; after MOST_ERRORS
     errors, the rest is left out.
     """
-    too_long = bounded(path, items, limit)
-    errors += too_long
-    if too_long:
+    excess = bounded(path, items, limit)
+    errors += excess
+    if excess:
         return
     for index, item in enumerate(items):
         if len(errors) >= MOST_ERRORS:
