@@ -45,7 +45,7 @@ class Decided(World):
         """A decider with plugins of its own, which share no memory with another's."""
         runtime = self.profile(self.strategy, self.percentage)
         profiles = {runtime.scheduler_name: runtime}
-        return runtime, Decider(self.cache, profiles, Chance(0), without=without)
+        return runtime, Decider(self.cache.cluster, profiles, Chance(0), without=without)
 
     def batch(self) -> list[QueuedPodInfo]:
         """Pods of one template, or of one that differ in requests, or of any."""

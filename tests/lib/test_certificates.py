@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificates import (
     SERVER,
     Description,

@@ -73,7 +73,7 @@ class PreemptionWorld(World):
         profile = load_config(config).profiles[0]
         runtime = ProfileRuntime(profile, factories(), self.handle)
         profiles = {runtime.scheduler_name: runtime}
-        return runtime, Decider(self.cache, profiles, Chance(0), None, trials)
+        return runtime, Decider(self.cache.cluster, profiles, Chance(0), None, trials)
 
     def fill(self) -> None:
         """Pods of low priority, started at various times, until little fits anywhere."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import Access, Pages, serve_health

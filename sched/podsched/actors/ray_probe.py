@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 
 #: How HTTP/2 begins (RFC 9113, 3.4), and an empty SETTINGS frame: a gRPC server answers at once.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificates import (
     CLIENT,
     SERVER,

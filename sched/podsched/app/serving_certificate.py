@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 
 #: kube-scheduler's names of the files.
 CERTIFICATE, KEY = "kube-scheduler.crt", "kube-scheduler.key"

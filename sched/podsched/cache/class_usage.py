@@ -8,13 +8,11 @@ walking over all pods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from podsched.cache.host_ports import Port, host_ports
+from podsched.cache.pod_counter import PodCounter, TermTotal
 from podsched.framework.pods import PodClass, PodInfo, PodShape
-
-if TYPE_CHECKING:
-    from podsched.cache.counters import PodCounter, TermTotal
 
 #: Classes without pods are looked for when there are twice as many classes as after the last look,
 #: and this many more: the cost of a look is then spread over as many new classes.

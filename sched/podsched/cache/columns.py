@@ -22,11 +22,12 @@ import numpy as np
 
 from podsched.cache.class_usage import ClassUsage, ClassUsages
 from podsched.cache.column import Column, wrapped
-from podsched.cache.counters import Counters, TermQuery
+from podsched.cache.counters import Counters
 from podsched.cache.fork import Fork
 from podsched.cache.host_ports import Port, PortsInUse
 from podsched.cache.journal import JOURNAL_LIMIT, Journal
 from podsched.cache.node_table import FIRST_SIZE, NodeTable
+from podsched.cache.pod_counter import TermQuery
 from podsched.cache.usage_columns import FIRST_COLUMNS, NONZERO, usage_of
 from podsched.cache.versions import Versions
 from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily

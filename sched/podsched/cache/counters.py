@@ -16,117 +16,18 @@ are asked for again they are built again, with a new version.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
-import numpy as np
-
 from podsched.cache.class_usage import ClassUsage
-from podsched.cache.column import Column, wrapped
+from podsched.cache.pod_counter import Family, PodCounter, TermQuery, TermTotal, reads_requests
 from podsched.cache.versions import Version, Versions
-from podsched.framework.nodes import Int64s, PodQuery, TermFamily
+from podsched.framework.nodes import PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 
 #: Memory that counters may take together before idle ones are dropped.
 MAX_BYTES = 256 * 1024 * 1024
 MIN_COUNTERS = 256
-#: Groupings of rows by which a counter keeps sums.
-MAX_SUMS = 4
-
-
-class PodCounter:
-    """The sum of a query's counts over the pods of each row.
-
-    ``version`` changes with every change of a count (``versions``); ``last_use`` is the latest
-    version that there was when it was last asked for.
-    """
-
-    __slots__ = ("_sums", "column", "last_use", "query", "reads_requests", "version")
-
-    def __init__(self, query: PodQuery, size: int, version: int) -> None:
-        self.query = query
-        self.reads_requests = _reads_requests(query)
-        self.column = Column(np.int64, size)
-        self.version = version
-        self.last_use = version
-        #: Groups of rows, and the counts' sums over them: as few as a query has topology keys.
-        self._sums: list[tuple[Rows, Int64s]] = []
-
-    def grow(self, size: int) -> None:
-        """Make room for more rows."""
-        self._sums.clear()
-        self.column.grow(size)
-
-    def sums(self, groups: Rows, number: int) -> Int64s:
-        """Return the sums of the counts over groups of rows; see ``JournaledColumns``."""
-        for known, sums in self._sums:
-            if known is groups:
-                return sums.copy()
-        # Through float64, exact below 2**53: several times as fast as np.add.at.
-        sums = np.bincount(groups, self.column.array, number).astype(np.int64)
-        self._sums = [(groups, sums), *self._sums[: MAX_SUMS - 1]]
-        return sums.copy()
-
-    def add(self, row: int, change: int) -> None:
-        """Add to the count of a row."""
-        cells = self.column.cells
-        try:
-            cells[row] += change
-        except ValueError:
-            cells[row] = wrapped(cells[row] + change)
-        for groups, sums in self._sums:
-            sums[groups.item(row)] += change
-
-    def add_to_each(self, rows: Rows, change: int) -> None:
-        """Add to the counts of several distinct rows."""
-        self.column.array[rows] += change
-        for groups, sums in self._sums:
-            sums += change * np.bincount(groups[rows], minlength=len(sums))
-
-
-class TermQuery:
-    """The query "how often does the pod have this term of the family?"."""
-
-    __slots__ = ("_hash", "family", "reads_requests", "term")
-
-    def __init__(self, family: TermFamily, term: Hashable) -> None:
-        self.family = family
-        self.term = term
-        self.reads_requests = _reads_requests(family)
-        self._hash = hash((family.name, term))
-
-    def counts(self, pod: PodInfo) -> int:
-        return list(self.family.terms(pod)).count(self.term)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, TermQuery)
-            and self.family.name == other.family.name
-            and self.term == other.term
-        )
-
-
-@dataclass(eq=False, slots=True)
-class TermTotal:
-    """How often all pods together have a term: it is in the cluster while this is not 0."""
-
-    family: _Family
-    query: TermQuery
-    total: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class _Family:
-    """A family that was asked for: the terms known so far, and those that some pod has."""
-
-    family: TermFamily
-    version: int = 0
-    known: dict[Hashable, TermTotal] = field(default_factory=dict)
-    present: dict[Hashable, PodQuery] = field(default_factory=dict)
 
 
 class Counters:
@@ -139,7 +40,7 @@ class Counters:
         self._counters: dict[PodQuery, PodCounter] = {}
         #: Those of queries, not of terms, by the label that pods must have to count.
         self._by_label: dict[tuple[str, str] | None, list[PodCounter]] = {}
-        self._families: dict[str, _Family] = {}
+        self._families: dict[str, Family] = {}
         #: Whether some query or family that was asked for reads requests.
         self._reading_requests = False
         #: Changes whenever ``terms_in_cluster`` of some family does.
@@ -192,16 +93,16 @@ class Counters:
         """Return a number that changes whenever ``terms_in_cluster`` does."""
         return self._family(family).version
 
-    def _family(self, family: TermFamily) -> _Family:
+    def _family(self, family: TermFamily) -> Family:
         found = self._families.get(family.name)
         if found is None:
-            found = self._families[family.name] = _Family(family)
-            self._reading_requests |= _reads_requests(family)
+            found = self._families[family.name] = Family(family)
+            self._reading_requests |= reads_requests(family)
             for usage in self._usages:
                 self._attach_terms(found, usage)
         return found
 
-    def _attach_terms(self, family: _Family, usage: ClassUsage) -> None:
+    def _attach_terms(self, family: Family, usage: ClassUsage) -> None:
         """Count the usage, with the pods it has already, for each term that its pods have."""
         terms = list(family.family.terms(usage.exemplar))
         for term in dict.fromkeys(terms):
@@ -231,14 +132,14 @@ class Counters:
         labels of its own, hundreds of counters would be gone through for each.
         """
         counters: Iterable[PodCounter] = self._concerned(usage.exemplar)
-        families: Iterable[_Family] = self._families.values()
+        families: Iterable[Family] = self._families.values()
         if like is not None:
             usage.counters += [one for one in like.counters if not one[0].reads_requests]
             usage.terms += [one for one in like.terms if not one[0].query.reads_requests]
             if not self._reading_requests:
                 return
             counters = [one for one in counters if one.reads_requests]
-            families = [one for one in families if _reads_requests(one.family)]
+            families = [one for one in families if reads_requests(one.family)]
         for counter in counters:
             amount = counter.query.counts(usage.exemplar)
             if amount:
@@ -323,11 +224,6 @@ class Counters:
         for usage in self._usages:
             usage.counters = [c for c in usage.counters if c[0].query not in queries]
             usage.terms = [c for c in usage.terms if c[0].query not in queries]
-
-
-def _reads_requests(asking: object) -> bool:
-    """Whether what a query or a family of terms says may depend on requests."""
-    return bool(getattr(asking, "reads_requests", True))
 
 
 def _required_label(query: PodQuery) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ import typer
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import os_error_text, say
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.files import read_file
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 
 app = typer.Typer(
     help="Gather what is needed to find a fault.",

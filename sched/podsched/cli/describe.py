@@ -19,7 +19,7 @@ from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, report
 from podsched.cli.node_usage import humanised, requested_on, usage_rows
-from podsched.cli.objects import LabelSelector
+from podsched.cli.object_options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, node_status, pod_status, terminal_width
 from podsched.cli.targets import Targets, about, parse_targets, resolve

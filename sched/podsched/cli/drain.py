@@ -14,7 +14,7 @@ from podsched.cli.client import Server, with_client
 from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.edit import node_name, tell_unschedulable
 from podsched.cli.errors import FAILED, report
-from podsched.cli.objects import LabelSelector
+from podsched.cli.object_options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.targets import complete_nodes

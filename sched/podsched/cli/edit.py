@@ -13,7 +13,7 @@ from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.formats import reference
-from podsched.cli.objects import LabelSelector
+from podsched.cli.object_options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.targets import (
     check_scope,

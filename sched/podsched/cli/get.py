@@ -16,7 +16,7 @@ from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.formats import RAW, Format, OutputOption, Printer, SortBy, parse_format, sorted_by
 from podsched.cli.node_usage import requested_on, usage_cells
-from podsched.cli.objects import LabelSelector
+from podsched.cli.object_options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import Usage
 from podsched.cli.raw import get_raw

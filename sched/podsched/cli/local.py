@@ -25,7 +25,7 @@ from podsched.cli.config import read_config
 from podsched.cli.enums import Evaluator
 from podsched.cli.errors import FAILED, fail, warn
 from podsched.cli.process_options import InsecureListen, check_listener, split_address
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.network import can_listen
 from podsched.lib.run_directory import RunDirectory
 from podsched.serve.client.errors import ClientError

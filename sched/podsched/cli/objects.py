@@ -18,6 +18,14 @@ from podsched.cli.enums import Cascade
 from podsched.cli.errors import FAILED, USAGE, fail, report, warn
 from podsched.cli.formats import reference
 from podsched.cli.manifests import Manifests, read_known
+from podsched.cli.object_options import (
+    Filename,
+    LabelSelector,
+    OptionalFilename,
+    Recursive,
+    SkipUnknown,
+    Strict,
+)
 from podsched.cli.output import say
 from podsched.cli.progress import Progress, progress_bar
 from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
@@ -34,33 +42,6 @@ _POLICIES = {
     Cascade.FOREGROUND: "Foreground",
     Cascade.ORPHAN: "Orphan",
 }
-
-_FILENAME = typer.Option(
-    "--filename",
-    "-f",
-    metavar="FILE|DIR|-",
-    help="Manifest file, directory of manifests, or - for standard input; repeatable.",
-)
-Filename = Annotated[list[str], _FILENAME]
-OptionalFilename = Annotated[list[str] | None, _FILENAME]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields instead of warning.")]
-Recursive = Annotated[
-    bool, typer.Option("--recursive", "-R", help="Read the directories in directories, too.")
-]
-SkipUnknown = Annotated[
-    bool,
-    typer.Option("--skip-unknown", help="Warn of kinds that podsched does not have, not fail."),
-]
-LabelSelector = Annotated[
-    str,
-    typer.Option(
-        "--selector",
-        "-l",
-        metavar="SELECTOR",
-        help="Select objects by labels, such as app=web,tier!=front.",
-    ),
-]
-
 
 CascadeOption = Annotated[
     Cascade,

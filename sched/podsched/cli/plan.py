@@ -32,7 +32,7 @@ from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.formats import reference as short_reference
 from podsched.cli.manifests import read_known
-from podsched.cli.objects import Filename, Recursive, Strict
+from podsched.cli.object_options import Filename, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped

@@ -18,7 +18,7 @@ from podsched.cli.option_groups import flags_in_effect
 from podsched.config.errors import ConfigError
 from podsched.config.settings import TelemetrySettings
 from podsched.framework.plugin import PluginError
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.network import is_loopback
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.client.channels import ClientOptions

@@ -16,7 +16,7 @@ import typer
 
 from podsched.app.serving_certificate import serving_certificate
 from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.run_directory import RunDirectory
 from podsched.lib.tls_contexts import TlsFiles
 

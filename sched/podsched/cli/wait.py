@@ -12,7 +12,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
-from podsched.cli.objects import LabelSelector
+from podsched.cli.object_options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.targets import Target, Targets, parse_targets, resolve
 from podsched.cli.timeouts import Timeout, seconds_or_fail

@@ -13,19 +13,17 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from podsched.cache.cache import Cache
-from podsched.cache.trial import Trial
 from podsched.config.plugins import ExtensionPoint
-from podsched.decide.accelerator import Accelerator, Batch, Decided
+from podsched.decide.accelerator import Accelerator, Batch
 from podsched.decide.accelerators.incremental import Evaluations, Incremental
 from podsched.decide.accelerators.variant_decisions import VariantDecisions
-from podsched.decide.decision import Decision, KeptDetails
+from podsched.decide.decision import Decided, Decision, Enough, KeptDetails
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.evaluation.filtering import ProfileFilters, Settled, rejected_everywhere
 from podsched.decide.evaluation.sampling import Rotation
-from podsched.decide.evaluation.selection import Enough, Selector
-from podsched.decide.keys import Keys, PlacementKey
+from podsched.decide.evaluation.selection import Selector
+from podsched.decide.keys import Keys, PlacementKey, StampedCluster
 from podsched.decide.post_filtering import run_post_filter, try_ahead, try_some
 from podsched.decide.reference import Reference
 from podsched.decide.runtime.plugin_handle import Chance
@@ -33,6 +31,7 @@ from podsched.decide.runtime.plugin_metrics import NO_PHASES
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.trial import Trial
 
 #: Max pods of different keys decided per event-loop turn, and the rows looked at for them.
 MAX_DISTINCT: Final = 16
@@ -59,7 +58,7 @@ class Decider:
 
     def __init__(
         self,
-        cache: Cache,
+        cluster: StampedCluster,
         profiles: Mapping[str, ProfileRuntime],
         chance: Chance,
         remote_evaluator: RemoteEvaluator | None = None,
@@ -71,24 +70,24 @@ class Decider:
 
         ``without``: accelerators to leave out; the decisions are the same.
         """
-        self._cache, self._chance = cache, chance
+        self._cluster, self._chance = cluster, chance
         if "remote" in without:
             remote_evaluator = remote_dry_run = None
         self._remote_evaluator = remote_evaluator
         self._remote_dry_run = remote_dry_run
         self._rotation = Rotation()
-        self._keys = Keys(profiles, cache.cluster)
+        self._keys = Keys(profiles, cluster)
         self._evaluations = Evaluations(
             self._keys,
-            cache.cluster,
+            cluster,
             self._rotation,
             shares_columns="shared" not in without,
             looks_ahead="lookahead" not in without,
         )
-        self._reference = Reference(cache.cluster, self._rotation)
-        self._variants = VariantDecisions(self._evaluations, cache)
+        self._reference = Reference(cluster, self._rotation)
+        self._variants = VariantDecisions(self._evaluations, cluster)
         learn = None if "variants" in without else self._variants.learn
-        self._incremental = Incremental(self._evaluations, cache.columns, learn)
+        self._incremental = Incremental(self._evaluations, cluster, learn)
         self._accelerators: list[Accelerator] = [
             one for one in (self._variants, self._incremental) if one.name not in without
         ]
@@ -117,7 +116,7 @@ class Decider:
         one = batch[0].info
         if one.cls.scheduler_name != other.cls.scheduler_name:
             return False
-        most = min(MAX_DISTINCT, MAX_DISTINCT_ROWS // (self._cache.columns.size + 1))
+        most = min(MAX_DISTINCT, MAX_DISTINCT_ROWS // (self._cluster.nodes.size + 1))
         known = self._known_class
         if known in one.cls.compiled and known in other.cls.compiled and len(batch) < most:
             return True
@@ -236,7 +235,7 @@ class Decider:
             runtime,
             decision.state,
             decision.queued.info,
-            self._cache.cluster,
+            self._cluster,
             # One runner for all rounds: its inputs are those that the state was made from.
             self.runner(runtime, decision),
             traceparent,
@@ -261,7 +260,7 @@ class Decider:
             runtime,
             decision.state,
             decision.queued.info,
-            self._cache.cluster,
+            self._cluster,
             self.runner(runtime, decision),
             self._chance.peek(),
             enough,
@@ -278,7 +277,7 @@ class Decider:
         if not runtime.post_filter:
             return None
         runner = self.runner(runtime, decision)
-        cluster, pod = self._cache.cluster, decision.queued.info
+        cluster, pod = self._cluster, decision.queued.info
         began = time.monotonic()
         result = run_post_filter(runtime, decision.state, pod, cluster, runner)
         code = result.status.code
@@ -297,10 +296,10 @@ class Decider:
         selector = self._evaluations.get(self.key(decision.queued.info))
         inputs = settled = None
         if outcome is None:
-            rows = np.flatnonzero(self._cache.columns.alive)
+            rows = np.flatnonzero(self._cluster.nodes.alive)
             outcome = rejected_everywhere(rows, decision.diagnosis.pre_filter.status)
         elif selector is not None:
             evaluation = selector.evaluation
             inputs = evaluation.last_inputs
             settled = Settled(decision.state, decision.queued.info, evaluation.settled)
-        return ProfileFilters(runtime, self._cache.cluster, outcome, inputs, settled)
+        return ProfileFilters(runtime, self._cluster, outcome, inputs, settled)

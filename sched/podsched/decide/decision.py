@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from podsched.decide.evaluation.diagnosis import Diagnosis
-from podsched.decide.evaluation.score_details import ScoreDetails
+from podsched.decide.runtime.plugin_metrics import NO_PHASES, Phases
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Status
+
+#: Whether the pods decided on so far are enough for now.
+Enough = Callable[[], bool]
 
 
 @dataclass(eq=False, slots=True)
@@ -30,9 +34,38 @@ class Decision:
     evaluated: int = 0
 
 
+class RowScores(NamedTuple):
+    """A row's weighted total, and what each plugin gave."""
+
+    row: int
+    total: int
+    plugins: Mapping[str, int]
+
+
+class ScoreDetails(NamedTuple):
+    """The chosen row and the runners-up; ``ties``: feasible rows that share the best total."""
+
+    rows: tuple[RowScores, ...]
+    ties: int
+
+
 class KeptDetails(NamedTuple):
     """What one of several decisions was made from: its place among them, and what that cost."""
 
     place: int
     scores: ScoreDetails
     seconds: float
+
+
+class Decided(NamedTuple):
+    """Decisions for the first pods of a batch, at least one.
+
+    ``goes_on``: whether the pods after them may be decided on before these are followed up;
+    not so after one that fits nowhere, or that a plugin has to reserve something for.
+    ``details`` are kept where they were asked for, and there are any.
+    """
+
+    decisions: list[Decision]
+    goes_on: bool
+    phases: Phases = NO_PHASES
+    details: KeptDetails | None = None

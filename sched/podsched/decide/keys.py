@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from typing import Protocol
 
-from podsched.cache.objects import ClusterState
-from podsched.decide.evaluation.projections import EvaluationKey, Live, Projections
+from podsched.decide.evaluation.projections import EvaluationKey, Live, Projections, Stamped
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
 
 #: The profile's name, and the key in it.
 PlacementKey = tuple[str, EvaluationKey]
 
 
+class StampedCluster(ClusterView, Stamped, Protocol):
+    """A cluster that says when anything has changed on which a key may depend."""
+
+
 class Keys:
     """The keys of the pods of all profiles."""
 
-    def __init__(self, profiles: Mapping[str, ProfileRuntime], cluster: ClusterState) -> None:
+    def __init__(self, profiles: Mapping[str, ProfileRuntime], cluster: StampedCluster) -> None:
         self._cluster = cluster
         self._projections = {n: Projections(r, cluster) for n, r in profiles.items()}
         self._known: dict[PodClass, PlacementKey] = {}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from podsched.decide.decision import Enough
 from podsched.decide.evaluation.dry_run import RemoteDryRun, dry_run_plugin, dry_run_request, merged
 from podsched.decide.evaluation.filtering import ProfileFilters
-from podsched.decide.evaluation.selection import Enough
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from podsched.cache.trial import Trial
-from podsched.decide.accelerator import Decided
-from podsched.decide.decision import Decision
+from podsched.decide.decision import Decided, Decision
 from podsched.decide.evaluation.diagnosis import Diagnosis
 from podsched.decide.evaluation.filtering import run_filters
+from podsched.decide.evaluation.nominated_rows import nominated_row
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
 from podsched.decide.evaluation.sampling import Rotation, num_feasible_nodes_to_find
 from podsched.decide.evaluation.scoring import run_pre_score, run_score
-from podsched.decide.evaluation.selection import nominated_row
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
@@ -29,6 +27,7 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code
+from podsched.framework.trial import Trial
 from podsched.framework.verdicts import Rows
 
 

@@ -11,15 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.files import read_file
 
 #: Time of change, size and inode of each file; None for one that is not there.
 _MAX_BYTES = 1 << 20
 _Versions = tuple[tuple[int, int, int] | None, ...]
-
-
-class CertificateError(Exception):
-    """Certificates or tokens that cannot be made or used; the text names the file or value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from podsched.lib.certificate_files import CertificateError, CertificateFiles
+from podsched.lib.certificate_error import CertificateError
+from podsched.lib.certificate_files import CertificateFiles
 
 
 @dataclass(frozen=True, slots=True)

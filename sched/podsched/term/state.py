@@ -109,7 +109,7 @@ class SchedulingState:
     ) -> Decider:
         """Return what decides for the pods of this state; see ``Decider``."""
         return Decider(
-            self.cache,
+            self.cache.cluster,
             self.profiles,
             self.chance,
             remote_evaluator,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.bearer_token import BearerToken, check_in_clear
 from podsched.serve.client.channels import Channels, ClientOptions
 

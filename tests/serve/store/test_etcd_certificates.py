@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.etcd import EtcdStore, connect

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from podsched.app.role_certificates import Wanted, make_missing, renew
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.term.election.peers import PeerListener, PeerTls, follow_leader
 from support.eventually import eventually

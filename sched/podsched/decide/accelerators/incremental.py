@@ -12,10 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import ClassVar
 
-from podsched.cache.columns import Columns
-from podsched.cache.objects import ClusterState
-from podsched.decide.accelerator import Batch, Decided
-from podsched.decide.decision import Decision, KeptDetails
+from podsched.decide.accelerator import Batch
+from podsched.decide.decision import Decided, Decision, KeptDetails
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.evaluation.score_details import details_of
@@ -23,6 +21,7 @@ from podsched.decide.evaluation.selection import Ending, Placements, Selector
 from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.decide.keys import Keys, PlacementKey
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 
@@ -41,7 +40,7 @@ class Evaluations:
     def __init__(
         self,
         keys: Keys,
-        cluster: ClusterState,
+        cluster: ClusterView,
         rotation: Rotation,
         *,
         shares_columns: bool = True,
@@ -81,7 +80,7 @@ class Evaluations:
     @property
     def most(self) -> int:
         """How many evaluations are kept."""
-        most = min(MAX_EVALUATIONS, MAX_ROWS // (self._cluster.columns.size + 1))
+        most = min(MAX_EVALUATIONS, MAX_ROWS // (self._cluster.nodes.size + 1))
         return max(MIN_EVALUATIONS, most)
 
     def _make(self, runtime: ProfileRuntime, pod: PodInfo, key: PlacementKey) -> ClassEvaluation:
@@ -111,12 +110,12 @@ class Incremental:
     def __init__(
         self,
         evaluations: Evaluations,
-        columns: Columns,
+        cluster: ClusterView,
         learn: Callable[[PodInfo, PlacementKey, Selector], None] | None = None,
     ) -> None:
         """``learn`` is told of each new evaluation, right after its first choice."""
         self._evaluations = evaluations
-        self._columns = columns
+        self._cluster = cluster
         self._learn = learn
 
     def try_(self, batch: Batch) -> Decided:
@@ -126,7 +125,7 @@ class Incremental:
         # for each of them would be quadratic.
         queued = batch.pods[:1] if selector.has_failed else self._of_key(batch.pods, key)
         evaluation, is_new = selector.evaluation, not selector.has_chosen
-        names = self._columns.names
+        names = self._cluster.nodes.names
 
         def commit(pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
             batch.trial.assume_many(pods, [names[row] for row in rows])

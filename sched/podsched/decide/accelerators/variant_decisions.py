@@ -6,17 +6,17 @@ import contextlib
 import time
 from typing import ClassVar
 
-from podsched.cache.cache import Cache
-from podsched.cache.trial import Trial
-from podsched.decide.accelerator import Batch, Decided
+from podsched.decide.accelerator import Batch
 from podsched.decide.accelerators.incremental import Evaluations
 from podsched.decide.accelerators.variant_index import VariantIndex
 from podsched.decide.accelerators.variants import Variants
-from podsched.decide.decision import Decision, KeptDetails
+from podsched.decide.decision import Decided, Decision, KeptDetails
 from podsched.decide.evaluation.selection import Selector
 from podsched.decide.keys import PlacementKey
 from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.trial import Trial
 
 
 class VariantDecisions:
@@ -24,10 +24,10 @@ class VariantDecisions:
 
     name: ClassVar[str] = "variants"
 
-    def __init__(self, evaluations: Evaluations, cache: Cache) -> None:
+    def __init__(self, evaluations: Evaluations, cluster: ClusterView) -> None:
         self._evaluations = evaluations
         self._keys = evaluations.keys
-        self._cache = cache
+        self._cluster = cluster
         self._index = VariantIndex()
 
     def of(self, pod: PodInfo, key: PlacementKey) -> Variants | None:
@@ -83,7 +83,7 @@ class VariantDecisions:
                 break
         if not decisions:
             return None
-        rows = self._cache.columns.size * len(decisions)
+        rows = self._cluster.nodes.size * len(decisions)
         runtime.meter.looked_at(rows, all_of_class=True)
         runtime.meter.evaluated(variants.cost, len(decisions), failed=False)
         return Decided(decisions, True, variants.cost.phases, kept)
@@ -101,7 +101,7 @@ class VariantDecisions:
             with contextlib.suppress(PluginFailure):
                 began, found = time.monotonic(), variants.details(pod, choice)
                 kept = KeptDetails(0, found, time.monotonic() - began)
-        node_name = self._cache.columns.names[choice.row]
+        node_name = self._cluster.nodes.names[choice.row]
         trial.assume(pod, node_name)
         decision = Decision(
             queued,
@@ -109,6 +109,6 @@ class VariantDecisions:
             node_name,
             total=variants.total(choice),
             feasible=choice.feasible,
-            evaluated=self._cache.node_count,
+            evaluated=int(self._cluster.nodes.alive.sum()),
         )
         return decision, kept

@@ -112,3 +112,18 @@ class NominatedRows:
         marked = np.zeros(self._cluster.nodes.size, dtype=np.bool_)
         marked[list(self._pods)] = True
         return np.flatnonzero(marked[rows])
+
+
+def nominated_node(cluster: ClusterView, pod: PodInfo) -> str:
+    """Return the name of the node that a pod is nominated to, or "".
+
+    The cache knows it before the pod's status does: a victim may be gone before the patch with the
+    nomination has come back.
+    """
+    return cluster.nominated_node(pod.uid) or pod.nominated_node_name
+
+
+def nominated_row(cluster: ClusterView, pod: PodInfo) -> int | None:
+    """Return the row of a pod's nominated node, if it has one and the node is there."""
+    name = nominated_node(cluster, pod)
+    return cluster.nodes.row_of(name) if name else None

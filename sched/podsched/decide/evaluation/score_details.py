@@ -7,31 +7,16 @@ costs some 30 µs at 5,000 nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
+from podsched.decide.decision import RowScores, ScoreDetails
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.row_groups import NO_TOTAL
 from podsched.framework.verdicts import Rows, Scores
 
 #: Rows of which scores are told beside the chosen one.
 RUNNERS_UP = 3
-
-
-class RowScores(NamedTuple):
-    """A row's weighted total, and what each plugin gave."""
-
-    row: int
-    total: int
-    plugins: Mapping[str, int]
-
-
-class ScoreDetails(NamedTuple):
-    """The chosen row and the runners-up; ``ties``: feasible rows that share the best total."""
-
-    rows: tuple[RowScores, ...]
-    ties: int
 
 
 def best_rows(total: Scores, chosen: int, most: int = RUNNERS_UP) -> tuple[Rows, int]:

@@ -21,22 +21,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from podsched.decide.decision import Enough
 from podsched.decide.evaluation.batch_lookahead import BatchLookahead
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.evaluation.nominated_rows import nominated_node, nominated_row
 from podsched.decide.evaluation.sampling import Rotation, num_feasible_nodes_to_find
 from podsched.decide.evaluation.scoring import run_pre_score, run_score
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.filter_outcome import PASSED
-from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 
 #: Pods placed at most between two evaluations: the forks of a look-ahead grow with their number.
 MAX_ROUND = 512
-
-#: Says whether the pods placed so far are enough for now.
-Enough = Callable[[], bool]
 
 #: Carries out choices: ``commit(pods, rows)`` assumes each pod on its row's node, in that order.
 Commit = Callable[[Sequence[PodInfo], Sequence[int]], None]
@@ -81,21 +79,6 @@ class Round(NamedTuple):
     totals: Sequence[int | None]
     feasible: int
     evaluated: int
-
-
-def nominated_node(cluster: ClusterView, pod: PodInfo) -> str:
-    """Return the name of the node that a pod is nominated to, or "".
-
-    The cache knows it before the pod's status does: a victim may be gone before the patch with the
-    nomination has come back.
-    """
-    return cluster.nominated_node(pod.uid) or pod.nominated_node_name
-
-
-def nominated_row(cluster: ClusterView, pod: PodInfo) -> int | None:
-    """Return the row of a pod's nominated node, if it has one and the node is there."""
-    name = nominated_node(cluster, pod)
-    return cluster.nodes.row_of(name) if name else None
 
 
 class Selector:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.changing_file import ChangingFile
 from podsched.lib.network import is_loopback
 from podsched.telemetry.logs import get_logger

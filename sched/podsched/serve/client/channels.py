@@ -16,7 +16,8 @@ from typing import Any
 
 import grpc
 
-from podsched.lib.certificate_files import CertificateError, CertificateFiles
+from podsched.lib.certificate_error import CertificateError
+from podsched.lib.certificate_files import CertificateFiles
 from podsched.serve.client.bearer_token import BearerToken, Metadata, check_in_clear
 from podsched.telemetry.logs import get_logger
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from podsched.config.errors import ConfigError, FieldError, invalid, required
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.files import read_file
 from podsched.serve.kube.tls import ClusterTls
 from podsched.serve.kube.tokens import ExecToken, FixedToken, TokenSource, token_in_file

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 
 import grpc
 
-from podsched.lib.certificate_files import CertificateError, CertificateFiles
+from podsched.lib.certificate_error import CertificateError
+from podsched.lib.certificate_files import CertificateFiles
 from podsched.lib.certificates import describe
 from podsched.serve.server.settings import ServerSettings
 from podsched.telemetry.logs import get_logger

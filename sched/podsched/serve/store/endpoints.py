@@ -21,7 +21,8 @@ import grpc
 from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
 from podsched.lib.backoff import Backoff
-from podsched.lib.certificate_files import CertificateError, CertificateFiles, Pems
+from podsched.lib.certificate_error import CertificateError
+from podsched.lib.certificate_files import CertificateFiles, Pems
 from podsched.serve.store.errors import Closed, InvalidRequest, Unavailable
 from podsched.serve.store.translate import is_auth_disabled, is_stale_token, translate
 from podsched.telemetry.logs import get_logger

@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from podsched.decide.decider import Decider
-from podsched.decide.decision import Decision
-from podsched.decide.evaluation.score_details import ScoreDetails
+from podsched.decide.decision import Decision, ScoreDetails
 from podsched.decide.runtime.run_log import RunLog
 from podsched.framework.pods import PodClass, QueuedPodInfo
 from podsched.term.state import SchedulingState

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from podsched.lib.backoff import Backoff
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.tls_contexts import ConnectingContext, ServingContext, TlsFiles, user_of
 from podsched.telemetry.logs import get_logger
 

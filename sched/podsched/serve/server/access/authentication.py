@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificate_error import CertificateError
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import (
     AUTHENTICATED,

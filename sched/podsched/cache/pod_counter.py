@@ -1,0 +1,115 @@
+"""One counter of pods per row, and the terms that pods of a family have."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from podsched.cache.column import Column, wrapped
+from podsched.framework.nodes import Int64s, PodQuery, TermFamily
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
+
+#: Groupings of rows by which a counter keeps sums.
+MAX_SUMS = 4
+
+
+class PodCounter:
+    """The sum of a query's counts over the pods of each row.
+
+    ``version`` changes with every change of a count (``versions``); ``last_use`` is the latest
+    version that there was when it was last asked for.
+    """
+
+    __slots__ = ("_sums", "column", "last_use", "query", "reads_requests", "version")
+
+    def __init__(self, query: PodQuery, size: int, version: int) -> None:
+        self.query = query
+        self.reads_requests = reads_requests(query)
+        self.column = Column(np.int64, size)
+        self.version = version
+        self.last_use = version
+        #: Groups of rows, and the counts' sums over them: as few as a query has topology keys.
+        self._sums: list[tuple[Rows, Int64s]] = []
+
+    def grow(self, size: int) -> None:
+        """Make room for more rows."""
+        self._sums.clear()
+        self.column.grow(size)
+
+    def sums(self, groups: Rows, number: int) -> Int64s:
+        """Return the sums of the counts over groups of rows; see ``JournaledColumns``."""
+        for known, sums in self._sums:
+            if known is groups:
+                return sums.copy()
+        # Through float64, exact below 2**53: several times as fast as np.add.at.
+        sums = np.bincount(groups, self.column.array, number).astype(np.int64)
+        self._sums = [(groups, sums), *self._sums[: MAX_SUMS - 1]]
+        return sums.copy()
+
+    def add(self, row: int, change: int) -> None:
+        """Add to the count of a row."""
+        cells = self.column.cells
+        try:
+            cells[row] += change
+        except ValueError:
+            cells[row] = wrapped(cells[row] + change)
+        for groups, sums in self._sums:
+            sums[groups.item(row)] += change
+
+    def add_to_each(self, rows: Rows, change: int) -> None:
+        """Add to the counts of several distinct rows."""
+        self.column.array[rows] += change
+        for groups, sums in self._sums:
+            sums += change * np.bincount(groups[rows], minlength=len(sums))
+
+
+class TermQuery:
+    """The query "how often does the pod have this term of the family?"."""
+
+    __slots__ = ("_hash", "family", "reads_requests", "term")
+
+    def __init__(self, family: TermFamily, term: Hashable) -> None:
+        self.family = family
+        self.term = term
+        self.reads_requests = reads_requests(family)
+        self._hash = hash((family.name, term))
+
+    def counts(self, pod: PodInfo) -> int:
+        return list(self.family.terms(pod)).count(self.term)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TermQuery)
+            and self.family.name == other.family.name
+            and self.term == other.term
+        )
+
+
+@dataclass(eq=False, slots=True)
+class TermTotal:
+    """How often all pods together have a term: it is in the cluster while this is not 0."""
+
+    family: Family
+    query: TermQuery
+    total: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Family:
+    """A family that was asked for: the terms known so far, and those that some pod has."""
+
+    family: TermFamily
+    version: int = 0
+    known: dict[Hashable, TermTotal] = field(default_factory=dict)
+    present: dict[Hashable, PodQuery] = field(default_factory=dict)
+
+
+def reads_requests(asking: object) -> bool:
+    """Whether what a query or a family of terms says may depend on requests."""
+    return bool(getattr(asking, "reads_requests", True))
