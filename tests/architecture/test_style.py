@@ -12,6 +12,8 @@ import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "sched" / "podsched"
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent.name != "v1")
@@ -83,6 +85,19 @@ def rule_codes(source: str) -> Iterator[Finding]:
                 yield line, code
 
 
+#: What changes a cluster. Trials have methods of the same names, and so have forks.
+CHANGES = ("assume", "assume_many", "forget", "add_node", "update_node", "remove_node")
+
+
+def changes_beside_trials(source: str) -> Iterator[Finding]:
+    """Yield calls that change a cache or its columns for good."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name, value=of)) if name in CHANGES:
+                if re.search(r"(cache|columns|nodes)$", ast.unparse(of)):
+                    yield node.lineno, ast.unparse(node.func)
+
+
 SAMPLE = '''
 """A module that shows `one` and ``two``."""
 
@@ -94,6 +109,10 @@ log = logging.getLogger(__name__)
 also = structlog.get_logger()
 fine = get_logger("queue")
 vague = get_logger()
+
+
+self._cache.assume(pod, "n1")
+trial.assume(pod, "n1")
 
 
 def brief():
@@ -128,6 +147,10 @@ def test_rule_codes_in_docstrings_strings_and_comments_are_found() -> None:
     assert sorted(code for _, code in rule_codes(SAMPLE)) == ["P9", "Q13", "S5"]
 
 
+def test_changes_of_a_cache_outside_a_trial_are_found() -> None:
+    assert [call for _, call in changes_beside_trials(SAMPLE)] == ["self._cache.assume"]
+
+
 def found_in(module: Path, check: Callable[[str], Iterator[Finding]]) -> list[str]:
     findings = check(module.read_text())
     return [f"{module.relative_to(ROOT)}:{line}: {what}" for line, what in findings]
@@ -154,3 +177,10 @@ def test_loggers_are_obtained_in_one_way() -> None:
 
 def test_rules_are_said_and_not_numbered() -> None:
     assert everywhere(rule_codes) == []
+
+
+@pytest.mark.parametrize("package", ["ask", "decide"])
+def test_what_is_tried_on_a_cluster_is_tried_in_a_trial(package: str) -> None:
+    modules = [path for path in MODULES if (SOURCE / package) in path.parents]
+    assert modules
+    assert [one for path in modules for one in found_in(path, changes_beside_trials)] == []

@@ -165,6 +165,15 @@ class TrialMachine(RuleBasedStateMachine):
         elif pods:
             self.trials[-1].assume(pods[0], node)
 
+    @precondition(lambda self: self.trials and self.cache.assumed_count)
+    @rule(data=st.data())
+    def forget(self, data: st.DataObject) -> None:
+        pods = sorted(p.key for p, _ in self.cache.held_pods() if self.cache.is_assumed(p.uid))
+        key = data.draw(st.sampled_from(pods))
+        [pod] = [p for p, _ in self.cache.held_pods() if p.key == key]
+        self.trials[-1].forget(pod)
+        assert not self.cache.is_assumed(pod.uid) and not pod.node_name
+
     @precondition(lambda self: self.trials)
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
@@ -309,6 +318,20 @@ def test_a_committed_inner_trial_goes_with_the_outer_one() -> None:
         inner.assume(pod, "n0")
         inner.commit()
     assert not cache.is_assumed(pod.uid) and pod.node_name == ""
+
+
+def test_a_pod_assumed_before_the_trial_that_forgot_it_is_assumed_again() -> None:
+    cache = cluster_of("n0")
+    pods = [waiting(cache, name) for name in NAMES]
+    cache.assume_many(pods, ["n0"] * len(pods))
+    before = versions(cache)
+    with cache.trial() as trial:
+        trial.forget(pods[1])
+        assert pods[1].node_name == ""
+        assert [pod.name for pod in cache.columns.pods(0).values()] == ["a", "c", "d"]
+    assert [pod.name for pod in cache.columns.pods(0).values()] == NAMES
+    assert pods[1].node_name == "n0" and cache.is_assumed(pods[1].uid)
+    assert versions(cache) == before
 
 
 def test_the_order_of_a_nodes_pods_is_the_same_after_a_rollback() -> None:

@@ -87,6 +87,7 @@ class Removed:
     """A pod that a trial has taken out, and its number among the pods of its node."""
 
     held: _Held
+    node_name: str
     number: int
 
 
@@ -255,7 +256,7 @@ class Cache:
         node_name = held.info.node_name
         number = orders.take(node_name, self._pods_of(node_name), uid)
         self._drop(uid)
-        return Removed(held, number)
+        return Removed(held, node_name, number)
 
     def put_back(self, removed: Removed) -> None:
         """Count a pod again as it was, in its old place among the pods of its node."""

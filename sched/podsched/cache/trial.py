@@ -114,6 +114,10 @@ class Trial:
             self._cache.assume_many(pods, node_names)
         self._changes += made
 
+    def forget(self, pod: PodInfo) -> None:
+        """Take a pod off the node that it is assumed on: it waits again, not nominated."""
+        self._do(_Forgetting(self._cache, pod))
+
     def remove(self, pod: PodInfo) -> None:
         """Take a pod away: bound, assumed or waiting."""
         self._do(_Removal(self._cache, pod))
@@ -276,6 +280,34 @@ class _Assumption:
         self._cache.remove_pod(self.pod.uid)
         self.pod.node_name = ""
         self._cache.nominator.put_back(self._nomination)
+
+
+class _Forgetting:
+    """A pod that is assumed no more."""
+
+    __slots__ = ("_cache", "_pod", "_removed")
+
+    def __init__(self, cache: Cache, pod: PodInfo) -> None:
+        self._cache, self._pod = cache, pod
+        self._removed: Removed | None = None
+
+    @property
+    def key(self) -> ObjectKey:
+        return _pod_key(self._pod)
+
+    def do(self) -> bool:
+        if not self._cache.is_assumed(self._pod.uid):
+            return False
+        removed = self._removed = self._cache.take_out(self._pod.uid)
+        assert removed is not None
+        removed.held.info.node_name = self._pod.node_name = ""
+        return True
+
+    def undo(self) -> None:
+        removed = self._removed
+        assert removed is not None
+        removed.held.info.node_name = self._pod.node_name = removed.node_name
+        self._cache.put_back(removed)
 
 
 class _Removal:

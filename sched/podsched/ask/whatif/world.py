@@ -237,27 +237,25 @@ class World:
         queued = [QueuedPodInfo(pod, 0.0) for pod in pods]
         outcomes = []
         with self._changes() as changes:
-            decisions = self._decider.decide(changes, runtime, queued)
-        for decision in decisions:
-            if decision.node_name:
-                outcomes.append(self._placed(runtime, decision))
-            elif decision.error is not None:
-                pod = decision.queued.info
-                outcomes.append(Outcome(pod, message=decision.error.message, failed=True))
-            else:
-                outcomes.append(self._unplaced(runtime, decision, preempt=preempt))
+            for decision in self._decider.decide(changes, runtime, queued):
+                if decision.node_name:
+                    outcomes.append(self._placed(changes, runtime, decision))
+                elif decision.error is not None:
+                    pod = decision.queued.info
+                    outcomes.append(Outcome(pod, message=decision.error.message, failed=True))
+                else:
+                    outcomes.append(self._unplaced(runtime, decision, preempt=preempt))
         return outcomes
 
-    def _placed(self, runtime: ProfileRuntime, decision: Decision) -> Outcome:
+    def _placed(self, changes: Trial, runtime: ProfileRuntime, decision: Decision) -> Outcome:
         pod, node = decision.queued.info, decision.node_name
         assignment = Assignment(decision.queued, node, decision.state, 0.0)
         status = run_reserve(runtime, assignment)
         if not status.ok:
             run_unreserve(runtime, assignment)
-            self._state.cache.forget(pod)
+            changes.forget(pod)
             return _refused(pod, refused(status))
-        if (trial := self._state.cache.open_trial) is not None:
-            trial.on_undo(lambda: run_unreserve(runtime, assignment))
+        changes.on_undo(lambda: run_unreserve(runtime, assignment))
         return Outcome(pod, node)
 
     def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:

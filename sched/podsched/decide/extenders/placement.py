@@ -103,7 +103,11 @@ class ExtendedDecider:
                 if decision is None:
                     continue
                 if decision.node_name:
-                    self._cache.assume(queued.info, decision.node_name)
+                    # Opened no sooner: a trial that is open while an extender is asked would take
+                    # in what others do meanwhile.
+                    with self._cache.trial() as trial:
+                        trial.assume(queued.info, decision.node_name)
+                        trial.commit()
                 return decision
         except ExtenderError as failure:
             return Decision(queued, CycleState(), error=error(str(failure)))
