@@ -320,6 +320,19 @@ def test_a_committed_inner_trial_goes_with_the_outer_one() -> None:
     assert not cache.is_assumed(pod.uid) and pod.node_name == ""
 
 
+def test_a_pod_that_was_removed_may_be_tried_on_another_node() -> None:
+    cache = cluster_of("n0", "n1")
+    waiting(cache, "p", node="n0")
+    pod = cache.cluster.pods["default/p"]
+    with cache.trial() as trial:
+        trial.remove(pod)
+        trial.submit(pod)
+        trial.assume(pod, "n1")
+        assert list(cache.columns.pods(1)) == [pod.uid]
+    assert pod.node_name == "n0" and list(cache.columns.pods(0)) == [pod.uid]
+    check(cache)
+
+
 def test_a_pod_assumed_before_the_trial_that_forgot_it_is_assumed_again() -> None:
     cache = cluster_of("n0")
     pods = [waiting(cache, name) for name in NAMES]

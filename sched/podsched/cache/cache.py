@@ -262,6 +262,7 @@ class Cache:
         """Count a pod again as it was, in its old place among the pods of its node."""
         held, pod, orders = removed.held, removed.held.info, self.cluster.orders
         assert orders is not None
+        pod.node_name = removed.node_name
         self._held[pod.uid] = held
         if held.stage is Stage.ASSUMED:
             self._assumed.add(pod.uid)

@@ -306,8 +306,8 @@ class _Forgetting:
     def undo(self) -> None:
         removed = self._removed
         assert removed is not None
-        removed.held.info.node_name = self._pod.node_name = removed.node_name
         self._cache.put_back(removed)
+        self._pod.node_name = removed.node_name
 
 
 class _Removal:
