@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from podsched.config.plugins import IN_TREE_PLUGINS
-from podsched.config.policy_profile import (
+from podsched.legacy.policy_profile import (
     ALIASES,
     ARGUMENTS,
     DEFAULT_PREDICATES,

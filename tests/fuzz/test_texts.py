@@ -29,7 +29,7 @@ from podsched.api.selectors import SelectorError, parse_selector
 from podsched.config.durations import format_duration, parse_duration
 from podsched.config.errors import ConfigError
 from podsched.config.load import load_config, to_public, to_yaml
-from podsched.config.policy_profile import policy_configuration
+from podsched.legacy.policy_profile import policy_configuration
 from podsched.serve.server.audit.policy import parse_policy
 from support.examples import examples
 from support.fuzz_requests import SEEDS

@@ -16,8 +16,8 @@ from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail
 from podsched.config.errors import ConfigError
 from podsched.config.load import MAX_BYTES, read_document
-from podsched.config.policy import is_policy
-from podsched.config.policy_profile import (
+from podsched.legacy.policy import is_policy
+from podsched.legacy.policy_profile import (
     MAX_PD_VOLUMES_VARIABLE,
     max_pd_volumes,
     policy_configuration,

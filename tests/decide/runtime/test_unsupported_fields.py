@@ -9,7 +9,6 @@ import pytest
 from podsched.ask.simulation import simulate_pod
 from podsched.cache.pod_class import relevant_spec
 from podsched.config.load import default_config, load_config
-from podsched.config.policy_profile import provider_configuration
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.decide.runtime.unsupported_fields import (
@@ -22,6 +21,7 @@ from podsched.decide.runtime.unsupported_fields import (
     unsupported_fields,
 )
 from podsched.framework.status import Code
+from podsched.legacy.policy_profile import provider_configuration
 from podsched.registry import factories
 from support.engine_world import node, pod
 from support.plugin_world import cluster, info, pre_filtered

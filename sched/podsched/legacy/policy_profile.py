@@ -23,7 +23,7 @@ from podsched.config.extenders import Extender, extender_errors
 from podsched.config.kube_scheduler import API_VERSION, KIND
 from podsched.config.model import Model, decode, join
 from podsched.config.plugins import IN_TREE_PLUGINS
-from podsched.config.policy import (
+from podsched.legacy.policy import (
     Policy,
     PredicateArgument,
     PredicatePolicy,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podsched.config.policy import read_policy
+from podsched.legacy.policy import read_policy
 
 
 def errors(**policy: Any) -> list[str]:

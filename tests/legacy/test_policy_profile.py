@@ -9,7 +9,8 @@ import pytest
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, load_config
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
-from podsched.config.policy_profile import (
+from podsched.config.profiles import Profile
+from podsched.legacy.policy_profile import (
     ALGORITHM_PROVIDERS,
     ARGUMENTS,
     DEFAULT_PREDICATES,
@@ -21,7 +22,6 @@ from podsched.config.policy_profile import (
     policy_configuration,
     provider_configuration,
 )
-from podsched.config.profiles import Profile
 
 #: As kube-scheduler v1.16 has it, with the predicates of v1.14 at their places.
 ORDER = [
