@@ -6,10 +6,11 @@ import re
 
 import pytest
 
+from podsched.api.columns import node_status, pod_status
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.objects import Event, LimitRange, Node, Pod
 from podsched.cli.describe import describe
-from podsched.cli.printers import TablePrinter, aligned, node_status, pod_status, wrapped
+from podsched.cli.printers import TablePrinter, aligned, wrapped
 from podsched.lib.ages import age
 from support.engine_world import container, node, pod
 

@@ -7,12 +7,17 @@ kind is one more line below, its message, and its member of ``Object``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
+from podsched.api import columns as c
 from podsched.api import objects as o
+from podsched.api.columns import NONE, Column, Show
 from podsched.v1.api_pb2 import Object
+
+WIDE = Show.WIDE
+_ZONE = "topology.kubernetes.io/zone"
 
 
 class UnknownKindError(LookupError):
@@ -23,18 +28,32 @@ class UnknownKindError(LookupError):
         super().__init__(f'the server doesn\'t have a resource type "{name}"')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """One kind of object."""
 
-    name: str
+    message: type[Any]
     plural: str
     api_version: str
-    namespaced: bool
-    message: type[Any]
-    oneof_field: str
     short_names: tuple[str, ...] = ()
-    has_status: bool = True
+    namespaced: bool = True
+    columns: tuple[Column, ...] = (c.NAME, c.AGE)
+
+    name: str = field(init=False)
+    #: Its member of ``Object``.
+    oneof_field: str = field(init=False)
+    has_status: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        descriptor = self.message.DESCRIPTOR
+        members = Object.DESCRIPTOR.fields
+        found = {
+            "name": descriptor.name,
+            "oneof_field": next(m.name for m in members if m.message_type is descriptor),
+            "has_status": "status" in descriptor.fields_by_name,
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @property
     def group(self) -> str:
@@ -46,76 +65,279 @@ class Kind:
         return cast(o.AnyObject, self.message())
 
 
-def _kind(
-    message: type[Any],
-    plural: str,
-    api_version: str,
-    oneof_field: str,
-    *short_names: str,
-    cluster_scoped: bool = False,
-) -> Kind:
-    return Kind(
-        name=message.DESCRIPTOR.name,
-        plural=plural,
-        api_version=api_version,
-        namespaced=not cluster_scoped,
-        message=message,
-        oneof_field=oneof_field,
-        short_names=short_names,
-        has_status="status" in message.DESCRIPTOR.fields_by_name,
-    )
-
-
 _SCHEDULING, _POLICY, _APPS = "scheduling.k8s.io/v1", "policy/v1", "apps/v1"
 _STORAGE, _COORDINATION = "storage.k8s.io/v1", "coordination.k8s.io/v1"
 _RBAC = "rbac.authorization.k8s.io/v1"
 
 _ALL = (
-    _kind(o.Pod, "pods", "v1", "pod", "po"),
-    _kind(o.Node, "nodes", "v1", "node", "no", cluster_scoped=True),
-    _kind(o.Namespace, "namespaces", "v1", "namespace", "ns", cluster_scoped=True),
-    _kind(
-        o.PriorityClass, "priorityclasses", _SCHEDULING, "priority_class", "pc", cluster_scoped=True
+    Kind(
+        o.Pod,
+        "pods",
+        "v1",
+        ("po",),
+        columns=(
+            c.NAME,
+            c.of_kubectl("Ready", c.pod_ready),
+            Column("Status", c.pod_status),
+            c.of_kubectl("Restarts", c.pod_restarts),
+            c.AGE,
+            c.of_kubectl("IP", lambda o, _: o.status.pod_ip or NONE, WIDE),
+            Column("Node", lambda o, _: o.spec.node_name or NONE, kubectl=WIDE),
+            c.of_sched("PRIORITY", lambda o, _: o.spec.priority, WIDE),
+            c.wide("Nominated Node", lambda o, _: o.status.nominated_node_name or NONE, NONE),
+            c.of_kubectl("Readiness Gates", c.pod_gates, WIDE),
+            c.of_sched("SCHEDULER", lambda o, _: o.spec.scheduler_name, WIDE, "default-scheduler"),
+        ),
     ),
-    _kind(o.PodDisruptionBudget, "poddisruptionbudgets", _POLICY, "pod_disruption_budget", "pdb"),
-    _kind(o.Service, "services", "v1", "service", "svc"),
-    _kind(o.ReplicaSet, "replicasets", _APPS, "replica_set", "rs"),
-    _kind(o.StatefulSet, "statefulsets", _APPS, "stateful_set", "sts"),
-    _kind(o.ReplicationController, "replicationcontrollers", "v1", "replication_controller", "rc"),
-    _kind(
+    Kind(
+        o.Node,
+        "nodes",
+        "v1",
+        ("no",),
+        namespaced=False,
+        columns=(
+            c.NAME,
+            Column("Status", c.node_status),
+            c.of_kubectl("Roles", c.node_roles),
+            c.AGE,
+            *(c.of_sched(name.upper(), c.allocatable(name)) for name in ("cpu", "memory", "pods")),
+            c.of_kubectl("Version", lambda o, _: o.status.node_info.kubelet_version),
+            c.of_sched("VERSION", c.node_version),
+            c.of_sched("TAINTS", c.node_taints, WIDE),
+            c.of_sched("ZONE", lambda o, _: o.metadata.labels.get(_ZONE, NONE), WIDE),
+            c.of_kubectl("Internal-IP", c.node_address("InternalIP"), WIDE),
+            c.of_kubectl("External-IP", c.node_address("ExternalIP"), WIDE),
+            c.of_kubectl("OS-Image", lambda o, _: o.status.node_info.os_image or c.UNKNOWN, WIDE),
+            c.of_kubectl("Kernel-Version", c.node_kernel, WIDE),
+            c.of_kubectl(
+                "Container-Runtime",
+                lambda o, _: o.status.node_info.container_runtime_version or c.UNKNOWN,
+                WIDE,
+            ),
+        ),
+    ),
+    Kind(
+        o.Namespace,
+        "namespaces",
+        "v1",
+        ("ns",),
+        namespaced=False,
+        columns=(c.NAME, Column("Status", lambda o, _: o.status.phase or "Active"), c.AGE),
+    ),
+    Kind(
+        o.PriorityClass,
+        "priorityclasses",
+        _SCHEDULING,
+        ("pc",),
+        namespaced=False,
+        columns=(
+            c.NAME,
+            Column("Value", lambda o, _: o.value),
+            Column("Global-Default", lambda o, _: o.global_default),
+            c.AGE,
+            Column("PreemptionPolicy", lambda o, _: o.preemption_policy or "PreemptLowerPriority"),
+        ),
+    ),
+    Kind(
+        o.PodDisruptionBudget,
+        "poddisruptionbudgets",
+        _POLICY,
+        ("pdb",),
+        columns=(
+            c.NAME,
+            Column("Min Available", lambda o, _: o.spec.min_available or "N/A"),
+            Column("Max Unavailable", lambda o, _: o.spec.max_unavailable or "N/A"),
+            Column("Allowed Disruptions", lambda o, _: o.status.disruptions_allowed),
+            c.AGE,
+        ),
+    ),
+    Kind(
+        o.Service,
+        "services",
+        "v1",
+        ("svc",),
+        columns=(
+            c.NAME,
+            Column("Type", lambda o, _: o.spec.type or "ClusterIP"),
+            Column("Cluster-IP", lambda o, _: o.spec.cluster_ip or NONE),
+            Column("External-IP", lambda o, _: ",".join(o.spec.external_ips) or NONE),
+            Column("Port(s)", c.ports),
+            c.AGE,
+            Column("Selector", lambda o, _: c.equals(o.spec.selector), kubectl=WIDE),
+        ),
+    ),
+    Kind(o.ReplicaSet, "replicasets", _APPS, ("rs",), columns=c.REPLICAS),
+    Kind(
+        o.StatefulSet,
+        "statefulsets",
+        _APPS,
+        ("sts",),
+        columns=(
+            c.NAME,
+            Column("Ready", lambda o, _: f"{o.status.ready_replicas}/{c.replicas(o)}"),
+            c.AGE,
+            c.IMAGES,
+        ),
+    ),
+    Kind(o.ReplicationController, "replicationcontrollers", "v1", ("rc",), columns=c.REPLICAS),
+    Kind(
         o.PersistentVolume,
         "persistentvolumes",
         "v1",
-        "persistent_volume",
-        "pv",
-        cluster_scoped=True,
+        ("pv",),
+        namespaced=False,
+        columns=(
+            c.NAME,
+            Column("Capacity", lambda o, _: o.spec.capacity.get("storage", "")),
+            Column("Access Modes", lambda o, _: c.access_modes(o.spec.access_modes)),
+            Column("Reclaim Policy", lambda o, _: o.spec.persistent_volume_reclaim_policy),
+            Column("Status", c.status),
+            Column("Claim", c.volume_claim),
+            Column("StorageClass", lambda o, _: o.spec.storage_class_name),
+            c.ATTRIBUTES,
+            c.of_kubectl("Reason", lambda o, _: o.status.reason),
+            c.AGE,
+            c.VOLUME_MODE,
+        ),
     ),
-    _kind(
-        o.PersistentVolumeClaim, "persistentvolumeclaims", "v1", "persistent_volume_claim", "pvc"
+    Kind(
+        o.PersistentVolumeClaim,
+        "persistentvolumeclaims",
+        "v1",
+        ("pvc",),
+        columns=(
+            c.NAME,
+            Column("Status", c.status),
+            Column("Volume", lambda o, _: o.spec.volume_name),
+            Column("Capacity", c.claim_capacity),
+            Column("Access Modes", c.claim_modes),
+            Column("StorageClass", lambda o, _: o.spec.storage_class_name),
+            c.ATTRIBUTES,
+            c.AGE,
+            c.VOLUME_MODE,
+        ),
     ),
-    _kind(o.StorageClass, "storageclasses", _STORAGE, "storage_class", "sc", cluster_scoped=True),
-    _kind(o.CSINode, "csinodes", _STORAGE, "csi_node", cluster_scoped=True),
-    _kind(o.CSIDriver, "csidrivers", _STORAGE, "csi_driver", cluster_scoped=True),
-    _kind(o.CSIStorageCapacity, "csistoragecapacities", _STORAGE, "csi_storage_capacity"),
-    _kind(
-        o.VolumeAttachment, "volumeattachments", _STORAGE, "volume_attachment", cluster_scoped=True
+    Kind(
+        o.StorageClass,
+        "storageclasses",
+        _STORAGE,
+        ("sc",),
+        namespaced=False,
+        columns=(
+            c.NAME,
+            Column("Provisioner", lambda o, _: o.provisioner),
+            Column("ReclaimPolicy", lambda o, _: o.reclaim_policy or "Delete"),
+            Column("VolumeBindingMode", lambda o, _: o.volume_binding_mode or "Immediate"),
+            Column("AllowVolumeExpansion", lambda o, _: o.allow_volume_expansion),
+            c.AGE,
+        ),
     ),
-    _kind(o.Event, "events", "v1", "event", "ev"),
-    _kind(o.Lease, "leases", _COORDINATION, "lease"),
-    _kind(o.Role, "roles", _RBAC, "role"),
-    _kind(o.ClusterRole, "clusterroles", _RBAC, "cluster_role", cluster_scoped=True),
-    _kind(o.RoleBinding, "rolebindings", _RBAC, "role_binding"),
-    _kind(
-        o.ClusterRoleBinding,
-        "clusterrolebindings",
-        _RBAC,
-        "cluster_role_binding",
-        cluster_scoped=True,
+    Kind(
+        o.CSINode,
+        "csinodes",
+        _STORAGE,
+        namespaced=False,
+        columns=(c.NAME, Column("Drivers", lambda o, _: len(o.spec.drivers)), c.AGE),
     ),
-    _kind(o.ConfigMap, "configmaps", "v1", "config_map", "cm"),
-    _kind(o.ResourceQuota, "resourcequotas", "v1", "resource_quota", "quota"),
-    _kind(o.RuntimeClass, "runtimeclasses", "node.k8s.io/v1", "runtime_class", cluster_scoped=True),
-    _kind(o.LimitRange, "limitranges", "v1", "limit_range", "limits"),
+    Kind(
+        o.CSIDriver,
+        "csidrivers",
+        _STORAGE,
+        namespaced=False,
+        columns=(
+            c.NAME,
+            Column("AttachRequired", lambda o, _: o.spec.attach_required),
+            Column("PodInfoOnMount", lambda o, _: o.spec.pod_info_on_mount),
+            Column("StorageCapacity", lambda o, _: o.spec.storage_capacity),
+            Column("Modes", lambda o, _: ",".join(o.spec.volume_lifecycle_modes) or NONE),
+            c.AGE,
+        ),
+    ),
+    Kind(
+        o.CSIStorageCapacity,
+        "csistoragecapacities",
+        _STORAGE,
+        columns=(
+            c.NAME,
+            Column("StorageClassName", lambda o, _: o.storage_class_name),
+            Column("Capacity", lambda o, _: o.capacity),
+            c.OWN_AGE,
+        ),
+    ),
+    Kind(
+        o.VolumeAttachment,
+        "volumeattachments",
+        _STORAGE,
+        namespaced=False,
+        columns=(
+            c.NAME,
+            Column("Attacher", lambda o, _: o.spec.attacher),
+            Column("PV", lambda o, _: o.spec.source.persistent_volume_name),
+            Column("Node", lambda o, _: o.spec.node_name),
+            Column("Attached", lambda o, _: o.status.attached),
+            c.AGE,
+        ),
+    ),
+    Kind(
+        o.Event,
+        "events",
+        "v1",
+        ("ev",),
+        columns=(
+            Column("Last Seen", c.last_seen),
+            Column("Type", lambda o, _: o.type),
+            Column("Reason", lambda o, _: o.reason),
+            Column("Object", c.event_object),
+            c.wide("Subobject", lambda o, _: o.involved_object.field_path),
+            c.wide("Source", c.event_source),
+            Column("Message", lambda o, _: o.message.strip()),
+            c.wide("First Seen", c.first_seen),
+            c.wide("Count", c.event_count),
+            c.wide("Name", lambda o, _: o.metadata.name, form="name"),
+        ),
+    ),
+    Kind(
+        o.Lease,
+        "leases",
+        _COORDINATION,
+        columns=(
+            c.NAME,
+            Column("Holder", lambda o, _: o.spec.holder_identity),
+            c.of_sched("TRANSITIONS", lambda o, _: o.spec.lease_transitions, WIDE),
+            c.AGE,
+        ),
+    ),
+    Kind(o.Role, "roles", _RBAC, columns=(c.NAME, *c.CREATED)),
+    Kind(o.ClusterRole, "clusterroles", _RBAC, namespaced=False, columns=(c.NAME, *c.CREATED)),
+    Kind(o.RoleBinding, "rolebindings", _RBAC, columns=c.BINDING),
+    Kind(o.ClusterRoleBinding, "clusterrolebindings", _RBAC, namespaced=False, columns=c.BINDING),
+    Kind(
+        o.ConfigMap,
+        "configmaps",
+        "v1",
+        ("cm",),
+        columns=(c.NAME, Column("Data", lambda o, _: len(o.data) + len(o.binary_data)), c.AGE),
+    ),
+    Kind(
+        o.ResourceQuota,
+        "resourcequotas",
+        "v1",
+        ("quota",),
+        columns=(
+            c.NAME,
+            Column("Request", c.quota("")),
+            Column("Limit", c.quota("limits.")),
+            c.AGE,
+        ),
+    ),
+    Kind(
+        o.RuntimeClass,
+        "runtimeclasses",
+        "node.k8s.io/v1",
+        namespaced=False,
+        columns=(c.NAME, Column("Handler", lambda o, _: o.handler), c.AGE),
+    ),
+    Kind(o.LimitRange, "limitranges", "v1", ("limits",)),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})

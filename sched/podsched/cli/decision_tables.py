@@ -7,7 +7,8 @@ from datetime import datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from podsched.cli.printers import NONE, aligned, terminal_width, wrapped
+from podsched.api.columns import NONE
+from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.v1.decisions_pb2 import DecisionRecord
 
 HEADINGS = ("TIME", "POD", "TRY", "NODE", "SCORE", "FIT", "OUTCOME")

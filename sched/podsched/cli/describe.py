@@ -10,6 +10,7 @@ from typing import Any
 import typer
 import yaml
 
+from podsched.api.columns import node_status, pod_status
 from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
@@ -21,7 +22,7 @@ from podsched.cli.errors import FAILED, report
 from podsched.cli.node_usage import humanised, requested_on, usage_rows
 from podsched.cli.object_options import LabelSelector
 from podsched.cli.output import say
-from podsched.cli.printers import aligned, node_status, pod_status, terminal_width
+from podsched.cli.printers import aligned, terminal_width
 from podsched.cli.targets import Targets, about, parse_targets, resolve
 from podsched.lib.ages import age
 from podsched.serve.client.api_client import ApiClient

@@ -12,11 +12,12 @@ import typer
 import yaml
 
 from podsched.api import quantity
+from podsched.api.columns import NONE
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.errors import USAGE, fail
-from podsched.cli.printers import NONE, TablePrinter, Usage, aligned
+from podsched.cli.printers import TablePrinter, Usage, aligned
 
 _PLAIN = ("table", "wide", "yaml", "json", "name")
 _WITH_TEXT = ("jsonpath", "custom-columns")

@@ -11,6 +11,7 @@ from typing import Annotated, cast
 
 import typer
 
+from podsched.api.columns import NONE, node_status, pod_status
 from podsched.api.conditions import FALSE, is_finished, pod_condition
 from podsched.api.objects import Node, Pod, seconds_of
 from podsched.api.resources import CPU, MEMORY, PODS, requests_in_units
@@ -18,7 +19,7 @@ from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.get import AllNamespaces
 from podsched.cli.node_usage import allocatable, humanised, requested_on
 from podsched.cli.output import say
-from podsched.cli.printers import NONE, node_status, pod_status, wrapped
+from podsched.cli.printers import wrapped
 from podsched.cli.redraw import is_terminal, redrawn
 from podsched.lib.ages import age
 from podsched.serve.client.api_client import ApiClient

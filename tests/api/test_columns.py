@@ -1,4 +1,4 @@
-"""What kubectl shows of a pod's containers."""
+"""Columns of tables, and what kubectl shows of the containers of a pod."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from podsched.api.columns import Show, pod_ready, pod_restarts, pod_status
+from podsched.api.kinds import KINDS, Kind
 from podsched.api.manifest import from_manifest
-from podsched.serve.server.rest.pod_columns import pod_ready, pod_restarts, pod_status
 
 RUNS: dict[str, Any] = {"ready": True, "started": True, "state": {"running": {}}}
 DONE: dict[str, Any] = {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
@@ -62,3 +63,12 @@ def test_a_pod_is_shown_by_what_its_containers_do(
     init: list[Any], containers: list[Any], initialized: bool, shown: tuple[str, str, str]
 ) -> None:
     assert cells(init, containers, initialized=initialized) == shown
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_both_tables_show_the_name_and_the_age_of_objects_of_any_kind(kind: Kind) -> None:
+    for show in (lambda column: column.kubectl, lambda column: column.sched):
+        shown = [column.name.upper() for column in kind.columns if show(column) is not Show.NEVER]
+        assert "NAME" in shown
+        assert len(set(shown)) == len(shown)
+    assert {"AGE", "LAST SEEN"} & {c.name.upper() for c in kind.columns if c.sched is Show.ALWAYS}

@@ -1,0 +1,360 @@
+"""Columns of tables: what Kubernetes' server shows of an object, and ``sched get`` with it.
+
+As kube-apiserver's printers.go. Of a pod, sidecars count as containers, and what an init container
+does is told until the pod is initialized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final
+
+from podsched.api.hollow_nodes import is_hollow
+from podsched.lib.ages import age
+
+NONE: Final = "<none>"
+UNKNOWN: Final = "<unknown>"
+UNSET: Final = "<unset>"
+
+
+class Show(Enum):
+    """When a column is shown."""
+
+    ALWAYS = auto()
+    WIDE = auto()
+    NEVER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name, and from an object and the time to its cell.
+
+    kubectl, sched: when kubectl and ``sched get`` show it. usual: what most cells say; a terminal
+    that is too narrow goes without the column if all do.
+    """
+
+    name: str
+    cell: Callable[[Any, float], Any]
+    kubectl: Show = Show.ALWAYS
+    sched: Show = Show.ALWAYS
+    form: str = ""
+    usual: str = ""
+
+
+def wide(name: str, cell: Callable[[Any, float], Any], usual: str = "", form: str = "") -> Column:
+    """Return a column of ``-o wide``."""
+    return Column(name, cell, Show.WIDE, Show.WIDE, form, usual)
+
+
+def of_kubectl(
+    name: str, cell: Callable[[Any, float], Any], show: Show = Show.ALWAYS, form: str = ""
+) -> Column:
+    """Return a column that ``sched get`` goes without."""
+    return Column(name, cell, show, Show.NEVER, form)
+
+
+def of_sched(
+    name: str, cell: Callable[[Any, float], Any], show: Show = Show.ALWAYS, usual: str = ""
+) -> Column:
+    """Return a column that only ``sched get`` has."""
+    return Column(name, cell, Show.NEVER, show, usual=usual)
+
+
+def since(stamp: Any, now: float) -> str:
+    """Return how long ago a time was."""
+    return age(now - stamp.seconds - stamp.nanos / 1e9) if stamp.seconds else UNKNOWN
+
+
+def _created(obj: Any, now: float) -> str:
+    return since(obj.metadata.creation_timestamp, now)
+
+
+NAME: Final = Column("Name", lambda o, _: o.metadata.name, form="name")
+AGE: Final = Column("Age", _created)
+#: Where Kubernetes has none of this name.
+OWN_AGE: Final = of_sched("AGE", _created)
+CREATED: Final = (of_kubectl("Created At", _created), OWN_AGE)
+
+
+def status(obj: Any, _: float) -> str:
+    """Return the phase of an object, or that it is being deleted."""
+    return "Terminating" if obj.metadata.HasField("deletion_timestamp") else obj.status.phase
+
+
+def equals(labels: Mapping[str, str]) -> str:
+    """Return labels as a selector."""
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or NONE
+
+
+# ------------------------------------------------------------------ nodes
+
+
+def node_status(node: Any, _: float = 0.0) -> str:
+    """Return whether a node is ready, and whether it is cordoned."""
+    ready = [c.status for c in node.status.conditions if c.type == "Ready"]
+    text = {"True": "Ready", "": "Unknown"}.get(ready[0] if ready else "", "NotReady")
+    return f"{text},SchedulingDisabled" if node.spec.unschedulable else text
+
+
+_ROLE: Final = "node-role.kubernetes.io/"
+
+
+def node_roles(node: Any, _: float) -> str:
+    """Return the roles that its labels give it."""
+    roles = sorted(key[len(_ROLE) :] for key in node.metadata.labels if key.startswith(_ROLE))
+    return ",".join(filter(None, roles)) or NONE
+
+
+def node_address(kind: str) -> Callable[[Any, float], str]:
+    """Return the cell of an address of a kind."""
+    return lambda node, _: next((a.address for a in node.status.addresses if a.type == kind), NONE)
+
+
+def node_kernel(node: Any, _: float) -> str:
+    """Return its kernel and architecture."""
+    info = node.status.node_info
+    if not info.kernel_version:
+        return UNKNOWN
+    return (
+        f"{info.kernel_version} ({info.architecture})" if info.architecture else info.kernel_version
+    )
+
+
+def node_version(node: Any, _: float) -> str:
+    """Return its kubelet's version, or that it has none."""
+    return "hollow" if is_hollow(node) else node.status.node_info.kubelet_version or NONE
+
+
+def node_taints(node: Any, _: float) -> str:
+    """Return its taints as ``sched taint`` takes them."""
+    shown = [
+        f"{t.key}={t.value}:{t.effect}" if t.value else f"{t.key}:{t.effect}"
+        for t in node.spec.taints
+    ]
+    return ",".join(shown) or NONE
+
+
+def allocatable(resource: str) -> Callable[[Any, float], str]:
+    """Return the cell of what a node has of a resource."""
+    return lambda node, _: node.status.allocatable.get(resource, "0")
+
+
+# ------------------------------------------------------------------ pods
+
+
+def pod_ready(pod: Any, _: float) -> str:
+    """Return how many of its containers are ready."""
+    sidecars = _sidecars(pod)
+    ready = sum(
+        status.ready and status.started
+        for status in pod.status.init_container_statuses
+        if status.name in sidecars
+    )
+    if not _initializing(pod):
+        ready += sum(map(_is_ready, pod.status.container_statuses))
+    return f"{ready}/{len(pod.spec.containers) + len(sidecars)}"
+
+
+def pod_restarts(pod: Any, _: float) -> str:
+    """Return how often its containers were started anew: of init containers, while they run."""
+    init, status = pod.status.init_container_statuses, pod.status
+    if _initializing(pod):
+        return str(sum(each.restart_count for each in init))
+    sidecars = _sidecars(pod)
+    lasting = (each for each in init if each.name in sidecars)
+    return str(sum(each.restart_count for each in (*lasting, *status.container_statuses)))
+
+
+def pod_status(pod: Any, _: float = 0.0) -> str:
+    """Return its phase, or what says more about it."""
+    if pod.metadata.HasField("deletion_timestamp"):
+        return "Unknown" if pod.status.reason == "NodeLost" else "Terminating"
+    reason = str(pod.status.reason or pod.status.phase or "Pending")
+    if pod.spec.scheduling_gates and not pod.spec.node_name:
+        reason = "SchedulingGated"
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.reason == "SchedulingGated":
+            reason = condition.reason
+    if initializing := _initializing(pod):
+        return initializing
+    for status in reversed(pod.status.container_statuses):
+        reason = _of_container(status) or reason
+    if reason == "Completed" and any(map(_is_ready, pod.status.container_statuses)):
+        return "Running" if _has(pod, "Ready") else "NotReady"
+    return reason
+
+
+def _initializing(pod: Any) -> str:
+    """Return what the first init container does that has not done its part; "" if all have."""
+    if _has(pod, "Initialized"):
+        return ""
+    sidecars = _sidecars(pod)
+    for number, status in enumerate(pod.status.init_container_statuses):
+        ended = status.state.terminated if status.state.HasField("terminated") else None
+        if ended is not None and not ended.exit_code:
+            continue
+        if status.name in sidecars and status.started:
+            continue
+        waits = status.state.waiting.reason
+        if ended is None and waits in ("", "PodInitializing"):
+            return f"Init:{number}/{len(pod.spec.init_containers)}"
+        return f"Init:{_of_container(status)}"
+    return ""
+
+
+def _is_ready(status: Any) -> bool:
+    return bool(status.ready and status.state.HasField("running"))
+
+
+def _sidecars(pod: Any) -> set[str]:
+    return {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
+
+
+def _has(pod: Any, condition: str) -> bool:
+    return any(c.type == condition and c.status == "True" for c in pod.status.conditions)
+
+
+def _of_container(status: Any) -> str:
+    """Return why a container does not run; "" if it does."""
+    state = status.state
+    if state.waiting.reason:
+        return str(state.waiting.reason)
+    if state.HasField("terminated"):
+        ended = state.terminated
+        if ended.reason:
+            return str(ended.reason)
+        return f"Signal:{ended.signal}" if ended.signal else f"ExitCode:{ended.exit_code}"
+    return ""
+
+
+def pod_gates(pod: Any, _: float) -> str:
+    """Return how many of its readiness gates are open."""
+    gates = [gate.condition_type for gate in pod.spec.readiness_gates]
+    if not gates:
+        return NONE
+    true = {c.type for c in pod.status.conditions if c.status == "True"}
+    return f"{sum(gate in true for gate in gates)}/{len(gates)}"
+
+
+# ------------------------------------------------------------------ owners of pods
+
+
+def replicas(owner: Any, _: float = 0.0) -> int:
+    """Return how many pods are wanted."""
+    return int(owner.spec.replicas if owner.spec.HasField("replicas") else 1)
+
+
+def _images(owner: Any, _: float) -> str:
+    return ",".join(c.image for c in owner.spec.template.spec.containers)
+
+
+IMAGES: Final = of_kubectl("Images", _images, Show.WIDE)
+REPLICAS: Final = (
+    NAME,
+    Column("Desired", replicas),
+    of_kubectl("Current", lambda o, _: o.status.replicas),
+    Column("Ready", lambda o, _: o.status.ready_replicas),
+    AGE,
+    IMAGES,
+)
+
+# ------------------------------------------------------------------ volumes
+
+_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+VOLUME_MODE: Final = wide("VolumeMode", lambda o, _: o.spec.volume_mode or UNSET)
+ATTRIBUTES: Final = of_kubectl(
+    "VolumeAttributesClass", lambda o, _: o.spec.volume_attributes_class_name or UNSET
+)
+
+
+def access_modes(modes: Sequence[str]) -> str:
+    """Return access modes in short."""
+    return ",".join(_MODES.get(mode, mode) for mode in dict.fromkeys(modes))
+
+
+def volume_claim(volume: Any, _: float) -> str:
+    """Return the claim that a volume is for."""
+    ref = volume.spec.claim_ref
+    return f"{ref.namespace}/{ref.name}" if ref.name else ""
+
+
+def claim_capacity(claim: Any, _: float) -> str:
+    """Return what a bound claim has got."""
+    return claim.status.capacity.get("storage", "") if claim.spec.volume_name else ""
+
+
+def claim_modes(claim: Any, _: float) -> str:
+    """Return in which ways a bound claim can be used."""
+    return access_modes(claim.status.access_modes) if claim.spec.volume_name else ""
+
+
+# ------------------------------------------------------------------ others
+
+
+def ports(service: Any, _: float) -> str:
+    """Return the ports of a service."""
+    return ",".join(f"{p.port}/{p.protocol or 'TCP'}" for p in service.spec.ports) or NONE
+
+
+def event_object(event: Any, _: float) -> str:
+    """Return what an event is about."""
+    ref = event.involved_object
+    return f"{ref.kind.lower()}/{ref.name}" if ref.kind else ref.name
+
+
+def event_source(event: Any, _: float) -> str:
+    """Return who tells of an event."""
+    component = event.source.component or event.reporting_controller
+    host = event.source.host or event.reporting_instance
+    return f"{component}, {host}" if host else component
+
+
+def last_seen(event: Any, now: float) -> str:
+    """Return how long ago an event happened last."""
+    if event.HasField("series") and event.series.last_observed_time.seconds:
+        return since(event.series.last_observed_time, now)
+    last = event.last_timestamp if event.last_timestamp.seconds else event.event_time
+    return since(last, now)
+
+
+def first_seen(event: Any, now: float) -> str:
+    """Return how long ago an event happened first."""
+    first = event.first_timestamp if event.first_timestamp.seconds else event.event_time
+    return since(first, now)
+
+
+def event_count(event: Any, _: float) -> int:
+    """Return how often an event happened."""
+    return int(event.series.count if event.HasField("series") else event.count or 1)
+
+
+def _role(binding: Any, _: float) -> str:
+    return f"{binding.role_ref.kind}/{binding.role_ref.name}"
+
+
+def _subjects(binding: Any, _: float) -> str:
+    return ",".join(f"{s.kind}/{s.name}" for s in binding.subjects) or NONE
+
+
+BINDING: Final = (NAME, Column("Role", _role), of_sched("SUBJECTS", _subjects), AGE)
+
+
+def quota(prefix: str) -> Callable[[Any, float], str]:
+    """Return the cell with what a quota limits: "limits." alone, or all else, as kubectl has it."""
+
+    def cell(quota: Any, _: float) -> str:
+        used = quota.status.used
+        return ", ".join(
+            f"{name}: {used.get(name, '?')}/{hard}"
+            for name, hard in sorted(quota.spec.hard.items())
+            if name.startswith("limits.") == bool(prefix)
+        )
+
+    return cell
