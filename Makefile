@@ -129,12 +129,14 @@ build/tools/installed:
 proto:
 	$(PROTOC) --python_out=sched --pyi_out=sched $(PROTOS)
 	$(PROTOC) --grpc_python_out=sched $(GRPC_PROTOS)
+	$(PYTHON) protos/any_object.py > sched/podsched/v1/any_object.py
 
 # Fails when the committed code is not what the protos generate.
 check-proto:
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \
 		&& $(PROTOC) --python_out=$$fresh --pyi_out=$$fresh $(PROTOS) \
 		&& $(PROTOC) --grpc_python_out=$$fresh $(GRPC_PROTOS) \
+		&& $(PYTHON) protos/any_object.py > $$fresh/podsched/v1/any_object.py \
 		&& diff -r --exclude=__init__.py --exclude=__pycache__ $$fresh/podsched/v1 sched/podsched/v1 \
 		&& echo "generated code is up to date"
 

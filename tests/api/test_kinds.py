@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.kinds import KINDS, UnknownKindError, find_kind, kind_of, unwrap, wrap
-from podsched.v1.api_pb2 import Object
+from podsched.v1.objects_pb2 import Object
 
 
 def test_every_member_of_the_object_message_is_a_kind() -> None:

@@ -5,8 +5,150 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from podsched.v1.objects_pb2 import OwnerReference as OwnerReference
+from podsched.v1.objects_pb2 import ObjectMeta as ObjectMeta
+from podsched.v1.objects_pb2 import LabelSelectorRequirement as LabelSelectorRequirement
+from podsched.v1.objects_pb2 import LabelSelector as LabelSelector
+from podsched.v1.objects_pb2 import ObjectReference as ObjectReference
+from podsched.v1.objects_pb2 import LocalObjectReference as LocalObjectReference
+from podsched.v1.objects_pb2 import TypedLocalObjectReference as TypedLocalObjectReference
+from podsched.v1.objects_pb2 import Condition as Condition
+from podsched.v1.objects_pb2 import NodeSelectorRequirement as NodeSelectorRequirement
+from podsched.v1.objects_pb2 import NodeSelectorTerm as NodeSelectorTerm
+from podsched.v1.objects_pb2 import NodeSelector as NodeSelector
+from podsched.v1.objects_pb2 import PreferredSchedulingTerm as PreferredSchedulingTerm
+from podsched.v1.objects_pb2 import NodeAffinity as NodeAffinity
+from podsched.v1.objects_pb2 import PodAffinityTerm as PodAffinityTerm
+from podsched.v1.objects_pb2 import WeightedPodAffinityTerm as WeightedPodAffinityTerm
+from podsched.v1.objects_pb2 import PodAffinity as PodAffinity
+from podsched.v1.objects_pb2 import PodAntiAffinity as PodAntiAffinity
+from podsched.v1.objects_pb2 import Affinity as Affinity
+from podsched.v1.objects_pb2 import Taint as Taint
+from podsched.v1.objects_pb2 import Toleration as Toleration
+from podsched.v1.objects_pb2 import TopologySpreadConstraint as TopologySpreadConstraint
+from podsched.v1.objects_pb2 import ResourceClaimRef as ResourceClaimRef
+from podsched.v1.objects_pb2 import ResourceRequirements as ResourceRequirements
+from podsched.v1.objects_pb2 import ContainerPort as ContainerPort
+from podsched.v1.objects_pb2 import EnvVar as EnvVar
+from podsched.v1.objects_pb2 import VolumeMount as VolumeMount
+from podsched.v1.objects_pb2 import VolumeDevice as VolumeDevice
+from podsched.v1.objects_pb2 import ContainerResizePolicy as ContainerResizePolicy
+from podsched.v1.objects_pb2 import ContainerRestartRuleOnExitCodes as ContainerRestartRuleOnExitCodes
+from podsched.v1.objects_pb2 import ContainerRestartRule as ContainerRestartRule
+from podsched.v1.objects_pb2 import Container as Container
+from podsched.v1.objects_pb2 import PersistentVolumeClaimVolumeSource as PersistentVolumeClaimVolumeSource
+from podsched.v1.objects_pb2 import PersistentVolumeClaimTemplate as PersistentVolumeClaimTemplate
+from podsched.v1.objects_pb2 import EphemeralVolumeSource as EphemeralVolumeSource
+from podsched.v1.objects_pb2 import GCEPersistentDiskVolumeSource as GCEPersistentDiskVolumeSource
+from podsched.v1.objects_pb2 import AWSElasticBlockStoreVolumeSource as AWSElasticBlockStoreVolumeSource
+from podsched.v1.objects_pb2 import ISCSIVolumeSource as ISCSIVolumeSource
+from podsched.v1.objects_pb2 import RBDVolumeSource as RBDVolumeSource
+from podsched.v1.objects_pb2 import CSIVolumeSource as CSIVolumeSource
+from podsched.v1.objects_pb2 import AzureDiskVolumeSource as AzureDiskVolumeSource
+from podsched.v1.objects_pb2 import AzureFileVolumeSource as AzureFileVolumeSource
+from podsched.v1.objects_pb2 import CinderVolumeSource as CinderVolumeSource
+from podsched.v1.objects_pb2 import VsphereVirtualDiskVolumeSource as VsphereVirtualDiskVolumeSource
+from podsched.v1.objects_pb2 import PortworxVolumeSource as PortworxVolumeSource
+from podsched.v1.objects_pb2 import ImageVolumeSource as ImageVolumeSource
+from podsched.v1.objects_pb2 import Volume as Volume
+from podsched.v1.objects_pb2 import PodSchedulingGate as PodSchedulingGate
+from podsched.v1.objects_pb2 import PodReadinessGate as PodReadinessGate
+from podsched.v1.objects_pb2 import PodSchedulingGroup as PodSchedulingGroup
+from podsched.v1.objects_pb2 import PodResourceClaim as PodResourceClaim
+from podsched.v1.objects_pb2 import PodOS as PodOS
+from podsched.v1.objects_pb2 import PodSpec as PodSpec
+from podsched.v1.objects_pb2 import PodCondition as PodCondition
+from podsched.v1.objects_pb2 import ContainerStateWaiting as ContainerStateWaiting
+from podsched.v1.objects_pb2 import ContainerStateRunning as ContainerStateRunning
+from podsched.v1.objects_pb2 import ContainerStateTerminated as ContainerStateTerminated
+from podsched.v1.objects_pb2 import ContainerState as ContainerState
+from podsched.v1.objects_pb2 import ContainerStatus as ContainerStatus
+from podsched.v1.objects_pb2 import PodIP as PodIP
+from podsched.v1.objects_pb2 import PodResourceClaimStatus as PodResourceClaimStatus
+from podsched.v1.objects_pb2 import PodStatus as PodStatus
+from podsched.v1.objects_pb2 import Pod as Pod
+from podsched.v1.objects_pb2 import PodTemplateSpec as PodTemplateSpec
+from podsched.v1.objects_pb2 import NodeSpec as NodeSpec
+from podsched.v1.objects_pb2 import NodeCondition as NodeCondition
+from podsched.v1.objects_pb2 import NodeAddress as NodeAddress
+from podsched.v1.objects_pb2 import ContainerImage as ContainerImage
+from podsched.v1.objects_pb2 import AttachedVolume as AttachedVolume
+from podsched.v1.objects_pb2 import NodeSystemInfo as NodeSystemInfo
+from podsched.v1.objects_pb2 import NodeStatus as NodeStatus
+from podsched.v1.objects_pb2 import Node as Node
+from podsched.v1.objects_pb2 import NamespaceSpec as NamespaceSpec
+from podsched.v1.objects_pb2 import NamespaceStatus as NamespaceStatus
+from podsched.v1.objects_pb2 import Namespace as Namespace
+from podsched.v1.objects_pb2 import PriorityClass as PriorityClass
+from podsched.v1.objects_pb2 import PodDisruptionBudgetSpec as PodDisruptionBudgetSpec
+from podsched.v1.objects_pb2 import PodDisruptionBudgetStatus as PodDisruptionBudgetStatus
+from podsched.v1.objects_pb2 import PodDisruptionBudget as PodDisruptionBudget
+from podsched.v1.objects_pb2 import ServicePort as ServicePort
+from podsched.v1.objects_pb2 import ServiceSpec as ServiceSpec
+from podsched.v1.objects_pb2 import Service as Service
+from podsched.v1.objects_pb2 import ReplicaSetSpec as ReplicaSetSpec
+from podsched.v1.objects_pb2 import ReplicaSetStatus as ReplicaSetStatus
+from podsched.v1.objects_pb2 import ReplicaSet as ReplicaSet
+from podsched.v1.objects_pb2 import StatefulSetSpec as StatefulSetSpec
+from podsched.v1.objects_pb2 import StatefulSetStatus as StatefulSetStatus
+from podsched.v1.objects_pb2 import StatefulSet as StatefulSet
+from podsched.v1.objects_pb2 import ReplicationControllerSpec as ReplicationControllerSpec
+from podsched.v1.objects_pb2 import ReplicationController as ReplicationController
+from podsched.v1.objects_pb2 import VolumeNodeAffinity as VolumeNodeAffinity
+from podsched.v1.objects_pb2 import PersistentVolumeSpec as PersistentVolumeSpec
+from podsched.v1.objects_pb2 import PersistentVolumeStatus as PersistentVolumeStatus
+from podsched.v1.objects_pb2 import PersistentVolume as PersistentVolume
+from podsched.v1.objects_pb2 import PersistentVolumeClaimSpec as PersistentVolumeClaimSpec
+from podsched.v1.objects_pb2 import PersistentVolumeClaimStatus as PersistentVolumeClaimStatus
+from podsched.v1.objects_pb2 import PersistentVolumeClaim as PersistentVolumeClaim
+from podsched.v1.objects_pb2 import TopologySelectorLabelRequirement as TopologySelectorLabelRequirement
+from podsched.v1.objects_pb2 import TopologySelectorTerm as TopologySelectorTerm
+from podsched.v1.objects_pb2 import StorageClass as StorageClass
+from podsched.v1.objects_pb2 import VolumeNodeResources as VolumeNodeResources
+from podsched.v1.objects_pb2 import CSINodeDriver as CSINodeDriver
+from podsched.v1.objects_pb2 import CSINodeSpec as CSINodeSpec
+from podsched.v1.objects_pb2 import CSINode as CSINode
+from podsched.v1.objects_pb2 import CSIDriverSpec as CSIDriverSpec
+from podsched.v1.objects_pb2 import CSIDriver as CSIDriver
+from podsched.v1.objects_pb2 import CSIStorageCapacity as CSIStorageCapacity
+from podsched.v1.objects_pb2 import VolumeAttachmentSource as VolumeAttachmentSource
+from podsched.v1.objects_pb2 import VolumeAttachmentSpec as VolumeAttachmentSpec
+from podsched.v1.objects_pb2 import VolumeAttachmentStatus as VolumeAttachmentStatus
+from podsched.v1.objects_pb2 import VolumeAttachment as VolumeAttachment
+from podsched.v1.objects_pb2 import EventSource as EventSource
+from podsched.v1.objects_pb2 import EventSeries as EventSeries
+from podsched.v1.objects_pb2 import Event as Event
+from podsched.v1.objects_pb2 import LeaseSpec as LeaseSpec
+from podsched.v1.objects_pb2 import Lease as Lease
+from podsched.v1.objects_pb2 import PolicyRule as PolicyRule
+from podsched.v1.objects_pb2 import Role as Role
+from podsched.v1.objects_pb2 import AggregationRule as AggregationRule
+from podsched.v1.objects_pb2 import ClusterRole as ClusterRole
+from podsched.v1.objects_pb2 import Subject as Subject
+from podsched.v1.objects_pb2 import RoleRef as RoleRef
+from podsched.v1.objects_pb2 import RoleBinding as RoleBinding
+from podsched.v1.objects_pb2 import ClusterRoleBinding as ClusterRoleBinding
+from podsched.v1.objects_pb2 import ConfigMap as ConfigMap
+from podsched.v1.objects_pb2 import RuntimeClassOverhead as RuntimeClassOverhead
+from podsched.v1.objects_pb2 import RuntimeClassScheduling as RuntimeClassScheduling
+from podsched.v1.objects_pb2 import RuntimeClass as RuntimeClass
+from podsched.v1.objects_pb2 import LimitRangeItem as LimitRangeItem
+from podsched.v1.objects_pb2 import LimitRangeSpec as LimitRangeSpec
+from podsched.v1.objects_pb2 import LimitRange as LimitRange
+from podsched.v1.objects_pb2 import ResourceQuotaSpec as ResourceQuotaSpec
+from podsched.v1.objects_pb2 import ResourceQuotaStatus as ResourceQuotaStatus
+from podsched.v1.objects_pb2 import ResourceQuota as ResourceQuota
+from podsched.v1.objects_pb2 import Object as Object
+from podsched.v1.objects_pb2 import Format as Format
 
 DESCRIPTOR: _descriptor.FileDescriptor
+FORMAT_FIELD_NUMBER: _ClassVar[int]
+format: _descriptor.FieldDescriptor
+ALWAYS_FIELD_NUMBER: _ClassVar[int]
+always: _descriptor.FieldDescriptor
+FORMAT_UNSPECIFIED: _objects_pb2.Format
+FORMAT_QUANTITY: _objects_pb2.Format
+FORMAT_INT_OR_STRING: _objects_pb2.Format
 
 class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -28,62 +170,6 @@ BOOKMARK: EventType
 JSON_MERGE_PATCH: PatchType
 STRATEGIC_MERGE_PATCH: PatchType
 
-class Object(_message.Message):
-    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range")
-    POD_FIELD_NUMBER: _ClassVar[int]
-    NODE_FIELD_NUMBER: _ClassVar[int]
-    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
-    PRIORITY_CLASS_FIELD_NUMBER: _ClassVar[int]
-    POD_DISRUPTION_BUDGET_FIELD_NUMBER: _ClassVar[int]
-    SERVICE_FIELD_NUMBER: _ClassVar[int]
-    REPLICA_SET_FIELD_NUMBER: _ClassVar[int]
-    STATEFUL_SET_FIELD_NUMBER: _ClassVar[int]
-    REPLICATION_CONTROLLER_FIELD_NUMBER: _ClassVar[int]
-    PERSISTENT_VOLUME_FIELD_NUMBER: _ClassVar[int]
-    PERSISTENT_VOLUME_CLAIM_FIELD_NUMBER: _ClassVar[int]
-    STORAGE_CLASS_FIELD_NUMBER: _ClassVar[int]
-    CSI_NODE_FIELD_NUMBER: _ClassVar[int]
-    CSI_DRIVER_FIELD_NUMBER: _ClassVar[int]
-    CSI_STORAGE_CAPACITY_FIELD_NUMBER: _ClassVar[int]
-    VOLUME_ATTACHMENT_FIELD_NUMBER: _ClassVar[int]
-    EVENT_FIELD_NUMBER: _ClassVar[int]
-    LEASE_FIELD_NUMBER: _ClassVar[int]
-    ROLE_FIELD_NUMBER: _ClassVar[int]
-    CLUSTER_ROLE_FIELD_NUMBER: _ClassVar[int]
-    ROLE_BINDING_FIELD_NUMBER: _ClassVar[int]
-    CLUSTER_ROLE_BINDING_FIELD_NUMBER: _ClassVar[int]
-    CONFIG_MAP_FIELD_NUMBER: _ClassVar[int]
-    RESOURCE_QUOTA_FIELD_NUMBER: _ClassVar[int]
-    RUNTIME_CLASS_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_RANGE_FIELD_NUMBER: _ClassVar[int]
-    pod: _objects_pb2.Pod
-    node: _objects_pb2.Node
-    namespace: _objects_pb2.Namespace
-    priority_class: _objects_pb2.PriorityClass
-    pod_disruption_budget: _objects_pb2.PodDisruptionBudget
-    service: _objects_pb2.Service
-    replica_set: _objects_pb2.ReplicaSet
-    stateful_set: _objects_pb2.StatefulSet
-    replication_controller: _objects_pb2.ReplicationController
-    persistent_volume: _objects_pb2.PersistentVolume
-    persistent_volume_claim: _objects_pb2.PersistentVolumeClaim
-    storage_class: _objects_pb2.StorageClass
-    csi_node: _objects_pb2.CSINode
-    csi_driver: _objects_pb2.CSIDriver
-    csi_storage_capacity: _objects_pb2.CSIStorageCapacity
-    volume_attachment: _objects_pb2.VolumeAttachment
-    event: _objects_pb2.Event
-    lease: _objects_pb2.Lease
-    role: _objects_pb2.Role
-    cluster_role: _objects_pb2.ClusterRole
-    role_binding: _objects_pb2.RoleBinding
-    cluster_role_binding: _objects_pb2.ClusterRoleBinding
-    config_map: _objects_pb2.ConfigMap
-    resource_quota: _objects_pb2.ResourceQuota
-    runtime_class: _objects_pb2.RuntimeClass
-    limit_range: _objects_pb2.LimitRange
-    def __init__(self, pod: _Optional[_Union[_objects_pb2.Pod, _Mapping]] = ..., node: _Optional[_Union[_objects_pb2.Node, _Mapping]] = ..., namespace: _Optional[_Union[_objects_pb2.Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[_objects_pb2.PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[_objects_pb2.PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[_objects_pb2.Service, _Mapping]] = ..., replica_set: _Optional[_Union[_objects_pb2.ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[_objects_pb2.StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[_objects_pb2.ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[_objects_pb2.PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[_objects_pb2.PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[_objects_pb2.StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[_objects_pb2.CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[_objects_pb2.CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[_objects_pb2.CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[_objects_pb2.VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[_objects_pb2.Event, _Mapping]] = ..., lease: _Optional[_Union[_objects_pb2.Lease, _Mapping]] = ..., role: _Optional[_Union[_objects_pb2.Role, _Mapping]] = ..., cluster_role: _Optional[_Union[_objects_pb2.ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[_objects_pb2.RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[_objects_pb2.ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[_objects_pb2.ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[_objects_pb2.ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[_objects_pb2.RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[_objects_pb2.LimitRange, _Mapping]] = ...) -> None: ...
-
 class Fence(_message.Message):
     __slots__ = ("lock", "term")
     LOCK_FIELD_NUMBER: _ClassVar[int]
@@ -97,20 +183,20 @@ class CreateRequest(_message.Message):
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
-    object: Object
+    object: _objects_pb2.Object
     dry_run: bool
     fence: Fence
-    def __init__(self, object: _Optional[_Union[Object, _Mapping]] = ..., dry_run: _Optional[bool] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    def __init__(self, object: _Optional[_Union[_objects_pb2.Object, _Mapping]] = ..., dry_run: _Optional[bool] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
 
 class CreateBatchRequest(_message.Message):
     __slots__ = ("objects", "fence", "dry_run")
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
-    objects: _containers.RepeatedCompositeFieldContainer[Object]
+    objects: _containers.RepeatedCompositeFieldContainer[_objects_pb2.Object]
     fence: Fence
     dry_run: bool
-    def __init__(self, objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    def __init__(self, objects: _Optional[_Iterable[_Union[_objects_pb2.Object, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class CreatePodsRequest(_message.Message):
     __slots__ = ("pods", "dry_run")
@@ -213,10 +299,10 @@ class ListResponse(_message.Message):
     RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
     CONTINUE_FIELD_NUMBER: _ClassVar[int]
     REMAINING_ITEM_COUNT_FIELD_NUMBER: _ClassVar[int]
-    items: _containers.RepeatedCompositeFieldContainer[Object]
+    items: _containers.RepeatedCompositeFieldContainer[_objects_pb2.Object]
     resource_version: int
     remaining_item_count: int
-    def __init__(self, items: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., resource_version: _Optional[int] = ..., remaining_item_count: _Optional[int] = ..., **kwargs) -> None: ...
+    def __init__(self, items: _Optional[_Iterable[_Union[_objects_pb2.Object, _Mapping]]] = ..., resource_version: _Optional[int] = ..., remaining_item_count: _Optional[int] = ..., **kwargs) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("kinds", "namespace", "label_selector", "field_selector", "from_revision", "send_initial_events", "pace_ms")
@@ -241,8 +327,8 @@ class WatchEvent(_message.Message):
     TYPE_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     type: EventType
-    object: Object
-    def __init__(self, type: _Optional[_Union[EventType, str]] = ..., object: _Optional[_Union[Object, _Mapping]] = ...) -> None: ...
+    object: _objects_pb2.Object
+    def __init__(self, type: _Optional[_Union[EventType, str]] = ..., object: _Optional[_Union[_objects_pb2.Object, _Mapping]] = ...) -> None: ...
 
 class WatchResponse(_message.Message):
     __slots__ = ("events", "revision", "bookmark", "initial_events_end")
@@ -261,10 +347,10 @@ class UpdateRequest(_message.Message):
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
-    object: Object
+    object: _objects_pb2.Object
     fence: Fence
     dry_run: bool
-    def __init__(self, object: _Optional[_Union[Object, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    def __init__(self, object: _Optional[_Union[_objects_pb2.Object, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class PatchRequest(_message.Message):
     __slots__ = ("kind", "namespace", "name", "merge_patch", "fence", "resource_version", "uid", "type", "dry_run")

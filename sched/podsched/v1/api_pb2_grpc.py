@@ -39,7 +39,7 @@ class ObjectsStub:
         self.Create = channel.unary_unary(
                 '/podsched.v1.Objects/Create',
                 request_serializer=podsched_dot_v1_dot_api__pb2.CreateRequest.SerializeToString,
-                response_deserializer=podsched_dot_v1_dot_api__pb2.Object.FromString,
+                response_deserializer=podsched_dot_v1_dot_objects__pb2.Object.FromString,
                 _registered_method=True)
         self.CreateBatch = channel.unary_unary(
                 '/podsched.v1.Objects/CreateBatch',
@@ -49,7 +49,7 @@ class ObjectsStub:
         self.Get = channel.unary_unary(
                 '/podsched.v1.Objects/Get',
                 request_serializer=podsched_dot_v1_dot_api__pb2.GetRequest.SerializeToString,
-                response_deserializer=podsched_dot_v1_dot_api__pb2.Object.FromString,
+                response_deserializer=podsched_dot_v1_dot_objects__pb2.Object.FromString,
                 _registered_method=True)
         self.GetRaw = channel.unary_unary(
                 '/podsched.v1.Objects/GetRaw',
@@ -69,17 +69,17 @@ class ObjectsStub:
         self.Update = channel.unary_unary(
                 '/podsched.v1.Objects/Update',
                 request_serializer=podsched_dot_v1_dot_api__pb2.UpdateRequest.SerializeToString,
-                response_deserializer=podsched_dot_v1_dot_api__pb2.Object.FromString,
+                response_deserializer=podsched_dot_v1_dot_objects__pb2.Object.FromString,
                 _registered_method=True)
         self.UpdateStatus = channel.unary_unary(
                 '/podsched.v1.Objects/UpdateStatus',
                 request_serializer=podsched_dot_v1_dot_api__pb2.UpdateRequest.SerializeToString,
-                response_deserializer=podsched_dot_v1_dot_api__pb2.Object.FromString,
+                response_deserializer=podsched_dot_v1_dot_objects__pb2.Object.FromString,
                 _registered_method=True)
         self.Patch = channel.unary_unary(
                 '/podsched.v1.Objects/Patch',
                 request_serializer=podsched_dot_v1_dot_api__pb2.PatchRequest.SerializeToString,
-                response_deserializer=podsched_dot_v1_dot_api__pb2.Object.FromString,
+                response_deserializer=podsched_dot_v1_dot_objects__pb2.Object.FromString,
                 _registered_method=True)
         self.PatchBatch = channel.unary_unary(
                 '/podsched.v1.Objects/PatchBatch',
@@ -89,7 +89,7 @@ class ObjectsStub:
         self.Delete = channel.unary_unary(
                 '/podsched.v1.Objects/Delete',
                 request_serializer=podsched_dot_v1_dot_api__pb2.DeleteRequest.SerializeToString,
-                response_deserializer=podsched_dot_v1_dot_api__pb2.Object.FromString,
+                response_deserializer=podsched_dot_v1_dot_objects__pb2.Object.FromString,
                 _registered_method=True)
         self.DeleteBatch = channel.unary_unary(
                 '/podsched.v1.Objects/DeleteBatch',
@@ -207,7 +207,7 @@ def add_ObjectsServicer_to_server(servicer, server):
             'Create': grpc.unary_unary_rpc_method_handler(
                     servicer.Create,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.CreateRequest.FromString,
-                    response_serializer=podsched_dot_v1_dot_api__pb2.Object.SerializeToString,
+                    response_serializer=podsched_dot_v1_dot_objects__pb2.Object.SerializeToString,
             ),
             'CreateBatch': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateBatch,
@@ -217,7 +217,7 @@ def add_ObjectsServicer_to_server(servicer, server):
             'Get': grpc.unary_unary_rpc_method_handler(
                     servicer.Get,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.GetRequest.FromString,
-                    response_serializer=podsched_dot_v1_dot_api__pb2.Object.SerializeToString,
+                    response_serializer=podsched_dot_v1_dot_objects__pb2.Object.SerializeToString,
             ),
             'GetRaw': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRaw,
@@ -237,17 +237,17 @@ def add_ObjectsServicer_to_server(servicer, server):
             'Update': grpc.unary_unary_rpc_method_handler(
                     servicer.Update,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.UpdateRequest.FromString,
-                    response_serializer=podsched_dot_v1_dot_api__pb2.Object.SerializeToString,
+                    response_serializer=podsched_dot_v1_dot_objects__pb2.Object.SerializeToString,
             ),
             'UpdateStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateStatus,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.UpdateRequest.FromString,
-                    response_serializer=podsched_dot_v1_dot_api__pb2.Object.SerializeToString,
+                    response_serializer=podsched_dot_v1_dot_objects__pb2.Object.SerializeToString,
             ),
             'Patch': grpc.unary_unary_rpc_method_handler(
                     servicer.Patch,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.PatchRequest.FromString,
-                    response_serializer=podsched_dot_v1_dot_api__pb2.Object.SerializeToString,
+                    response_serializer=podsched_dot_v1_dot_objects__pb2.Object.SerializeToString,
             ),
             'PatchBatch': grpc.unary_unary_rpc_method_handler(
                     servicer.PatchBatch,
@@ -257,7 +257,7 @@ def add_ObjectsServicer_to_server(servicer, server):
             'Delete': grpc.unary_unary_rpc_method_handler(
                     servicer.Delete,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.DeleteRequest.FromString,
-                    response_serializer=podsched_dot_v1_dot_api__pb2.Object.SerializeToString,
+                    response_serializer=podsched_dot_v1_dot_objects__pb2.Object.SerializeToString,
             ),
             'DeleteBatch': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteBatch,
@@ -297,7 +297,7 @@ class Objects:
             target,
             '/podsched.v1.Objects/Create',
             podsched_dot_v1_dot_api__pb2.CreateRequest.SerializeToString,
-            podsched_dot_v1_dot_api__pb2.Object.FromString,
+            podsched_dot_v1_dot_objects__pb2.Object.FromString,
             options,
             channel_credentials,
             insecure,
@@ -351,7 +351,7 @@ class Objects:
             target,
             '/podsched.v1.Objects/Get',
             podsched_dot_v1_dot_api__pb2.GetRequest.SerializeToString,
-            podsched_dot_v1_dot_api__pb2.Object.FromString,
+            podsched_dot_v1_dot_objects__pb2.Object.FromString,
             options,
             channel_credentials,
             insecure,
@@ -459,7 +459,7 @@ class Objects:
             target,
             '/podsched.v1.Objects/Update',
             podsched_dot_v1_dot_api__pb2.UpdateRequest.SerializeToString,
-            podsched_dot_v1_dot_api__pb2.Object.FromString,
+            podsched_dot_v1_dot_objects__pb2.Object.FromString,
             options,
             channel_credentials,
             insecure,
@@ -486,7 +486,7 @@ class Objects:
             target,
             '/podsched.v1.Objects/UpdateStatus',
             podsched_dot_v1_dot_api__pb2.UpdateRequest.SerializeToString,
-            podsched_dot_v1_dot_api__pb2.Object.FromString,
+            podsched_dot_v1_dot_objects__pb2.Object.FromString,
             options,
             channel_credentials,
             insecure,
@@ -513,7 +513,7 @@ class Objects:
             target,
             '/podsched.v1.Objects/Patch',
             podsched_dot_v1_dot_api__pb2.PatchRequest.SerializeToString,
-            podsched_dot_v1_dot_api__pb2.Object.FromString,
+            podsched_dot_v1_dot_objects__pb2.Object.FromString,
             options,
             channel_credentials,
             insecure,
@@ -567,7 +567,7 @@ class Objects:
             target,
             '/podsched.v1.Objects/Delete',
             podsched_dot_v1_dot_api__pb2.DeleteRequest.SerializeToString,
-            podsched_dot_v1_dot_api__pb2.Object.FromString,
+            podsched_dot_v1_dot_objects__pb2.Object.FromString,
             options,
             channel_credentials,
             insecure,

@@ -2153,3 +2153,59 @@ class ResourceQuota(_message.Message):
     spec: ResourceQuotaSpec
     status: ResourceQuotaStatus
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[ResourceQuotaSpec, _Mapping]] = ..., status: _Optional[_Union[ResourceQuotaStatus, _Mapping]] = ...) -> None: ...
+
+class Object(_message.Message):
+    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range")
+    POD_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_CLASS_FIELD_NUMBER: _ClassVar[int]
+    POD_DISRUPTION_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_SET_FIELD_NUMBER: _ClassVar[int]
+    STATEFUL_SET_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    PERSISTENT_VOLUME_FIELD_NUMBER: _ClassVar[int]
+    PERSISTENT_VOLUME_CLAIM_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    CSI_NODE_FIELD_NUMBER: _ClassVar[int]
+    CSI_DRIVER_FIELD_NUMBER: _ClassVar[int]
+    CSI_STORAGE_CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_ATTACHMENT_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ROLE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_BINDING_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ROLE_BINDING_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_MAP_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_QUOTA_FIELD_NUMBER: _ClassVar[int]
+    RUNTIME_CLASS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_RANGE_FIELD_NUMBER: _ClassVar[int]
+    pod: Pod
+    node: Node
+    namespace: Namespace
+    priority_class: PriorityClass
+    pod_disruption_budget: PodDisruptionBudget
+    service: Service
+    replica_set: ReplicaSet
+    stateful_set: StatefulSet
+    replication_controller: ReplicationController
+    persistent_volume: PersistentVolume
+    persistent_volume_claim: PersistentVolumeClaim
+    storage_class: StorageClass
+    csi_node: CSINode
+    csi_driver: CSIDriver
+    csi_storage_capacity: CSIStorageCapacity
+    volume_attachment: VolumeAttachment
+    event: Event
+    lease: Lease
+    role: Role
+    cluster_role: ClusterRole
+    role_binding: RoleBinding
+    cluster_role_binding: ClusterRoleBinding
+    config_map: ConfigMap
+    resource_quota: ResourceQuota
+    runtime_class: RuntimeClass
+    limit_range: LimitRange
+    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., node: _Optional[_Union[Node, _Mapping]] = ..., namespace: _Optional[_Union[Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., replica_set: _Optional[_Union[ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., role: _Optional[_Union[Role, _Mapping]] = ..., cluster_role: _Optional[_Union[ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[LimitRange, _Mapping]] = ...) -> None: ...

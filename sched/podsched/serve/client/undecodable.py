@@ -15,8 +15,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from podsched.api.kinds import KINDS
 from podsched.telemetry.logs import get_logger
-from podsched.v1.api_pb2 import Object
-from podsched.v1.objects_pb2 import ObjectMeta
+from podsched.v1.objects_pb2 import Object, ObjectMeta
 
 _log = get_logger("client")
 _KINDS = {

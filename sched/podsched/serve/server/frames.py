@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from podsched.api.kinds import KINDS, Kind
-from podsched.v1.api_pb2 import Object
+from podsched.v1.objects_pb2 import Object
 
 #: Lists are cut into pages and watches into responses of about this many bytes: far below gRPC
 #: clients' limits, and soon sent.
