@@ -78,7 +78,7 @@ OWN_AGE: Final = of_sched("AGE", _created)
 CREATED: Final = (of_kubectl("Created At", _created), OWN_AGE)
 
 
-def status(obj: Any, _: float) -> str:
+def phase(obj: Any, _: float) -> str:
     """Return the phase of an object, or that it is being deleted."""
     return "Terminating" if obj.metadata.HasField("deletion_timestamp") else obj.status.phase
 
@@ -349,11 +349,11 @@ BINDING: Final = (NAME, Column("Role", _role), of_sched("SUBJECTS", _subjects), 
 def quota(prefix: str) -> Callable[[Any, float], str]:
     """Return the cell with what a quota limits: "limits." alone, or all else, as kubectl has it."""
 
-    def cell(quota: Any, _: float) -> str:
-        used = quota.status.used
+    def cell(item: Any, _: float) -> str:
+        used = item.status.used
         return ", ".join(
             f"{name}: {used.get(name, '?')}/{hard}"
-            for name, hard in sorted(quota.spec.hard.items())
+            for name, hard in sorted(item.spec.hard.items())
             if name.startswith("limits.") == bool(prefix)
         )
 

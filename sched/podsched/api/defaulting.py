@@ -6,14 +6,12 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from google.protobuf.struct_pb2 import Struct
 
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
-from podsched.api.limit_ranges import default_limit_range
+from podsched.api.kind import function
+from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.owners import KUBERNETES_FINALIZER
 from podsched.api.pod_defaulting import default_pod
@@ -40,34 +38,40 @@ def default_object(
     return []
 
 
-def _namespace(item: o.Namespace) -> None:
+def default_namespace(item: o.Namespace) -> None:
+    """Make it active, with its finalizer and the label of its name."""
     item.metadata.labels[NAMESPACE_NAME_LABEL] = item.metadata.name
     item.status.phase = NAMESPACE_ACTIVE
     if KUBERNETES_FINALIZER not in item.spec.finalizers:
         item.spec.finalizers.append(KUBERNETES_FINALIZER)
 
 
-def _node(item: o.Node) -> None:
+def default_node(item: o.Node) -> None:
+    """Let pods have all that it has."""
     if not item.status.allocatable:
         for name, text in item.status.capacity.items():
             item.status.allocatable[name] = text
 
 
-def _lease(item: o.Lease) -> None:
+def default_lease(item: o.Lease) -> None:
+    """Drop what only coordinated leader election uses."""
     # Kubernetes drops these where coordinated leader election is off, and nothing appoints here.
     item.spec.ClearField("strategy")
     item.spec.ClearField("preferred_holder")
 
 
-def _priority_class(item: o.PriorityClass) -> None:
+def default_priority_class(item: o.PriorityClass) -> None:
+    """Let its pods preempt others."""
     item.preemption_policy = item.preemption_policy or PREEMPT_LOWER_PRIORITY
 
 
-def _disruption_budget(item: o.PodDisruptionBudget) -> None:
+def default_disruption_budget(item: o.PodDisruptionBudget) -> None:
+    """Drop a status that a client made up."""
     item.ClearField("status")
 
 
-def _service(item: o.Service) -> None:
+def default_service(item: o.Service) -> None:
+    """Fill in type, affinity and what ports leave out."""
     item.spec.type = item.spec.type or "ClusterIP"
     item.spec.session_affinity = item.spec.session_affinity or "None"
     for port in item.spec.ports:
@@ -76,13 +80,15 @@ def _service(item: o.Service) -> None:
             port.target_port = str(port.port)
 
 
-def _replicated(item: o.ReplicaSet | o.StatefulSet) -> None:
+def default_replicated(item: o.ReplicaSet | o.StatefulSet) -> None:
+    """Ask for one pod."""
     if not item.spec.HasField("replicas"):
         item.spec.replicas = 1
 
 
-def _stateful_set(item: o.StatefulSet) -> None:
-    _replicated(item)
+def default_stateful_set(item: o.StatefulSet) -> None:
+    """Fill in how its pods are made, updated and removed."""
+    default_replicated(item)
     spec = item.spec
     spec.pod_management_policy = spec.pod_management_policy or "OrderedReady"
     if not spec.HasField("revision_history_limit"):
@@ -100,7 +106,8 @@ def _default(struct: Struct, name: str, value: str | int) -> None:
         struct[name] = value
 
 
-def _replication_controller(item: o.ReplicationController) -> None:
+def default_replication_controller(item: o.ReplicationController) -> None:
+    """Ask for one pod, selected by the labels of the template."""
     if not item.spec.HasField("replicas"):
         item.spec.replicas = 1
     if not item.spec.selector:
@@ -108,7 +115,8 @@ def _replication_controller(item: o.ReplicationController) -> None:
             item.spec.selector[key] = value
 
 
-def _volume(item: o.PersistentVolume) -> None:
+def default_volume(item: o.PersistentVolume) -> None:
+    """Fill in policy, mode and phase."""
     spec = item.spec
     spec.persistent_volume_reclaim_policy = spec.persistent_volume_reclaim_policy or "Retain"
     spec.volume_mode = spec.volume_mode or "Filesystem"
@@ -117,17 +125,20 @@ def _volume(item: o.PersistentVolume) -> None:
         item.status.last_phase_transition_time.CopyFrom(item.metadata.creation_timestamp)
 
 
-def _claim(item: o.PersistentVolumeClaim) -> None:
+def default_claim(item: o.PersistentVolumeClaim) -> None:
+    """Fill in mode and phase."""
     item.spec.volume_mode = item.spec.volume_mode or "Filesystem"
     item.status.phase = item.status.phase or "Pending"
 
 
-def _storage_class(item: o.StorageClass) -> None:
+def default_storage_class(item: o.StorageClass) -> None:
+    """Fill in policy and binding mode."""
     item.reclaim_policy = item.reclaim_policy or "Delete"
     item.volume_binding_mode = item.volume_binding_mode or "Immediate"
 
 
-def _csi_driver(item: o.CSIDriver) -> None:
+def default_csi_driver(item: o.CSIDriver) -> None:
+    """Fill in what Kubernetes fills in."""
     spec = item.spec
     if not spec.HasField("attach_required"):
         spec.attach_required = True
@@ -139,7 +150,8 @@ def _csi_driver(item: o.CSIDriver) -> None:
         spec.volume_lifecycle_modes.append("Persistent")
 
 
-def _role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
+def default_role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
+    """Fill in API groups and namespaces."""
     item.role_ref.api_group = item.role_ref.api_group or RBAC_GROUP
     for subject in item.subjects:
         if subject.kind == SERVICE_ACCOUNT:
@@ -149,21 +161,4 @@ def _role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
             subject.api_group = subject.api_group or RBAC_GROUP
 
 
-_FILL: Mapping[type[Any], Callable[[Any], None]] = {
-    o.Lease: _lease,
-    o.Namespace: _namespace,
-    o.Node: _node,
-    o.PriorityClass: _priority_class,
-    o.PodDisruptionBudget: _disruption_budget,
-    o.Service: _service,
-    o.ReplicaSet: _replicated,
-    o.StatefulSet: _stateful_set,
-    o.ReplicationController: _replication_controller,
-    o.PersistentVolume: _volume,
-    o.PersistentVolumeClaim: _claim,
-    o.StorageClass: _storage_class,
-    o.CSIDriver: _csi_driver,
-    o.RoleBinding: _role_binding,
-    o.ClusterRoleBinding: _role_binding,
-    o.LimitRange: default_limit_range,
-}
+_FILL = {kind.message: function(kind.defaults) for kind in KINDS.values()}

@@ -1,20 +1,20 @@
-"""The register of kinds: what each is called, whether it has a namespace, and its message.
+"""The register of kinds: all that is said of each, in one entry.
 
-Everything that treats all kinds alike (server, client, command line) reads it from here; a new
-kind is one more line below, its message, and its member of ``Object``.
+Everything that treats all kinds alike (server, client, command line) reads it from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
 from podsched.api import columns as c
 from podsched.api import objects as o
 from podsched.api.columns import NONE, Column, Show
-from podsched.v1.api_pb2 import Object
+from podsched.api.kind import VERBS, Access, Generation
+from podsched.api.kind import Kind as Kind
+from podsched.v1.objects_pb2 import Object
 
 WIDE = Show.WIDE
 _ZONE = "topology.kubernetes.io/zone"
@@ -28,46 +28,14 @@ class UnknownKindError(LookupError):
         super().__init__(f'the server doesn\'t have a resource type "{name}"')
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kind:
-    """One kind of object."""
-
-    message: type[Any]
-    plural: str
-    api_version: str
-    short_names: tuple[str, ...] = ()
-    namespaced: bool = True
-    columns: tuple[Column, ...] = (c.NAME, c.AGE)
-
-    name: str = field(init=False)
-    #: Its member of ``Object``.
-    oneof_field: str = field(init=False)
-    has_status: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        descriptor = self.message.DESCRIPTOR
-        members = Object.DESCRIPTOR.fields
-        found = {
-            "name": descriptor.name,
-            "oneof_field": next(m.name for m in members if m.message_type is descriptor),
-            "has_status": "status" in descriptor.fields_by_name,
-        }
-        for name, value in found.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def group(self) -> str:
-        """The API group, "" for the core one."""
-        return self.api_version.rpartition("/")[0]
-
-    def new(self) -> o.AnyObject:
-        """Return an empty object of this kind."""
-        return cast(o.AnyObject, self.message())
-
-
 _SCHEDULING, _POLICY, _APPS = "scheduling.k8s.io/v1", "policy/v1", "apps/v1"
 _STORAGE, _COORDINATION = "storage.k8s.io/v1", "coordination.k8s.io/v1"
 _RBAC = "rbac.authorization.k8s.io/v1"
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_EVENT_FIELDS = (
+    *(f"involvedObject.{name}" for name in _REFERENCE),
+    *("reason", "reportingComponent", "source", "type"),
+)
 
 _ALL = (
     Kind(
@@ -88,6 +56,19 @@ _ALL = (
             c.of_kubectl("Readiness Gates", c.pod_gates, WIDE),
             c.of_sched("SCHEDULER", lambda o, _: o.spec.scheduler_name, WIDE, "default-scheduler"),
         ),
+        check="validation.pods.validate_pod",
+        check_update="validation.pod_updates.validate_pod_update",
+        check_status="validation.pods.validate_pod_status",
+        role=Access.EDIT,
+        subresources=("binding", "eviction"),
+        in_all=True,
+        selectable=(
+            *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName"),
+            *("spec.serviceAccountName", "spec.hostNetwork"),
+            *("status.phase", "status.podIP", "status.nominatedNodeName"),
+        ),
+        generation=Generation.COUNTED,
+        answers_deletion=True,
     ),
     Kind(
         o.Node,
@@ -115,6 +96,13 @@ _ALL = (
                 WIDE,
             ),
         ),
+        defaults="defaulting.default_node",
+        check="validation.cluster.validate_node",
+        check_update="validation.cluster.validate_node_update",
+        check_status="validation.cluster.validate_node",
+        selectable=("spec.unschedulable",),
+        status_at_creation=True,
+        kept=True,
     ),
     Kind(
         o.Namespace,
@@ -123,6 +111,14 @@ _ALL = (
         ("ns",),
         namespaced=False,
         columns=(c.NAME, Column("Status", lambda o, _: o.status.phase or "Active"), c.AGE),
+        defaults="defaulting.default_namespace",
+        name_rule="validation.names.namespace_name",
+        role=Access.VIEW,
+        verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
+        subresources=("finalize",),
+        selectable=("status.phase",),
+        status_at_creation=True,
+        answers_deletion=True,
     ),
     Kind(
         o.PriorityClass,
@@ -137,6 +133,12 @@ _ALL = (
             c.AGE,
             Column("PreemptionPolicy", lambda o, _: o.preemption_policy or "PreemptLowerPriority"),
         ),
+        defaults="defaulting.default_priority_class",
+        check="validation.cluster.validate_priority_class",
+        check_update="validation.cluster.validate_priority_class_update",
+        generation=Generation.FIXED,
+        needs_version=True,
+        kept=True,
     ),
     Kind(
         o.PodDisruptionBudget,
@@ -150,6 +152,11 @@ _ALL = (
             Column("Allowed Disruptions", lambda o, _: o.status.disruptions_allowed),
             c.AGE,
         ),
+        defaults="defaulting.default_disruption_budget",
+        check="validation.cluster.validate_disruption_budget",
+        role=Access.EDIT,
+        generation=Generation.COUNTED,
+        needs_version=True,
     ),
     Kind(
         o.Service,
@@ -165,8 +172,28 @@ _ALL = (
             c.AGE,
             Column("Selector", lambda o, _: c.equals(o.spec.selector), kubectl=WIDE),
         ),
+        defaults="defaulting.default_service",
+        name_rule="validation.names.dns1035_label",
+        check="validation.workloads.validate_service",
+        role=Access.EDIT,
+        in_all=True,
+        selectable=("spec.clusterIP", "spec.type"),
     ),
-    Kind(o.ReplicaSet, "replicasets", _APPS, ("rs",), columns=c.REPLICAS),
+    Kind(
+        o.ReplicaSet,
+        "replicasets",
+        _APPS,
+        ("rs",),
+        columns=c.REPLICAS,
+        defaults="defaulting.default_replicated",
+        check="validation.workloads.validate_replicated",
+        check_update="validation.workloads.validate_selector_update",
+        role=Access.EDIT,
+        subresources=("scale",),
+        in_all=True,
+        selectable=("status.replicas",),
+        generation=Generation.COUNTED,
+    ),
     Kind(
         o.StatefulSet,
         "statefulsets",
@@ -178,8 +205,28 @@ _ALL = (
             c.AGE,
             c.IMAGES,
         ),
+        defaults="defaulting.default_stateful_set",
+        check="validation.workloads.validate_replicated",
+        check_update="validation.workloads.validate_selector_update",
+        role=Access.EDIT,
+        subresources=("scale",),
+        in_all=True,
+        generation=Generation.COUNTED,
     ),
-    Kind(o.ReplicationController, "replicationcontrollers", "v1", ("rc",), columns=c.REPLICAS),
+    Kind(
+        o.ReplicationController,
+        "replicationcontrollers",
+        "v1",
+        ("rc",),
+        columns=c.REPLICAS,
+        defaults="defaulting.default_replication_controller",
+        check="validation.workloads.validate_replication_controller",
+        role=Access.EDIT,
+        subresources=("scale",),
+        in_all=True,
+        selectable=("status.replicas",),
+        generation=Generation.COUNTED,
+    ),
     Kind(
         o.PersistentVolume,
         "persistentvolumes",
@@ -191,7 +238,7 @@ _ALL = (
             Column("Capacity", lambda o, _: o.spec.capacity.get("storage", "")),
             Column("Access Modes", lambda o, _: c.access_modes(o.spec.access_modes)),
             Column("Reclaim Policy", lambda o, _: o.spec.persistent_volume_reclaim_policy),
-            Column("Status", c.status),
+            Column("Status", c.phase),
             Column("Claim", c.volume_claim),
             Column("StorageClass", lambda o, _: o.spec.storage_class_name),
             c.ATTRIBUTES,
@@ -199,6 +246,11 @@ _ALL = (
             c.AGE,
             c.VOLUME_MODE,
         ),
+        defaults="defaulting.default_volume",
+        check="validation.storage.validate_volume",
+        check_update="validation.storage.validate_volume_update",
+        status_at_creation=True,
+        answers_deletion=True,
     ),
     Kind(
         o.PersistentVolumeClaim,
@@ -207,7 +259,7 @@ _ALL = (
         ("pvc",),
         columns=(
             c.NAME,
-            Column("Status", c.status),
+            Column("Status", c.phase),
             Column("Volume", lambda o, _: o.spec.volume_name),
             Column("Capacity", c.claim_capacity),
             Column("Access Modes", c.claim_modes),
@@ -216,6 +268,12 @@ _ALL = (
             c.AGE,
             c.VOLUME_MODE,
         ),
+        defaults="defaulting.default_claim",
+        check="validation.storage.validate_claim",
+        check_update="validation.storage.validate_claim_update",
+        role=Access.EDIT,
+        status_at_creation=True,
+        answers_deletion=True,
     ),
     Kind(
         o.StorageClass,
@@ -231,6 +289,12 @@ _ALL = (
             Column("AllowVolumeExpansion", lambda o, _: o.allow_volume_expansion),
             c.AGE,
         ),
+        defaults="defaulting.default_storage_class",
+        check="validation.storage.validate_storage_class",
+        check_update="validation.storage.validate_storage_class_update",
+        needs_version=True,
+        answers_deletion=True,
+        kept=True,
     ),
     Kind(
         o.CSINode,
@@ -238,6 +302,9 @@ _ALL = (
         _STORAGE,
         namespaced=False,
         columns=(c.NAME, Column("Drivers", lambda o, _: len(o.spec.drivers)), c.AGE),
+        check="validation.storage.validate_csi_node",
+        needs_version=True,
+        answers_deletion=True,
     ),
     Kind(
         o.CSIDriver,
@@ -252,6 +319,10 @@ _ALL = (
             Column("Modes", lambda o, _: ",".join(o.spec.volume_lifecycle_modes) or NONE),
             c.AGE,
         ),
+        defaults="defaulting.default_csi_driver",
+        needs_version=True,
+        answers_deletion=True,
+        kept=True,
     ),
     Kind(
         o.CSIStorageCapacity,
@@ -263,6 +334,7 @@ _ALL = (
             Column("Capacity", lambda o, _: o.capacity),
             c.OWN_AGE,
         ),
+        check="validation.storage.validate_storage_capacity",
     ),
     Kind(
         o.VolumeAttachment,
@@ -277,6 +349,8 @@ _ALL = (
             Column("Attached", lambda o, _: o.status.attached),
             c.AGE,
         ),
+        check="validation.storage.validate_attachment",
+        answers_deletion=True,
     ),
     Kind(
         o.Event,
@@ -295,6 +369,9 @@ _ALL = (
             c.wide("Count", c.event_count),
             c.wide("Name", lambda o, _: o.metadata.name, form="name"),
         ),
+        check="validation.events.validate_event",
+        role=Access.VIEW,
+        selectable=_EVENT_FIELDS,
     ),
     Kind(
         o.Lease,
@@ -306,17 +383,61 @@ _ALL = (
             c.of_sched("TRANSITIONS", lambda o, _: o.spec.lease_transitions, WIDE),
             c.AGE,
         ),
+        defaults="defaulting.default_lease",
+        check="validation.cluster.validate_lease",
+        needs_version=True,
     ),
-    Kind(o.Role, "roles", _RBAC, columns=(c.NAME, *c.CREATED)),
-    Kind(o.ClusterRole, "clusterroles", _RBAC, namespaced=False, columns=(c.NAME, *c.CREATED)),
-    Kind(o.RoleBinding, "rolebindings", _RBAC, columns=c.BINDING),
-    Kind(o.ClusterRoleBinding, "clusterrolebindings", _RBAC, namespaced=False, columns=c.BINDING),
+    Kind(
+        o.Role,
+        "roles",
+        _RBAC,
+        columns=(c.NAME, *c.CREATED),
+        name_rule="validation.names.path_segment_name",
+        check="validation.rbac.validate_role",
+        role=Access.ADMIN,
+    ),
+    Kind(
+        o.ClusterRole,
+        "clusterroles",
+        _RBAC,
+        namespaced=False,
+        columns=(c.NAME, *c.CREATED),
+        name_rule="validation.names.path_segment_name",
+        check="validation.rbac.validate_cluster_role",
+        kept=True,
+    ),
+    Kind(
+        o.RoleBinding,
+        "rolebindings",
+        _RBAC,
+        columns=c.BINDING,
+        defaults="defaulting.default_role_binding",
+        name_rule="validation.names.path_segment_name",
+        check="validation.rbac.validate_role_binding",
+        check_update="validation.rbac.validate_role_ref_update",
+        role=Access.ADMIN,
+    ),
+    Kind(
+        o.ClusterRoleBinding,
+        "clusterrolebindings",
+        _RBAC,
+        namespaced=False,
+        columns=c.BINDING,
+        defaults="defaulting.default_role_binding",
+        name_rule="validation.names.path_segment_name",
+        check="validation.rbac.validate_cluster_role_binding",
+        check_update="validation.rbac.validate_role_ref_update",
+        kept=True,
+    ),
     Kind(
         o.ConfigMap,
         "configmaps",
         "v1",
         ("cm",),
         columns=(c.NAME, Column("Data", lambda o, _: len(o.data) + len(o.binary_data)), c.AGE),
+        check="validation.config_maps.validate_config_map",
+        check_update="validation.config_maps.validate_config_map_update",
+        role=Access.EDIT,
     ),
     Kind(
         o.ResourceQuota,
@@ -329,6 +450,10 @@ _ALL = (
             Column("Limit", c.quota("limits.")),
             c.AGE,
         ),
+        check="validation.quotas.validate_resource_quota",
+        check_update="validation.quotas.validate_resource_quota_update",
+        check_status="validation.quotas.validate_resource_quota_status",
+        role=Access.VIEW,
     ),
     Kind(
         o.RuntimeClass,
@@ -336,8 +461,19 @@ _ALL = (
         "node.k8s.io/v1",
         namespaced=False,
         columns=(c.NAME, Column("Handler", lambda o, _: o.handler), c.AGE),
+        check="validation.runtime_classes.validate_runtime_class",
+        check_update="validation.runtime_classes.validate_runtime_class_update",
+        kept=True,
     ),
-    Kind(o.LimitRange, "limitranges", "v1", ("limits",)),
+    Kind(
+        o.LimitRange,
+        "limitranges",
+        "v1",
+        ("limits",),
+        defaults="limit_ranges.default_limit_range",
+        check="validation.limit_ranges.validate_limit_range",
+        role=Access.VIEW,
+    ),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})

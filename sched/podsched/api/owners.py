@@ -19,12 +19,8 @@ KUBERNETES_FINALIZER: Final = "kubernetes"
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 #: Of an owner that waits until the objects that it owned no longer refer to it.
 ORPHAN_FINALIZER: Final = "orphan"
-#: What a cluster is made of and configured with. It stays whatever it names as its owner, so that
-#: the leader, which runs the garbage collector, needs no right to delete it.
-KEPT_KINDS: Final = frozenset({
-    "Node", "PriorityClass", "StorageClass", "CSIDriver", "RuntimeClass", "ClusterRole",
-    "ClusterRoleBinding",
-})  # fmt: skip
+#: Stay whatever they name as their owner.
+KEPT_KINDS: Final = frozenset(kind.name for kind in KINDS.values() if kind.kept)
 #: What has pods made of a template by a controller. podsched keeps these as owners, and has none.
 SCALED_KINDS: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
 

@@ -30,9 +30,6 @@ from podsched.serve.server.admission_sources import AdmissionSources
 #: The largest object: etcd takes requests of 1.5 MiB by default, which are more than their values.
 MAX_OBJECT_BYTES = 1 << 20
 
-# A status that a client may bring along when it creates an object: a node registers itself with
-# what it has; the others' are written by controllers, as in Kubernetes.
-_STATUS_AT_CREATION = frozenset({"Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim"})
 _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
@@ -43,7 +40,7 @@ def admit_new(
     if not kind.namespaced and message.metadata.namespace:
         misplaced = forbidden("metadata.namespace", "not allowed on this type")
         raise errors.invalid_fields(kind, message.metadata.name, [misplaced])
-    if kind.has_status and kind.name not in _STATUS_AT_CREATION:
+    if kind.has_status and not kind.status_at_creation:
         message.ClearField("status")
     classes = sources.priority_classes()
     found = default_object(message, now=now, uid=uid, priority_classes=classes)

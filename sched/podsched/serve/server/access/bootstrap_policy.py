@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from podsched.api.kind import CHANGE, READ, WRITE, Access
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podsched.api.owners import KEPT_KINDS
@@ -23,10 +24,7 @@ VOLUME_BINDER = "system:controller:persistent-volume-binder"
 LEADER_LOCKING = "system::leader-locking-kube-scheduler"
 _KUBE_SYSTEM = "kube-system"
 
-_READ = ("get", "list", "watch")
-_WRITE = ("create", "delete", "deletecollection", "patch", "update")
-_CHANGE = ("patch", "update")
-_APPS, _POLICY, _STORAGE = ("apps",), ("policy",), ("storage.k8s.io",)
+_POLICY, _STORAGE = ("policy",), ("storage.k8s.io",)
 _CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -36,34 +34,6 @@ AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _Rule = tuple[Sequence[str], Sequence[str], Sequence[str]]
 """Verbs, API groups, resources."""
 
-_CORE_WORKLOADS = (
-    "configmaps",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "services",
-)
-_APP_WORKLOADS = ("replicasets", "statefulsets")
-_VIEW: tuple[_Rule, ...] = (
-    # Quotas bind those who work in a namespace; they are set by those who hand it out.
-    (
-        _READ,
-        _CORE,
-        (*_CORE_WORKLOADS, "events", "limitranges", "namespaces", "resourcequotas"),
-    ),
-    (_READ, _APPS, _APP_WORKLOADS),
-    (_READ, _POLICY, ("poddisruptionbudgets",)),
-    # Of other namespaces' pods an explanation does not tell the names.
-    (("get",), _CORE, ("pods/explain",)),
-)
-_EDIT: tuple[_Rule, ...] = (
-    *_VIEW,
-    (_WRITE, _CORE, _CORE_WORKLOADS),
-    (_WRITE, _APPS, _APP_WORKLOADS),
-    (_WRITE, _POLICY, ("poddisruptionbudgets",)),
-    (("create",), _CORE, ("pods/eviction",)),
-)
-
 
 def _in_groups(kinds: Iterable[Kind], *verbs: str) -> tuple[_Rule, ...]:
     by_group: dict[str, list[str]] = {}
@@ -72,74 +42,69 @@ def _in_groups(kinds: Iterable[Kind], *verbs: str) -> tuple[_Rule, ...]:
     return tuple((verbs, (group,), tuple(plurals)) for group, plurals in by_group.items())
 
 
+def _of(*roles: Access) -> list[Kind]:
+    return [kind for kind in KINDS.values() if kind.role in roles]
+
+
+_VIEW: tuple[_Rule, ...] = (
+    # Quotas bind those who work in a namespace; they are set by those who hand it out.
+    *_in_groups(_of(Access.VIEW, Access.EDIT), *READ),
+    # Of other namespaces' pods an explanation does not tell the names.
+    (("get",), _CORE, ("pods/explain",)),
+)
+_EDIT: tuple[_Rule, ...] = (
+    *_VIEW,
+    *_in_groups(_of(Access.EDIT), *WRITE),
+    (("create",), _CORE, ("pods/eviction",)),
+)
+
+
 #: The garbage collector and the namespace controller, which run in the leader. They create nothing.
 _COLLECTING: tuple[_Rule, ...] = (
-    *_in_groups(KINDS.values(), *_READ, *_CHANGE),
+    *_in_groups(KINDS.values(), *READ, *CHANGE),
     *_in_groups((k for k in KINDS.values() if k.name not in KEPT_KINDS), "delete"),
     *_in_groups((k for k in KINDS.values() if k.namespaced), "deletecollection"),
 )
 _SCHEDULING: tuple[_Rule, ...] = (
     *_COLLECTING,
-    (
-        _READ,
-        _CORE,
-        (
-            "namespaces",
-            "nodes",
-            "persistentvolumeclaims",
-            "persistentvolumes",
-            "pods",
-            "replicationcontrollers",
-            "services",
-        ),
-    ),
-    (_READ, _APPS, _APP_WORKLOADS),
-    (_READ, _POLICY, ("poddisruptionbudgets",)),
-    (_READ, ("scheduling.k8s.io",), ("priorityclasses",)),
-    (
-        _READ,
-        _STORAGE,
-        ("csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"),
-    ),
-    (_READ, _LEASES, ("leases",)),
     (("create",), _CORE, ("pods/binding", "pods/eviction")),
     (("delete",), _CORE, ("pods",)),
-    (_CHANGE, _CORE, ("pods/status",)),
+    (CHANGE, _CORE, ("pods/status",)),
     (("answer",), _CORE, ("pods/explain",)),
-    (_CHANGE, _CORE, ("persistentvolumeclaims", "persistentvolumes")),
+    (CHANGE, _CORE, ("persistentvolumeclaims", "persistentvolumes")),
     (("create", "patch", "update"), _CORE, ("events",)),
     # The other controllers that run in the leader.
     (("create",), _CORE, ("persistentvolumeclaims",)),
-    (_CHANGE, _CORE, ("nodes", "nodes/status")),
-    (_CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
+    (CHANGE, _CORE, ("nodes", "nodes/status")),
+    (CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
 )
 _NODE: tuple[_Rule, ...] = (
-    (("create", *_READ, *_CHANGE), _CORE, ("nodes",)),
-    (_CHANGE, _CORE, ("nodes/status",)),
-    ((*_READ, "delete"), _CORE, ("pods",)),
-    (_CHANGE, _CORE, ("pods/status",)),
+    (("create", *READ, *CHANGE), _CORE, ("nodes",)),
+    (CHANGE, _CORE, ("nodes/status",)),
+    ((*READ, "delete"), _CORE, ("pods",)),
+    (CHANGE, _CORE, ("pods/status",)),
     (("create",), _CORE, ("pods/eviction",)),
-    (_READ, _CORE, ("namespaces", "persistentvolumeclaims", "persistentvolumes", "services")),
-    (_READ, _STORAGE, ("csidrivers", "csinodes", "storageclasses", "volumeattachments")),
-    (_READ, _NODE_GROUP, ("runtimeclasses",)),
+    (READ, _CORE, ("namespaces", "persistentvolumeclaims", "persistentvolumes", "services")),
+    (READ, _STORAGE, ("csidrivers", "csinodes", "storageclasses", "volumeattachments")),
+    (READ, _NODE_GROUP, ("runtimeclasses",)),
     (("create", "patch", "update"), _CORE, ("events",)),
-    (("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),
+    (("create", "delete", "get", *CHANGE), _LEASES, ("leases",)),
 )
 _VOLUMES: tuple[_Rule, ...] = (
-    ((*_READ, "create", "delete", *_CHANGE), _CORE, ("persistentvolumes",)),
-    (_CHANGE, _CORE, ("persistentvolumes/status", "persistentvolumeclaims/status")),
-    ((*_READ, *_CHANGE), _CORE, ("persistentvolumeclaims",)),
-    (_READ, _CORE, ("nodes",)),
-    (_READ, _STORAGE, ("csinodes", "storageclasses")),
+    ((*READ, "create", "delete", *CHANGE), _CORE, ("persistentvolumes",)),
+    (CHANGE, _CORE, ("persistentvolumes/status", "persistentvolumeclaims/status")),
+    ((*READ, *CHANGE), _CORE, ("persistentvolumeclaims",)),
+    (READ, _CORE, ("nodes",)),
+    (READ, _STORAGE, ("csinodes", "storageclasses")),
 )
 
 #: The cluster roles and their rules.
 CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
     "cluster-admin": ((("*",), ("*",), ("*",)),),
-    "admin": (*_EDIT, ((*_READ, *_WRITE), (RBAC_GROUP,), ("rolebindings", "roles"))),
+    "admin": (*_EDIT, *_in_groups(_of(Access.ADMIN), *READ, *WRITE)),
     "edit": _EDIT,
     "view": _VIEW,
-    "submitter": ((("create", *_READ), _CORE, ("pods",)), (("get",), _CORE, ("pods/explain",))),
+    "submitter": ((("create", *READ), _CORE, ("pods",)), (("get",), _CORE, ("pods/explain",))),
     SCHEDULER: _SCHEDULING,
     "system:node": _NODE,
     VOLUME_BINDER: _VOLUMES,
@@ -175,7 +140,7 @@ def bootstrap_policy() -> list[AnyObject]:
     leases.metadata.labels.update(_LABELS)
     leases.metadata.annotations[AUTO_UPDATE] = "true"
     rules = (
-        (("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),
+        (("create", "delete", "get", *CHANGE), _LEASES, ("leases",)),
         # --policy-configmap: elsewhere than in this namespace it takes a role of one's own.
         (("get",), _CORE, ("configmaps",)),
     )

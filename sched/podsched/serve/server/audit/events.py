@@ -25,6 +25,7 @@ from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.identity import Identity
 from podsched.serve.server.audit.policy import API_VERSION, Attributes, Level
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.methods import METHODS, OTHER, Method
 from podsched.serve.server.requests import Batch
 from podsched.v1 import api_pb2 as v1
 
@@ -33,53 +34,6 @@ FIRST_ITEMS: Final = 5
 #: Characters of the content of a request.
 MAX_CONTENT: Final = 64 << 10
 
-_VERBS: Final = {
-    "Create": ("create", ""),
-    "CreateBatch": ("create", ""),
-    "CreatePods": ("create", ""),
-    "SubmitPods": ("create", ""),
-    "Get": ("get", ""),
-    "List": ("list", ""),
-    "Watch": ("watch", ""),
-    "Update": ("update", ""),
-    "UpdateStatus": ("update", "status"),
-    "Patch": ("patch", ""),
-    "PatchBatch": ("patch", ""),
-    "PatchPodStatuses": ("patch", "status"),
-    "Delete": ("delete", ""),
-    "DeleteBatch": ("delete", ""),
-    "DeleteCollection": ("deletecollection", ""),
-    "Bind": ("create", "binding"),
-    "BindPods": ("create", "binding"),
-    "Evict": ("create", "eviction"),
-    "EvictPods": ("create", "eviction"),
-    "Explain": ("get", "explain"),
-    "Decisions": ("get", "explain"),
-    "ApplyConfig": ("update", "configuration"),
-    "Answer": ("answer", "explain"),
-    "Discovery": ("get", ""),
-}
-_PODS_CALLS: Final = frozenset(
-    {
-        "CreatePods",
-        "SubmitPods",
-        "Bind",
-        "BindPods",
-        "Evict",
-        "EvictPods",
-        "PatchPodStatuses",
-        "Explain",
-        "Decisions",
-        "Answer",
-    }
-)
-_ITEM_FIELDS: Final = {
-    "PatchBatch": "patches",
-    "DeleteBatch": "deletions",
-    "BindPods": "bindings",
-    "EvictPods": "evictions",
-    "PatchPodStatuses": "patches",
-}
 #: As Kubernetes' API would answer.
 _HTTP_CODES: Final = {
     StatusCode.OK: 200,
@@ -130,9 +84,13 @@ class AuditedCall:
         return 2000 + (request.ByteSize() if request is not None else 0) + len(self.response)
 
 
+def _method(call: AuditedCall) -> Method:
+    return METHODS.get(call.method, OTHER)
+
+
 def attributes_of(call: AuditedCall) -> Attributes:
     """Return what the rules of a policy ask of a call."""
-    verb, subresource = _VERBS.get(call.method, ("create", ""))
+    method = _method(call)
     user, groups = "system:anonymous", frozenset[str]()
     if call.identity is not None:
         user, groups = call.identity.user, call.identity.groups
@@ -140,10 +98,10 @@ def attributes_of(call: AuditedCall) -> Attributes:
     return Attributes(
         user=user,
         groups=groups,
-        verb=verb,
+        verb=method.verb,
         group=kind.group if kind else "",
         resource=kind.plural if kind else "",
-        subresource=subresource,
+        subresource=method.subresource,
         namespace=namespace,
         name=name,
     )
@@ -154,7 +112,7 @@ def _object_of(call: AuditedCall) -> tuple[Kind | None, str, str]:
     request = call.request
     if request is None:
         return None, "", ""
-    pods = KINDS["Pod"] if call.method in _PODS_CALLS else None
+    pods = KINDS["Pod"] if _method(call).of_pods else None
     items = _items(call, 1)
     if _is_batch(call):
         return pods or (items[0][0] if items else None), _only_namespace(items), ""
@@ -164,7 +122,7 @@ def _object_of(call: AuditedCall) -> tuple[Kind | None, str, str]:
 
 
 def _is_batch(call: AuditedCall) -> bool:
-    return isinstance(call.request, Batch) or call.method in _ITEM_FIELDS
+    return isinstance(call.request, Batch) or bool(_method(call).items)
 
 
 def _only_namespace(items: Sequence[tuple[Kind | None, str, str]]) -> str:
@@ -176,7 +134,7 @@ def _items(call: AuditedCall, most: int) -> list[tuple[Kind | None, str, str]]:
     found = []
     for message in _messages(call, most):
         try:
-            found.append(_named(message, call.method))
+            found.append(_named(message, _method(call)))
         except UnknownKindError:
             found.append((None, getattr(message, "namespace", ""), getattr(message, "name", "")))
     return found
@@ -192,11 +150,11 @@ def _messages(call: AuditedCall, most: int) -> list[Any]:
             except (DecodeError, ApiError):
                 continue
         return found
-    field = _ITEM_FIELDS.get(call.method)
+    field = _method(call).items
     return list(getattr(request, field)[:most]) if field else [request]
 
 
-def _named(message: Any, method: str) -> tuple[Kind | None, str, str]:
+def _named(message: Any, method: Method) -> tuple[Kind | None, str, str]:
     fields = message.DESCRIPTOR.fields_by_name
     if "binding" in fields:
         message = message.binding
@@ -217,7 +175,7 @@ def _named(message: Any, method: str) -> tuple[Kind | None, str, str]:
     name = getattr(message, "name", "")
     if "kind" in fields:
         return find_kind(message.kind), namespace, name
-    return (KINDS["Pod"] if method in _PODS_CALLS else None), namespace, name
+    return (KINDS["Pod"] if method.of_pods else None), namespace, name
 
 
 def event_line(call: AuditedCall, level: Level) -> str:
@@ -287,7 +245,7 @@ def _annotations(call: AuditedCall) -> dict[str, str]:
             found["podsched.io/revisions"] = revisions
     if _is_batch(call):
         request = call.request
-        field = _ITEM_FIELDS.get(call.method, "")
+        field = _method(call).items
         items = request.items if isinstance(request, Batch) else getattr(request, field)
         found["podsched.io/items"] = str(len(items))
         found["podsched.io/first-items"] = ",".join(

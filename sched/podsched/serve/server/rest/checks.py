@@ -31,10 +31,6 @@ from podsched.serve.server.rest.options import is_version
 from podsched.serve.server.rest.resources import EVENTS_GROUP, Resource
 from podsched.serve.server.rest.routes import Target
 
-#: Kinds that are only replaced by who names the version that he has read.
-_NEEDS_VERSION: Final = frozenset(
-    {"Lease", "PodDisruptionBudget", "PriorityClass", "StorageClass", "CSINode", "CSIDriver"}
-)
 _NAMESPACES: Final = (
     "the namespace of the provided object does not match the namespace sent on the request"
 )
@@ -119,7 +115,7 @@ def check_replacement(target: Target, message: AnyObject) -> None:
         raise errors.invalid(
             kind, target.name, [Violation("metadata.resourceVersion", text, "Invalid value")]
         )
-    if kind.name in _NEEDS_VERSION and not version:
+    if kind.needs_version and not version:
         text = "Invalid value: 0: must be specified for an update"
         found = Violation("metadata.resourceVersion", text, "Invalid value")
         if kind.name != "Lease":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from podsched.api.field_selectors import parse_field_selector
@@ -12,39 +11,6 @@ from podsched.serve.server.rest.failures import bad_request
 from podsched.serve.server.rest.resources import EVENTS_GROUP, Resource
 
 _ALL: Final = ("metadata.name", "metadata.namespace")
-_REFERENCE: Final = (
-    "kind",
-    "namespace",
-    "name",
-    "uid",
-    "apiVersion",
-    "resourceVersion",
-    "fieldPath",
-)
-_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "Pod": (
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.schedulerName",
-        "spec.serviceAccountName",
-        "spec.hostNetwork",
-        "status.phase",
-        "status.podIP",
-        "status.nominatedNodeName",
-    ),
-    "Node": ("spec.unschedulable",),
-    "Namespace": ("status.phase",),
-    "ReplicaSet": ("status.replicas",),
-    "ReplicationController": ("status.replicas",),
-    "Service": ("spec.clusterIP", "spec.type"),
-    "Event": (
-        *(f"involvedObject.{name}" for name in _REFERENCE),
-        "reason",
-        "reportingComponent",
-        "source",
-        "type",
-    ),
-}
 
 
 def checked_fields(resource: Resource, text: str) -> str:
@@ -55,7 +21,7 @@ def checked_fields(resource: Resource, text: str) -> str:
         terms = parse_field_selector(text).terms
     except SelectorError as error:
         raise bad_request(str(error)) from None
-    known = (*_ALL, *_OF.get(resource.kind.name, ()))
+    known = (*_ALL, *resource.kind.selectable)
     renamed = []
     for term in terms:
         first, dot, rest = term.path.partition(".")

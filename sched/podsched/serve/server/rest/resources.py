@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from podsched.api.kind import CHANGE
 from podsched.api.kinds import KINDS, Kind
 from podsched.serve.server.rest.event_views import hide_new_event, show_new_event
-
-_ALL: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-_CHANGE: Final = ("get", "patch", "update")
 
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -73,42 +71,32 @@ class Resource:
 
 #: Where events are served a second time, by stricter rules.
 EVENTS_GROUP: Final = "events.k8s.io"
-_SCALE: Final = Subresource("scale", _CHANGE, "autoscaling", "v1", "Scale")
-_OWN: Final[Mapping[str, tuple[Subresource, ...]]] = {
-    "Pod": (
+_CHANGED: Final = ("get", *CHANGE)
+_SUBRESOURCES: Final = {
+    sub.name: sub
+    for sub in (
         Subresource("binding", ("create",), kind="Binding"),
         Subresource("eviction", ("create",), "policy", "v1", "Eviction"),
-    ),
-    "Namespace": (Subresource("finalize", ("update",)),),
+        Subresource("finalize", ("update",)),
+        Subresource("scale", _CHANGED, "autoscaling", "v1", "Scale"),
+        Subresource("status", _CHANGED),
+    )
 }
-_SCALED: Final = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
-#: Kubernetes' category "all": what ``kubectl get all`` shows.
-_IN_ALL: Final = frozenset({"Pod", "Service", *_SCALED})
-#: Kubernetes has no status subresource for these.
-_WITHOUT_DELETECOLLECTION: Final = frozenset({"Namespace"})
 
 
 def _resource(kind: Kind) -> Resource:
-    subresources = list(_OWN.get(kind.name, ()))
-    if kind.name in _SCALED:
-        subresources.append(_SCALE)
-    if kind.has_status:
-        subresources.append(Subresource("status", _CHANGE))
+    names = sorted((*kind.subresources, *(["status"] if kind.has_status else [])))
     group, _, version = kind.api_version.rpartition("/")
-    without = kind.name in _WITHOUT_DELETECOLLECTION
-    return Resource(
-        kind,
-        group,
-        version,
-        tuple(verb for verb in _ALL if not (without and verb == "deletecollection")),
-        {sub.name: sub for sub in sorted(subresources, key=lambda sub: sub.name)},
-        ("all",) if kind.name in _IN_ALL else (),
-    )
+    subresources = {name: _SUBRESOURCES[name] for name in names}
+    categories = ("all",) if kind.in_all else ()
+    return Resource(kind, group, version, kind.verbs, subresources, categories)
 
 
 def _new_events(event: Kind) -> Resource:
     """Return events as events.k8s.io has them: the same objects with fields named anew."""
-    return Resource(event, EVENTS_GROUP, "v1", _ALL, show=show_new_event, hide=hide_new_event)
+    return Resource(
+        event, EVENTS_GROUP, "v1", event.verbs, show=show_new_event, hide=hide_new_event
+    )
 
 
 def _by_group() -> dict[tuple[str, str], dict[str, Resource]]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from podsched.serve.server.methods import call_of
 from podsched.serve.server.rest.failures import method_not_allowed, no_such_resource
 from podsched.serve.server.rest.messages import Request
 from podsched.serve.server.rest.options import flag
@@ -19,22 +20,6 @@ _OF_COLLECTIONS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecoll
 _OF_OBJECTS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _OF_SUBRESOURCES: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create"}
 _BINDINGS: Final = "bindings"
-#: The calls of gRPC that the verbs are; both faces have the same metrics, shares and audit events.
-_CALLS: Final = {
-    "get": "Get",
-    "list": "List",
-    "watch": "Watch",
-    "create": "Create",
-    "update": "Update",
-    "patch": "Patch",
-    "delete": "Delete",
-    "deletecollection": "DeleteCollection",
-}
-_CALLS_OF_SUBRESOURCES: Final = {
-    ("create", "binding"): "Bind",
-    ("create", "eviction"): "Evict",
-    ("update", "status"): "UpdateStatus",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +35,7 @@ class Target:
     @property
     def call(self) -> str:
         """The call of gRPC that does this."""
-        return _CALLS_OF_SUBRESOURCES.get((self.verb, self.subresource)) or _CALLS[self.verb]
+        return call_of(self.verb, self.subresource)
 
 
 def group_of(segments: Sequence[str]) -> tuple[str, str, Sequence[str]] | None:

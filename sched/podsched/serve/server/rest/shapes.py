@@ -13,21 +13,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from podsched.api import codec
-from podsched.api.kinds import Kind
+from podsched.api.kind import Generation, Kind
 
-#: Kinds whose generation Kubernetes counts.
-_COUNTED: Final = frozenset(
-    {
-        "Pod",
-        "PodDisruptionBudget",
-        "PriorityClass",
-        "ReplicaSet",
-        "ReplicationController",
-        "StatefulSet",
-    }
-)
-#: Kinds whose generation stays what it was at first.
-_FIXED: Final = frozenset({"PriorityClass"})
 _MICRO_TIMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "Lease": (("spec", "acquireTime"), ("spec", "renewTime")),
     "Event": (("eventTime",), ("series", "lastObservedTime")),
@@ -59,9 +46,9 @@ def with_micro_times(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
 def shaped(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
     """Return an object as Kubernetes writes it, changed in place."""
     metadata = content.get("metadata", {})
-    if kind.name not in _COUNTED:
+    if kind.generation is Generation.NONE:
         metadata.pop("generation", None)
-    elif kind.name in _FIXED:
+    elif kind.generation is Generation.FIXED:
         metadata["generation"] = 1
     with_micro_times(kind, content)
     for name in _TIMES.get(kind.name, ()):

@@ -56,19 +56,6 @@ from podsched.serve.store.errors import StoreError
 from podsched.v1 import api_pb2 as v1
 
 _NAMESPACE: Final = KINDS["Namespace"]
-#: Kinds whose deletion is answered with the object; the others' with a ``Status``.
-_ANSWERED_WITH_OBJECT: Final = frozenset(
-    {
-        "Pod",
-        "PersistentVolumeClaim",
-        "PersistentVolume",
-        "Namespace",
-        "StorageClass",
-        "CSINode",
-        "CSIDriver",
-        "VolumeAttachment",
-    }
-)
 
 
 class Writing:
@@ -269,7 +256,7 @@ class Writing:
             entry = await self._core.registry.delete_in_two(wanted, dry_run=options.dry_run)
         except ApiError as error:
             raise of_deletion(error) from None
-        if kind.name in _ANSWERED_WITH_OBJECT or _is_held(entry):
+        if kind.answers_deletion or _is_held(entry):
             return self._reading.shown(target, entry, form, request)
         details = {**about(kind, target.name), "uid": entry.message.metadata.uid}
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}

@@ -1,0 +1,105 @@
+"""What the register of kinds says of a kind, and the verbs of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum, auto
+from importlib import import_module
+from typing import Any, cast
+
+from podsched.api import columns as c
+from podsched.api import objects as o
+from podsched.v1.objects_pb2 import Object
+
+READ = ("get", "list", "watch")
+CHANGE = ("patch", "update")
+WRITE = ("create", "delete", "deletecollection", *CHANGE)
+VERBS = tuple(sorted((*READ, *WRITE)))
+
+
+class Access(IntEnum):
+    """Kubernetes' roles of a namespace, each of which includes those before it."""
+
+    NONE = 0
+    VIEW = 1
+    EDIT = 2
+    ADMIN = 3
+
+
+class Generation(Enum):
+    """How Kubernetes counts ``metadata.generation``."""
+
+    NONE = auto()
+    FIXED = auto()
+    COUNTED = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """One kind of object."""
+
+    message: type[Any]
+    plural: str
+    api_version: str
+    short_names: tuple[str, ...] = ()
+    namespaced: bool = True
+    columns: tuple[c.Column, ...] = (c.NAME, c.AGE)
+    #: The functions that complete and check its objects, below ``podsched.api``. They are named and
+    #: not imported here: who only reads and prints objects goes without their modules.
+    defaults: str = ""
+    name_rule: str = "validation.names.dns1123_subdomain"
+    check: str = ""
+    check_update: str = ""
+    check_status: str = ""
+    #: The least of Kubernetes' roles of a namespace that may write it; of VIEW, read it.
+    role: Access = Access.NONE
+    verbs: tuple[str, ...] = VERBS
+    #: Beside "status", which a message with such a field has.
+    subresources: tuple[str, ...] = ()
+    #: Whether it is of Kubernetes' category "all": what ``kubectl get all`` shows.
+    in_all: bool = False
+    #: Fields by which lists and watches are selected, beside those of the metadata.
+    selectable: tuple[str, ...] = ()
+    generation: Generation = Generation.NONE
+    #: Whether it is only replaced by who names the version that he has read.
+    needs_version: bool = False
+    #: Whether a client may bring a status along: a node registers itself with what it has.
+    status_at_creation: bool = False
+    #: Whether its deletion is answered with the object; otherwise with a ``Status``.
+    answers_deletion: bool = False
+    #: Whether it stays whatever it names as its owner: what a cluster is made of and configured
+    #: with, so that the leader, which runs the garbage collector, needs no right to delete it.
+    kept: bool = False
+
+    name: str = field(init=False)
+    #: Its member of ``Object``.
+    oneof_field: str = field(init=False)
+    has_status: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        descriptor = self.message.DESCRIPTOR
+        members = Object.DESCRIPTOR.fields
+        found = {
+            "name": descriptor.name,
+            "oneof_field": next(m.name for m in members if m.message_type is descriptor),
+            "has_status": "status" in descriptor.fields_by_name,
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def group(self) -> str:
+        """The API group, "" for the core one."""
+        return self.api_version.rpartition("/")[0]
+
+    def new(self) -> o.AnyObject:
+        """Return an empty object of this kind."""
+        return cast(o.AnyObject, self.message())
+
+
+def function(name: str) -> Callable[..., Any] | None:
+    """Return the function that an entry names; None if it names none."""
+    module, _, attribute = name.rpartition(".")
+    found = getattr(import_module(f"podsched.api.{module}"), attribute) if name else None
+    return cast(Callable[..., Any] | None, found)
