@@ -111,7 +111,11 @@ async def test_a_compressed_answer_is_not_unpacked() -> None:
 
 
 async def test_an_answer_without_end_is_given_up() -> None:
-    async for url in _answering(web.Response(body=b" " * (5 << 20))):
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b" " * (1 << 16)
+
+    async for url in _answering(web.Response(body=endless())):
         with pytest.raises(ExtenderError, match=r"the answer is larger than 4\.0 MiB"):
             await send(configured(url))
 

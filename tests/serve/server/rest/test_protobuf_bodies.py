@@ -66,13 +66,47 @@ def test_events_are_read_in_the_form_of_their_group() -> None:
 
 
 @pytest.mark.parametrize(
-    "raw",
-    [b"", b"{}", b"k8s\x00\x0a", envelope("Pod", "v1", b""), envelope("Lease", "v1", b"\x12\xff")],
-    ids=["empty", "JSON", "cut short", "of another kind", "cut short inside"],
+    ("raw", "why"),
+    [
+        (b"", "does not appear to be a protobuf message"),
+        (b"{}", "does not appear to be a protobuf message"),
+        (b"k8s\x00\x0a", "cannot be decoded: index out of range"),
+        (b"k8s\x00\x0a\x05ab", "is cut short"),
+        (b"k8s\x00\x0b\x00", "is cut short"),
+        (b"k8s\x00" + b"\x80" * 11, "a number is too long"),
+        (envelope("Lease", "v1", b"\x12\xff"), "cannot be decoded: index out of range"),
+        (envelope("Event", "v1", member(6, b"\x08" + b"\xff" * 8 + b"\x7f")), "years 1 to 9999"),
+        (envelope("Event", "v1", member(6, b"\x10" + b"\xff" * 8 + b"\x7f")), "years 1 to 9999"),
+    ],
+    ids=[
+        "empty",
+        "JSON",
+        "ends in a field's head",
+        "ends in a field",
+        "of no form of the wire",
+        "a number without end",
+        "ends in a field inside",
+        "a time of no year",
+        "a second of too many parts",
+    ],
 )
-def test_what_cannot_be_read_is_refused(raw: bytes) -> None:
-    with pytest.raises((ProtobufError, UnreadKindError)):
+def test_what_cannot_be_read_is_refused(raw: bytes, why: str) -> None:
+    with pytest.raises(ProtobufError, match=why):
         decode(raw)
+
+
+def test_a_kind_that_is_sent_as_json_alone_is_refused() -> None:
+    with pytest.raises(UnreadKindError, match="Pod is not read as protobuf"):
+        decode(envelope("Pod", "v1", b""))
+
+
+@pytest.mark.parametrize(
+    ("raw", "number"),
+    [(b"\xfb" + b"\xff" * 8 + b"\x01", -5), (b"\xff" * 9 + b"\x7f", -1)],
+    ids=["negative", "of more than 64 bits"],
+)
+def test_numbers_are_read_as_those_of_64_bits(raw: bytes, number: int) -> None:
+    assert decode(envelope("PriorityClass", "v1", bytes([2 << 3]) + raw))["value"] == number
 
 
 def varint(number: int) -> bytes:
@@ -117,8 +151,12 @@ def test_an_envelope_of_other_types_is_refused(number: int) -> None:
             decode(b"k8s\x00" + field)
 
 
-def test_a_body_of_more_fields_than_any_object_has_is_refused() -> None:
-    raw = b"\x12\x00" * 60_000
+@pytest.mark.parametrize(
+    "raw",
+    [b"\x12\x00" * 60_000, member(2, member(1, "a") + member(2, "b")) * 20_000],
+    ids=["in one message", "in many"],
+)
+def test_a_body_of_more_fields_than_any_object_has_is_refused(raw: bytes) -> None:
     body = b"k8s\x00" + member(1, member(1, "v1") + member(2, "ConfigMap"))
     body += b"\x12" + varint(len(raw)) + raw
     with pytest.raises(ProtobufError, match="more than 50,000 fields"):

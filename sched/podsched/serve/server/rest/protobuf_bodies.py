@@ -17,11 +17,10 @@ from podsched.api.objects import Timestamp
 
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
-_MAX_DEPTH: Final = 20
 
 # A field is "number:name:type"; types are s (string), i (integer), b (boolean), t (time), u (time
-# with microseconds), q (quantity), n (number or string), y (bytes), or a message; "*" behind it
-# means a list and "%" a map from strings.
+# with microseconds), q (quantity), n (number or string), y (bytes), or a message, which is never
+# one that it is in; "*" behind it means a list and "%" a map from strings.
 _TYPES: Final[Mapping[str, str]] = {
     "ObjectMeta": "1:name:s 2:generateName:s 3:namespace:s 5:uid:s 6:resourceVersion:s "
     "11:labels:s% 12:annotations:s% 13:ownerReferences:OwnerReference* 14:finalizers:s*",
@@ -131,12 +130,10 @@ class _Decoder:
         message = next((name for name in (f"{version} {kind}", kind) if name in _MESSAGES), "")
         if not message:
             raise UnreadKindError(f"{kind[:100]} is not read as protobuf here, only as JSON")
-        content = self._message(_bytes(parts.get(2)), message, 0)
+        content = self._message(_bytes(parts.get(2)), message)
         return {"apiVersion": version, "kind": kind, **content}
 
-    def _message(self, raw: bytes, message: str, depth: int) -> dict[str, Any]:
-        if depth > _MAX_DEPTH:
-            raise ProtobufError("nested too deeply")
+    def _message(self, raw: bytes, message: str) -> dict[str, Any]:
         known = _MESSAGES[message]
         found: dict[str, Any] = {}
         for number, value in self._fields(raw):
@@ -144,16 +141,16 @@ class _Decoder:
                 continue
             name, form = known[number]
             if form.endswith("*"):
-                found.setdefault(name, []).append(self._value(value, form[:-1], depth))
+                found.setdefault(name, []).append(self._value(value, form[:-1]))
             elif form.endswith("%"):
                 entry = self._parts(_bytes(value))
-                inner = self._value(entry.get(2, b""), form[:-1], depth)
+                inner = self._value(entry.get(2, b""), form[:-1])
                 found.setdefault(name, {})[_text(entry.get(1))] = inner
             else:
-                found[name] = self._value(value, form, depth)
+                found[name] = self._value(value, form)
         return found
 
-    def _value(self, value: Any, form: str, depth: int) -> Any:
+    def _value(self, value: Any, form: str) -> Any:
         if form == "i":
             return _number(value)
         if form == "b":
@@ -171,7 +168,7 @@ class _Decoder:
             return _text(parts.get(3)) if is_text else _number(parts.get(2))
         if form in ("t", "u"):
             return self._time(raw, micros=form == "u") if raw else None  # Go's zero time is empty
-        return self._message(raw, form, depth + 1)
+        return self._message(raw, form)
 
     def _time(self, raw: bytes, *, micros: bool) -> str:
         parts = self._parts(raw)
