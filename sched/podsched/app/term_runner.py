@@ -1,17 +1,8 @@
 """What a replica knows, and the term that schedules while it leads.
 
-standby --start_term--> catching up --informer has seen the term--> scheduling
-   ^                         ^                                          | |
-   |                         '--- a bug met on a pod: the state anew <--' |
-   '------------------------- end_term: the state anew <------------------'
-
-The state is kept in standby, too, so that leading begins with work and not with loading. It is
-built anew after each term, for the old one is full of assumptions that nobody will confirm. That
-takes a second with 60,000 pods, so other tasks have their turns meanwhile; what the informer
-reports is applied afterwards.
-
-Guarantee: a term that begins anew, for whatever reason, decides nothing before it has seen what
-became of the bindings that it had sent: else a node might seem to have room that is taken.
+``podsched.term.term_step`` decides; this carries its effects out, and reports what happens. To
+build the state anew takes a second with 60,000 pods, so other tasks have their turns meanwhile;
+what the informer reports is applied afterwards.
 """
 
 from __future__ import annotations
@@ -36,7 +27,6 @@ from podsched.lib.backoff import Backoff
 from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import Cluster, ControlledCluster, InformerPort
-from podsched.serve.client.errors import FenceLost
 from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
@@ -49,6 +39,34 @@ from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.scheduling_loop import LoopListener, SchedulingLoop
 from podsched.term.set_aside import SetAside
 from podsched.term.state import SchedulingState, build_state, fault_of
+from podsched.term.term_step import (
+    BuildState,
+    CancelWork,
+    CatchUp,
+    CaughtUp,
+    Effect,
+    EndProcess,
+    FailWork,
+    FinishWork,
+    Halt,
+    NoteFault,
+    Paused,
+    Reconfigured,
+    StandBy,
+    StartedLeading,
+    StartWork,
+    State,
+    StateBroken,
+    StateBuilt,
+    StoppedLeading,
+    StopRequested,
+    TellFenceLost,
+    TellReconfigured,
+    WorkEffect,
+    WorkEnded,
+    step,
+)
+from podsched.term.term_step import Event as TermEvent
 from podsched.term.writes.bind_queue import Binder
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1 import api_pb2
@@ -65,7 +83,6 @@ STANDBY_PACE_MS = 250
 #: Seconds for which a new leader only schedules. With 20,000 pods the start of the controllers
 #: takes 0.15 s, in which what has waited during the takeover would be decided on more slowly.
 _CONTROL_AFTER = 1.0
-_FINISHING = "finish what is under way"
 #: Objects put into a new state before other tasks have their turn: some 5 ms.
 _TURN = 200
 
@@ -117,13 +134,28 @@ class RunnerParts:
     """Who keeps what is decided."""
 
 
-class _Work:
-    """What a term does until it ends or begins anew; that may end after another term has begun."""
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """The present term, or the last one; ``pause``: before its work starts anew after a bug."""
 
-    def __init__(self, owner: str, loop: SchedulingLoop) -> None:
-        self.loop = loop
-        self.tasks = TaskSet(owner)
-        self.ended = asyncio.Event()
+    fence: api_pb2.Fence
+    fence_lost: Callable[[], None]
+    pause: Backoff
+
+
+@dataclass(slots=True)
+class _Work:
+    """What a term does until it ends or begins anew; ``over``: its tasks have ended."""
+
+    loop: SchedulingLoop
+    tasks: TaskSet
+    task: asyncio.Task[Exception | None] | None = None
+    over: bool = False
+
+    async def finish(self) -> None:
+        """End it, once it is known what became of all bindings."""
+        await self.loop.finish()
+        self.tasks.end()
 
 
 class TermRunner(LoopListener):
@@ -134,22 +166,23 @@ class TermRunner(LoopListener):
     """
 
     def __init__(self, parts: RunnerParts, tasks: TaskSet) -> None:
-        """Keep what all terms need; a term is one of ``tasks`` and fails them when it fails."""
+        """Keep what all terms need; what they do are ``tasks``, and fail them when they fail."""
         self._parts = parts
         self._tasks = tasks
+        self._now = State()
+        self._term = _Term(api_pb2.Fence(), lambda: None, _pause())
         self._changes = ClusterChanges()
+        self._blame = Blame()
+        self._work: _Work | None = None
         self._loop: SchedulingLoop | None = None
         self._controllers: ControllerManager | None = None
-        self._term: asyncio.Task[None] | None = None
-        self._blame = Blame()
+        self._catching_up: asyncio.Task[None] | None = None
+        self._building: asyncio.Task[None] | None = None
+        self._build_pause = _pause()
         #: What came while the state is being built anew.
         self._missed: list[Batch] = []
-        self._built = asyncio.Event()
-        self._built.set()
-        self._resumed = asyncio.Event()
-        self._resumed.set()
-        #: What the present term is doing.
-        self._work: _Work | None = None
+        #: Who waits for another configuration to be in effect.
+        self._waiting: list[asyncio.Future[None]] = []
         parts.informer.pace(STANDBY_PACE_MS)
         self.state = self._new_state()
         self.recorder = EventRecorder(
@@ -177,7 +210,7 @@ class TermRunner(LoopListener):
 
     def handle(self, batch: Batch) -> None:
         """Take over a batch of the informer."""
-        if not self._built.is_set():
+        if not self._now.whole:
             self._missed.append(batch)
             return
         try:
@@ -185,7 +218,7 @@ class TermRunner(LoopListener):
             if self._loop is not None:
                 self._loop.wake()
         except PodFault as fault:
-            self._start_over(fault)
+            self._post(StateBroken(self._now.builds, fault))
             return
         self._changes.notify()
         if self._controllers is not None:
@@ -194,7 +227,7 @@ class TermRunner(LoopListener):
     @property
     def whole_state(self) -> SchedulingState | None:
         """The state, None while it is being built anew."""
-        return self.state if self._built.is_set() else None
+        return self.state if self._now.whole else None
 
     @property
     def busy(self) -> bool:
@@ -220,47 +253,37 @@ class TermRunner(LoopListener):
         configuration = to_public(self._decides_by)
         return {**loop.checkpoint(sink.numbers(0)), "configuration": configuration}
 
-    # ------------------------------------------------------------------ terms
+    # ------------------------------------------------------------------ what the owner asks
 
     def start_term(self, fence: api_pb2.Fence, fence_lost: Callable[[], None]) -> None:
         """Begin to lead; a term that still runs ends. ``fence_lost``: told when a write is refused.
 
         Whoever elects need not wait then until its next renewal is refused as well.
         """
-        self.end_term()
-        self._parts.informer.pace(0)
-        self._term = self._tasks.start(self._lead(fence, fence_lost), f"term {fence.term}")
+        self._term = _Term(fence, fence_lost, _pause())
+        self._post(StartedLeading(int(fence.term)))
 
     def end_term(self) -> None:
         """Stop leading and start over from what the informer knows."""
-        if self._term is not None:
-            self._term.cancel()
-            self._term = None
-        self._work = self._controllers = None
-        self._parts.informer.pace(STANDBY_PACE_MS)
-        if self._loop is not None:
-            self._loop = None
-            self._build_anew()
+        self._post(StoppedLeading())
+
+    def end(self) -> None:
+        """Stop leading for good."""
+        self._post(StopRequested())
 
     @property
     def paused(self) -> bool:
         """Whether a leader decides nothing until it is told to go on."""
-        return not self._resumed.is_set()
+        return self._now.paused
 
     def pause(self, paused: bool) -> None:
         """Decide nothing, or go on; a term that is under way keeps its lock and its fence.
 
         What was being bound is known of before anything else is decided, as in ``reconfigure``.
         """
-        if paused == self.paused:
-            return
-        _log.warning("Scheduling is paused" if paused else "Scheduling goes on")
-        if not paused:
-            self._resumed.set()
-            return
-        self._resumed.clear()
-        if self._work is not None:
-            self._work.tasks.start(self._finish(self._work), _FINISHING)
+        if paused != self.paused:
+            _log.warning("Scheduling is paused" if paused else "Scheduling goes on")
+        self._post(Paused(paused))
 
     async def reconfigure(
         self, config: SchedulerConfiguration, extenders: Extenders | None
@@ -271,60 +294,95 @@ class TermRunner(LoopListener):
         bound by then.
         """
         self._parts = replace(self._parts, config=config, extenders=extenders)
-        work = self._work
-        if work is None:
-            self._build_anew()
+        in_effect = asyncio.get_running_loop().create_future()
+        self._waiting.append(in_effect)
+        self._post(Reconfigured())
+        await in_effect
+
+    # ------------------------------------------------------------------ effects
+
+    def _post(self, event: TermEvent) -> None:
+        self._now, effects = step(self._now, event)
+        for effect in effects:
+            if isinstance(effect, WorkEffect):
+                self._perform_on_work(effect)
+            else:
+                self._perform(effect)
+
+    def _perform_on_work(self, effect: WorkEffect) -> None:
+        if isinstance(effect, StartWork):
+            self._start_work(effect.attempt)
             return
-        work.tasks.start(self._finish(work), _FINISHING)
-        await work.ended.wait()
+        work = self._work
+        assert work is not None
+        match effect:
+            case FinishWork():
+                if not work.over:
+                    work.tasks.start(work.finish(), "finish what is under way")
+            case FailWork(fault):
+                work.loop.fail(fault)
+            case CancelWork():
+                self._loop = self._controllers = None
+                _cancel(work.task)
 
-    async def _finish(self, work: _Work) -> None:
-        """End what a term does, once it is known what became of all bindings."""
-        await work.loop.finish()
-        work.tasks.end()
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case StandBy():
+                self._parts.informer.pace(STANDBY_PACE_MS)
+                _cancel(self._catching_up)
+            case CatchUp():
+                self._parts.informer.pace(0)
+                _cancel(self._catching_up)
+                self._catching_up = self._tasks.start(self._catch_up(effect), "catch up")
+            case BuildState():
+                self.state = self._new_state()
+                _cancel(self._building)
+                self._building = self._tasks.start(self._build(effect), "build the state anew")
+            case NoteFault(fault, consequence):
+                self._blame.add(fault)
+                _log.error(consequence, pod=str(fault), exc_info=fault.__cause__)
+            case TellFenceLost() | TellReconfigured():
+                self._tell(effect)
+            case EndProcess(fault):
+                fault.add_note(f"in term {self._term.fence.term} of the replica")
+                self._tasks.fail(fault)
+            case Halt():
+                _cancel(self._catching_up)
+                _cancel(self._building)
 
-    def end(self) -> None:
-        """Stop leading for good."""
-        if self._term is not None:
-            self._term.cancel()
-        self._loop = None
+    def _tell(self, effect: TellFenceLost | TellReconfigured) -> None:
+        if isinstance(effect, TellReconfigured):
+            waiting, self._waiting = self._waiting, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+            return
+        term = self._term.fence.term
+        _log.warning("The fence is lost: another replica leads", term=term)
+        self._term.fence_lost()
 
-    def _start_over(self, fault: PodFault) -> None:
-        """Let go of a state that a bug has left half changed; a term that runs starts over."""
-        if self._loop is not None:
-            self._built.clear()  # what comes until the new state is begun is missed by the old one
-            self._loop.fail(fault)
+    async def _catch_up(self, effect: CatchUp) -> None:
+        await asyncio.sleep(self._term.pause.next_delay() if effect.after_fault else 0.0)
+        await self._parts.informer.wait_for_revision(effect.revision)
+        self._post(CaughtUp(effect.attempt))
+
+    async def _build(self, effect: BuildState) -> None:
+        """Put all that the informer knows into a new state, then what has come meanwhile."""
+        if not effect.again:
+            self._build_pause = _pause()
         else:
-            self._note(fault, "The state is built anew")
-            self._build_anew()
-
-    def _note(self, fault: PodFault, what: str) -> None:
-        self._blame.add(fault)
-        _log.error(what, pod=str(fault), exc_info=fault.__cause__)
-
-    def _build_anew(self) -> None:
-        self.state = self._new_state()
-        self._built.clear()
-        self._tasks.start(self._build(self.state), "build the state anew")
-
-    async def _build(self, state: SchedulingState) -> None:
-        """Build a state, anew after each bug that is met, unless it has been replaced by then."""
-        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
-        while self.state is state:
-            try:
-                await self._fill(state)
-                # The state before it, with all its pods, is garbage in cycles.
-                await asyncio.sleep(_ENDING)
-                collect_everything()
-                return
-            except PodFault as fault:
-                self._note(fault, "The state is built anew")
-            await asyncio.sleep(pause.next_delay())
-            if self.state is state:
-                self.state = state = self._new_state()
+            await asyncio.sleep(self._build_pause.next_delay())
+        try:
+            await self._fill(self.state)
+        except PodFault as fault:
+            self._post(StateBroken(effect.build, fault))
+            return
+        self._post(StateBuilt(effect.build))
+        # The state before it, with all its pods, is garbage in cycles.
+        await asyncio.sleep(_ENDING)
+        collect_everything()
 
     async def _fill(self, state: SchedulingState) -> None:
-        """Put all that the informer knows into a new state, then what has come meanwhile."""
         clock = asyncio.get_running_loop().time
         self._missed.clear()
         objects = self._parts.informer.objects
@@ -339,65 +397,40 @@ class TermRunner(LoopListener):
                     raise fault_of(event) from bug
                 if not number % _TURN:
                     await asyncio.sleep(0)
-                    if self.state is not state:
-                        return
-        self._built.set()
-        missed, self._missed = self._missed, []
-        for batch in missed:
-            self.handle(batch)
+        for batch in self._missed:
+            state.apply_batch(batch, clock())
+        self._missed.clear()
 
-    async def _lead(self, fence: api_pb2.Fence, fence_lost: Callable[[], None]) -> None:
-        """Schedule until the fence is lost, anew after a pause and each bug met on a pod."""
-        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
-        # All that earlier terms wrote has a lower revision than this term's: once the informer has
-        # come so far, nothing of it is missing. A term that begins anew has written more by itself.
-        written = int(fence.term)
-        while True:
-            await self._resumed.wait()
-            delay = 0.0
-            try:
-                await self._schedule(fence, written)
-            except FenceLost:
-                _log.warning("The fence is lost: another replica leads", term=fence.term)
-                fence_lost()
-                return
-            except PodFault as fault:
-                self._note(fault, "The term starts over")
-                delay = pause.next_delay()
-            if self._loop is not None:
-                written = max(written, self._loop.bound_until)
-            self._loop = self._controllers = None
-            self._build_anew()
-            await asyncio.sleep(delay)
+    # ------------------------------------------------------------------ the work of a term
 
-    async def _schedule(self, fence: api_pb2.Fence, written: int) -> None:
-        """Schedule, once the informer has seen the revision up to which leaders wrote.
-
-        Returns when the term is to go on anew: after a pause, or with another configuration.
-
-        Raises:
-            FenceLost: another replica leads.
-            PodFault: a bug was met on a pod.
-        """
-        parts = self._parts
-        await parts.informer.wait_for_revision(written)
-        await self._built.wait()
-        if self.paused:
-            return
+    def _start_work(self, attempt: int) -> None:
+        parts, fence = self._parts, self._term.fence
         actors = parts.actors.of_term(fence.term, self.state.cache.columns, parts.cluster)
-        self._loop = SchedulingLoop(self._loop_parts(fence, actors))
-        work = self._work = _Work(f"term {fence.term}", self._loop)
-        tasks = work.tasks
-        tasks.start(self._loop.run(), "scheduling", endless=True)
-        if parts.controllers is not None:
-            tasks.start(self._control(parts.controllers, fence), "controllers", endless=True)
+        loop = self._loop = SchedulingLoop(self._loop_parts(fence, actors))
+        name = f"term {fence.term}"
+        work = self._work = _Work(loop, TaskSet(name))
+
+        def ended(task: asyncio.Task[Exception | None]) -> None:
+            fault = asyncio.CancelledError() if task.cancelled() else task.result()
+            self._work = self._loop = self._controllers = None
+            self._post(WorkEnded(attempt, fault, loop.bound_until))
+
+        work.task = self._tasks.start(self._run(work, fence, actors), name, ended=ended)
+
+    async def _run(self, work: _Work, fence: api_pb2.Fence, actors: TermActors) -> Exception | None:
+        """Return what the tasks ended with, None where they were told to finish."""
+        tasks, controllers = work.tasks, self._parts.controllers
+        tasks.start(work.loop.run(), "scheduling", endless=True)
+        if controllers is not None:
+            tasks.start(self._control(controllers, fence), "controllers", endless=True)
         tasks.start(actors.run(), "actors", endless=True)
         try:
             await tasks.run()
+        except Exception as fault:
+            return fault
         finally:
-            if self._work is work:
-                self._work = None
-            work.ended.set()
+            work.over = True
+        return None
 
     async def _control(self, parts: ControllerParts, fence: api_pb2.Fence) -> None:
         """Run the controllers, once there has been time for the first decisions."""
@@ -440,3 +473,12 @@ class TermRunner(LoopListener):
     def anomaly(self, anomaly: Anomaly) -> None:
         """See ``StateListener``."""
         _log.warning(anomaly.kind.value, object=anomaly.object, detail=anomaly.detail)
+
+
+def _pause() -> Backoff:
+    return Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+
+
+def _cancel(task: asyncio.Task[Any] | None) -> None:
+    if task is not None:
+        task.cancel()
