@@ -146,7 +146,7 @@ def test_what_a_budget_forbids_meanwhile_leaves_everything_as_it_was(crowded: Co
 def test_a_replacement_by_a_controller_gets_the_place_that_was_held(running: Commands) -> None:
     empty(running)
     running.ok("apply", "-f", "-", stdin=REPLICAS)
-    owner = running.ok("get", "rs/web", "-o", "jsonpath={.metadata.uid}").strip()
+    owner = looked_at(running.server)
     running.ok("apply", "-f", "-", stdin=pod("web-1", "1", owner))
     running.until("Running", "get", "pod/web-1")
     node = running.ok("get", "pod/web-1", "-o", "jsonpath={.spec.nodeName}").strip()
@@ -163,6 +163,14 @@ def test_a_replacement_by_a_controller_gets_the_place_that_was_held(running: Com
     assert f"node/{node} is free, and cordoned" in said
     assert names(running) == ["pod/web-2"]
     running.ok("uncordon", node)
+
+
+def looked_at(server: str) -> str:
+    """Say of the ReplicaSet that its controller has looked at it; return its uid."""
+    with Client(server) as client:
+        owner = client.get("ReplicaSet", "web", "default")
+        owner.status.observed_generation = 1
+        return client.update_status(owner).metadata.uid
 
 
 def replace_when_gone(server: str, owner: str) -> None:

@@ -35,6 +35,8 @@ pytestmark = pytest.mark.fuzz
 _MOST_SECONDS = 5.0
 #: A command takes some ten times as long as a request to the API server.
 _SHARE = 20
+#: Files of which some end otherwise than others.
+_ENOUGH = 50
 _ODD_FIELDS = (
     "", "-1", "1e300", "nan", "inf", "9" * 30, "x", '"', "\x00", "1e9", ">24", "\u0661", " ",
 )  # fmt: skip
@@ -199,4 +201,4 @@ def test_any_file_is_taken_or_refused(
         assert took < _MOST_SECONDS, f"{took:.1f} s: sched {' '.join(arguments)}"
 
     run()
-    assert len(seen) > 1, f"all files end alike: {seen}"
+    assert len(seen) > 1 or seen.total() < _ENOUGH, f"all files end alike: {seen}"

@@ -36,7 +36,8 @@ def test_no_http_request_harms_the_server_or_a_reader_of_what_it_stores(requests
     codes: Counter[str] = Counter()
 
     @settings(
-        max_examples=max(1, requests // 2 // _EXAMPLE),
+        # The first example is the simplest one, whose requests are all the same.
+        max_examples=max(3, requests // 2 // _EXAMPLE),
         deadline=None,
         database=None,
         phases=(Phase.generate, Phase.shrink),
