@@ -70,6 +70,7 @@ def content(cache: Cache) -> dict[str, Any]:
         "nominated": {n: [p.uid for p in cluster.nominated_pods(n)] for n in NODES},
         "terms": set(columns.terms_in_cluster(LabelTerms())),
         "services": [found.metadata.name for found in cluster.list("Service")],
+        "assumed": [found.spec.selector["app"] for found in cluster.assumed("Service").list()],
         "order": [columns.names[row] for row in columns.ordered_rows.tolist()],
     }
 
@@ -137,6 +138,15 @@ class TrialMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from("st"), there=st.booleans())
     def put_service(self, name: str, there: bool) -> None:
         self.event("Service", None if there else service(name), service(name) if there else None)
+
+    @rule(name=st.sampled_from("st"), restore=st.booleans())
+    def assume_service(self, name: str, restore: bool) -> None:
+        for cache in (self.cache,) if self.trials else (self.cache, self.plain):
+            services = cache.cluster.assumed("Service")
+            if restore:
+                services.restore("default", name)
+            elif services.get("default", name) is not None:
+                services.assume(service(name, "c"))
 
     # ------------------------------------------------------------------ trials
 

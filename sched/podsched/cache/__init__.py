@@ -7,6 +7,7 @@ Which module is which, from the outside in::
       nominator      which pods are nominated to which node
       pod_class      interns pods by all that can influence a decision
     objects          what plugins read (``ClusterView``): nodes, pods and the objects of other kinds
+      assumed_objects  objects as plugins assume them to be, until the informer has others
     columns          the nodes as NumPy columns, a row for each node
       node_table     the columns that come from Node objects, with images and zones
       usage_columns  the names of the columns that sum up what pods use

@@ -111,8 +111,6 @@ class Cache:
         self._held: dict[str, _Held] = {}
         self._assumed: set[str] = set()
         self._pods_without_node: dict[str, dict[str, PodInfo]] = {}
-        #: The innermost trial that is open.
-        self.open_trial: Trial | None = None
 
     def copy(self) -> Cache:
         """Return the same cluster for a thread of its own, with no trial open.
@@ -360,10 +358,15 @@ class Cache:
 
     # ------------------------------------------------------------------ informers
 
+    @property
+    def open_trial(self) -> Trial | None:
+        """The innermost trial that is open."""
+        return self.cluster.open_trial
+
     def trial(self) -> Trial:
         """Begin changes that can be undone, as a part of the trial that is open."""
-        self.open_trial = Trial(self, self.open_trial)
-        return self.open_trial
+        self.cluster.open_trial = made = Trial(self, self.open_trial)
+        return made
 
     def keep_orders(self, orders: Orders | None) -> None:
         """Have the outermost trial know where everything stands; None: none is open any more."""
@@ -392,6 +395,8 @@ class Cache:
             self.cluster.put(kind, new)
         elif old is not None:
             self.cluster.delete(kind, old.metadata.namespace, old.metadata.name)
+        meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
+        self.cluster.settle(kind, meta.namespace, meta.name)
         resource = STORAGE_RESOURCES.get(kind)
         if resource is None:
             return NOTHING

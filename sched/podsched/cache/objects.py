@@ -8,13 +8,17 @@ anything about pods, which is what ``Cache`` does.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from podsched.cache.assumed_objects import AssumedKind
 from podsched.cache.columns import Columns
 from podsched.cache.nominator import Nominator
 from podsched.cache.ordering import Orders
 from podsched.cache.versions import Version, Versions
 from podsched.framework.pods import PodInfo
+
+if TYPE_CHECKING:
+    from podsched.cache.trial import Trial
 
 _NOTHING: Final[dict[str, Any]] = {}
 
@@ -70,8 +74,11 @@ class ClusterState:
         self._pod_changes = Version()
         self._kinds: dict[str, _Kind] = {}
         self._objects = Version()
+        self._assumed: dict[str, AssumedKind] = {}
         #: Those of the outermost trial that is open.
         self.orders: Orders | None = None
+        #: The innermost trial that is open.
+        self.open_trial: Trial | None = None
 
     def copy(self) -> ClusterState:
         """Return the same cluster to try changes on; the objects themselves are shared."""
@@ -81,6 +88,7 @@ class ClusterState:
         made._pod_changes.version = self._pod_changes.version
         made._kinds = {name: kind.copy() for name, kind in self._kinds.items()}
         made._objects.version = self._objects.version
+        made._assumed = {name: kind.copy(made) for name, kind in self._assumed.items()}
         return made
 
     def put_pod(self, pod: PodInfo) -> None:
@@ -107,6 +115,24 @@ class ClusterState:
         versions = self.columns.versions
         kind.changed(versions)
         versions.change(self._objects)
+
+    def assumed(self, kind: str) -> AssumedKind:
+        """Return the objects of a kind as plugins assume them to be."""
+        found = self._assumed.get(kind)
+        if found is None:
+            found = self._assumed[kind] = AssumedKind(self, kind)
+        return found
+
+    def assumptions_changed(self, kind: AssumedKind) -> None:
+        """Note that objects of a kind are assumed or restored."""
+        versions = self.columns.versions
+        versions.change(kind)
+        versions.change(self._objects)
+
+    def settle(self, kind: str, namespace: str, name: str) -> None:
+        """Forget what was assumed of an object that the informer has replaced."""
+        if kind in self._assumed:
+            self._assumed[kind].settle(namespace, name)
 
     def ordered_objects(self, kind: str, namespace: str) -> dict[str, Any]:
         """Return a kind's objects of a namespace by name, to put them into another order."""

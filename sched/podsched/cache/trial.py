@@ -52,7 +52,7 @@ class TrialError(Exception):
     """A trial was used after its end, or while an inner one was open: a fault of the caller."""
 
 
-class _Change(Protocol):
+class Change(Protocol):
     """One change of one object. ``do`` may be called again after ``undo``."""
 
     @property
@@ -71,9 +71,9 @@ class Trial:
     def __init__(self, cache: Cache, outer: Trial | None) -> None:
         self._cache = cache
         self._outer = outer
-        self._changes: list[_Change] = []
+        self._changes: list[Change] = []
         #: The changes up to ``_indexed``, by object; for events alone.
-        self._of_object: dict[ObjectKey, list[_Change]] = {}
+        self._of_object: dict[ObjectKey, list[Change]] = {}
         self._indexed = 0
         self._is_open = True
         versions = cache.columns.versions
@@ -100,7 +100,7 @@ class Trial:
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Count a waiting pod on a node. Raises CacheError when the cache holds it already."""
-        self._do(_Assumption(self._cache, pod, node_name))
+        self.make(_Assumption(self._cache, pod, node_name))
 
     def assume_many(self, pods: Sequence[PodInfo], node_names: Sequence[str]) -> None:
         """Assume pods on nodes, each pod after those before it; see ``Cache.assume_many``."""
@@ -116,43 +116,44 @@ class Trial:
 
     def forget(self, pod: PodInfo) -> None:
         """Take a pod off the node that it is assumed on: it waits again, not nominated."""
-        self._do(_Forgetting(self._cache, pod))
+        self.make(_Forgetting(self._cache, pod))
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod away: bound, assumed or waiting."""
-        self._do(_Removal(self._cache, pod))
+        self.make(_Removal(self._cache, pod))
 
     def submit(self, pod: PodInfo) -> None:
         """Add a pod without a node, whose uid and name are free."""
-        self._do(_Submission(self._cache, pod))
+        self.make(_Submission(self._cache, pod))
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Have a waiting pod tried on a node first; "" withdraws its nomination."""
-        self._do(_Nominating(self._cache, pod, node_name))
+        self.make(_Nominating(self._cache, pod, node_name))
 
     def put_node(self, node: v1.Node) -> None:
         """Add or replace a node."""
-        self._do(_NodeChange(self._cache, node.metadata.name, node))
+        self.make(_NodeChange(self._cache, node.metadata.name, node))
 
     def remove_node(self, name: str) -> None:
         """Take a node away; pods that are on it count nowhere."""
-        self._do(_NodeChange(self._cache, name, None))
+        self.make(_NodeChange(self._cache, name, None))
 
     def put(self, kind: str, message: Any) -> None:
         """Add or replace an object of another kind."""
         meta = message.metadata
-        self._do(_ObjectChange(self._cache, (kind, meta.namespace, meta.name), message))
+        self.make(_ObjectChange(self._cache, (kind, meta.namespace, meta.name), message))
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Take away an object of another kind."""
-        self._do(_ObjectChange(self._cache, (kind, namespace, name), None))
+        self.make(_ObjectChange(self._cache, (kind, namespace, name), None))
 
     def on_undo(self, undo: Callable[[], object]) -> None:
         """Call ``undo`` when the trial is rolled back, before what was done earlier is undone."""
         self._check_use()
         self._changes.append(_Callback(undo))
 
-    def _do(self, change: _Change) -> None:
+    def make(self, change: Change) -> None:
+        """Make a change of another part of the cache, to be undone with the trial."""
         self._check_use()
         with self._saved:
             if change.do():
@@ -188,7 +189,7 @@ class Trial:
 
     def _end(self) -> None:
         self._is_open = False
-        self._cache.open_trial = self._outer
+        self._cache.cluster.open_trial = self._outer
         if self._outer is None:
             self._cache.keep_orders(None)
         self._cache.columns.versions.saved = self._outer._saved if self._outer else None
@@ -205,7 +206,7 @@ class Trial:
                 for trial, changes in reversed(set_aside):
                     trial._make_again(changes)
 
-    def _set_aside(self, key: ObjectKey) -> list[tuple[Trial, list[_Change]]]:
+    def _set_aside(self, key: ObjectKey) -> list[tuple[Trial, list[Change]]]:
         """Undo the changes of an object in this trial and the outer ones, the latest first."""
         found = []
         trial: Trial | None = self
@@ -219,14 +220,14 @@ class Trial:
             trial = trial._outer
         return found
 
-    def _changes_of(self, key: ObjectKey) -> list[_Change]:
+    def _changes_of(self, key: ObjectKey) -> list[Change]:
         while self._indexed < len(self._changes):
             change = self._changes[self._indexed]
             self._of_object.setdefault(change.key, []).append(change)
             self._indexed += 1
         return self._of_object.get(key, [])
 
-    def _make_again(self, changes: list[_Change]) -> None:
+    def _make_again(self, changes: list[Change]) -> None:
         for change in list(changes):
             if change.do():
                 continue

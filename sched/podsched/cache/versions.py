@@ -41,13 +41,14 @@ class SavedVersions:
         self._outer = outer
         #: None: changed by something else than the trial, or not there when it began.
         self._before: dict[Versioned, int | None] = {}
-        self._own = False
+        #: How many ``with`` blocks are open.
+        self._own = 0
 
     def __enter__(self) -> None:
-        self._own = True
+        self._own += 1
 
     def __exit__(self, *_: object) -> None:
-        self._own = False
+        self._own -= 1
 
     def note(self, one: Versioned) -> None:
         """Note that a thing is about to change."""

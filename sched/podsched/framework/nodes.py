@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from podsched.framework.assumed_objects import AssumedObjects
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
@@ -255,6 +256,10 @@ class ClusterView(Protocol):
         "Pod" stands for pods that wait, too, so it changes all the time. Who reads those on nodes
         alone names ``counter_version`` of what it counts, or ``position``.
         """
+        ...
+
+    def assumed(self, kind: str) -> AssumedObjects[Any]:
+        """Return the objects of a kind as plugins assume them to be; ``get`` here does not."""
         ...
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...

@@ -6,8 +6,12 @@ import random
 
 import pytest
 
+from podsched.api.manifest import from_manifest
 from podsched.ask.whatif.world import World
+from podsched.plugins.volumes.claims import CLAIM, VOLUME
+from podsched.v1 import objects_pb2 as v1
 from support.engine_world import container, pod
+from support.volume_world import claim, storage_class, volume
 from support.whatif_world import node, owned, world
 
 GPU = "example.com/gpu"
@@ -50,6 +54,29 @@ def test_a_trial_within_another_is_undone_by_itself() -> None:
             made.schedule([made.submit(owned("inner"))])
         assert placed(made) == {"a": ["outer"]}
     assert placed(made) == {"a": []}
+
+
+def test_volumes_that_were_reserved_in_a_trial_are_free_again_and_nothing_is_looked_at_anew() -> (
+    None
+):
+    stored = (storage_class("local"), volume("v"), claim("c"), claim("d"))
+    objects = [from_manifest(manifest).message for manifest in stored]
+    made = world([node("a"), *objects])
+    assumed = [made.cluster.assumed(kind) for kind in (CLAIM, VOLUME)]
+    before = [one.version for one in assumed]
+    pods = [made.submit(mounting(name, of)) for name, of in (("p", "c"), ("q", "d"))]
+    for first, second in (pods, pods[::-1]):
+        with made.trial():
+            nodes = [outcome.node_name for outcome in made.schedule([first, second])]
+            assert nodes == ["a", ""]
+            assert [one.version for one in assumed] != before
+        assert [one.version for one in assumed] == before
+
+
+def mounting(name: str, claim_name: str) -> v1.Pod:
+    made = owned(name)
+    made.spec.volumes.add(name="v").persistent_volume_claim.claim_name = claim_name
+    return made
 
 
 def test_a_preemptor_takes_the_place_of_its_victims() -> None:

@@ -63,6 +63,17 @@ def bind(made: VolumeWorld, name: str, volume_name: str, **changes: Any) -> None
 # ---------------------------------------------------------------------------------- static
 
 
+def test_a_volume_that_one_profile_has_reserved_is_not_given_to_a_pod_of_another() -> None:
+    made = world(claim("c"), claim("d"), volume("v", zones=["a"]))
+    others = VolumeBinding(VolumeBindingArgs(), made)
+    first, second = made.pod("p", "c"), made.pod("q", "d")
+    assert set(made.rejected(others, second)) == {"b"}
+    assert reserve(made, first, "a").ok
+    assert set(made.rejected(others, second)) == {"a", "b"}
+    made.binding.unreserve(made.state, first, "a")
+    assert set(made.rejected(others, second)) == {"b"}
+
+
 def test_a_reserved_volume_is_not_given_to_the_next_pod() -> None:
     made = world(claim("c"), claim("d"), volume("v", zones=["a"]), volume("w", zones=["a"]))
     first, second = made.pod("p", "c"), made.pod("q", "d")

@@ -1,6 +1,6 @@
 """VolumeBinding: bound volumes must be reachable from the node, unbound claims must get one there.
 
 ``plugin`` has the extension points. ``candidates`` compiles what unbound claims ask for,
-``matching`` finds what they would get on which nodes, ``reservation`` is what Reserve assumes and
-PreBind writes, ``assumptions`` keeps it until the API confirms it, ``events`` has the hints.
+``known_volumes`` has the volumes they may get, ``matching`` finds what they would get on which
+nodes, ``reservation`` is what Reserve assumes and PreBind writes, ``events`` has the hints.
 """

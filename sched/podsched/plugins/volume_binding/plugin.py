@@ -3,8 +3,8 @@
 Rules: kube-scheduler v1.36 ``framework/plugins/volumebinding``. A claim is *bound*; or
 *immediate*, and the volume controller has to bind it before the pod can be scheduled; or it waits
 for its first consumer, and then the choice of the node decides: an existing volume is bound to the
-claim (static), or one is provisioned for it (dynamic). What Reserve decides is assumed until the
-API confirms it (``assumptions``); PreBind writes it and waits for the volume controller
+claim (static), or one is provisioned for it (dynamic). What Reserve decides is assumed
+(``framework.assumed_objects``); PreBind writes it and waits for the volume controller
 (``reservation``). Scoring belongs to the feature gate StorageCapacityScoring, which is off.
 """
 
@@ -34,7 +34,6 @@ from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.rows.matching import named
-from podsched.plugins.volume_binding.assumptions import Assumptions
 from podsched.plugins.volume_binding.candidates import (
     CSI_DRIVER,
     CSI_STORAGE_CAPACITY,
@@ -44,6 +43,7 @@ from podsched.plugins.volume_binding.candidates import (
     unbound_claim,
 )
 from podsched.plugins.volume_binding.events import volume_binding_events
+from podsched.plugins.volume_binding.known_volumes import KnownVolumes
 from podsched.plugins.volume_binding.matching import NO_VOLUME, match_affinity, match_claims
 from podsched.plugins.volume_binding.reservation import Reservation, bind_plan, reservation
 from podsched.plugins.volumes.claims import (
@@ -118,7 +118,7 @@ class VolumeBinding:
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         self._handle = handle
         self._bind_timeout = float(args.bind_timeout_seconds)
-        self._assumptions = Assumptions()
+        self._volumes = KnownVolumes()
         #: By pod uid, the reservations of pods whose binding cycle is under way.
         self._reserved: dict[str, Reservation] = {}
 
@@ -142,7 +142,8 @@ class VolumeBinding:
         """Return the versions of all storage objects and of what is assumed of them."""
         if not pod_claims(pod):
             return FIXED_INPUTS
-        return (self._assumptions.version, *(cluster.version(kind) for kind in _KINDS))
+        assumed = (cluster.assumed(kind).version for kind in (CLAIM, VOLUME))
+        return (*assumed, *(cluster.version(kind) for kind in _KINDS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Skip pods without claims; a missing, terminating or immediate claim is unresolvable."""
@@ -166,7 +167,7 @@ class VolumeBinding:
         delayed: list[v1.PersistentVolumeClaim] = []
         immediate = False
         for mine in pod_claims(pod):
-            claim = self._assumptions.claim(cluster, pod.namespace, mine.name)
+            claim = cluster.assumed(CLAIM).get(pod.namespace, mine.name)
             if claim is None:
                 raise MatchingFailed(f'error getting PVC "{pod.namespace}/{mine.name}"')
             if is_fully_bound(claim):
@@ -179,14 +180,14 @@ class VolumeBinding:
             return None
         unbound = []
         for claim in delayed:
-            volumes = self._assumptions.volumes_of_class(cluster, claim_class(claim))
+            volumes = self._volumes.of_class(cluster, claim_class(claim))
             unbound.append(unbound_claim(claim, volumes, cluster))
         return BindingState(tuple(bound), tuple(unbound))
 
     def _bound_volume(
         self, claim: v1.PersistentVolumeClaim, cluster: ClusterView
     ) -> BoundVolume | None:
-        volume = self._assumptions.volume(cluster, claim.spec.volume_name)
+        volume = cluster.assumed(VOLUME).get("", claim.spec.volume_name)
         if volume is None:
             return None
         affinity = affinity_terms(volume.spec.node_affinity)
@@ -228,7 +229,7 @@ class VolumeBinding:
         claims = [
             claim
             for mine_of_pod in pod_claims(pod)
-            if (claim := self._assumptions.claim(cluster, pod.namespace, mine_of_pod.name))
+            if (claim := cluster.assumed(CLAIM).get(pod.namespace, mine_of_pod.name))
         ]
         bound = [claim for claim in claims if is_fully_bound(claim)]
         for claim, volume in zip(bound, mine.bound, strict=True):
@@ -291,14 +292,14 @@ class VolumeBinding:
             if index != NO_VOLUME:
                 volumes[claim.key] = (*claim.prebound, *claim.candidates)[index].name
         keys = [claim.key for claim in now.unbound]
-        self._reserved[pod.uid] = reservation(node_name, keys, volumes, self._assumptions, cluster)
+        self._reserved[pod.uid] = reservation(node_name, keys, volumes, cluster)
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Take back what was assumed for the pod, if anything."""
         reserved = self._reserved.pop(pod.uid, None)
         if reserved is not None:
-            self._assumptions.restore(reserved.keys)
+            reserved.restore(self._handle.cluster)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Skip pods whose volumes are all bound."""
@@ -316,7 +317,6 @@ class VolumeBinding:
             status = reserved.check(pod, now)
             if status.ok:
                 self._reserved.pop(pod.uid, None)
-                self._assumptions.settle(now, reserved.keys)
             return status
 
         return bind_plan(reserved, wait, self._bind_timeout)

@@ -6,7 +6,7 @@ Rules: ``AssumePodVolumes``, ``bindAPIUpdate`` and ``checkBindings`` of kube-sch
     Reserve      reservation()          assumes a volume for each claim, or its provisioning
     PreBind      Reservation.patches()  writes claimRef (static) or the annotation (dynamic)
                  Reservation.check()    PENDING until the volume controller has bound every claim
-    Unreserve    Assumptions.restore()  takes the assumptions back
+    Unreserve    Reservation.restore()  takes the assumptions back
 
 A static binding fills in the volume's claimRef and leaves the rest to the volume controller.
 Dynamic provisioning is requested by the annotation ``volume.kubernetes.io/selected-node`` on the
@@ -22,7 +22,6 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch, PreBindPlan
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
-from podsched.plugins.volume_binding.assumptions import Assumptions, ObjectKey
 from podsched.plugins.volume_binding.candidates import affinity_holds, affinity_terms
 from podsched.plugins.volumes.claims import (
     ANN_BOUND_BY_CONTROLLER,
@@ -80,12 +79,13 @@ class Reservation:
     static: tuple[StaticBinding, ...]
     dynamic: tuple[Provisioning, ...]
 
-    @property
-    def keys(self) -> list[ObjectKey]:
-        """The objects that may be assumed."""
-        volumes = [(VOLUME, "", binding.base.metadata.name) for binding in self.static]
-        metas = [claim.base.metadata for claim in self.dynamic]
-        return volumes + [(CLAIM, meta.namespace, meta.name) for meta in metas]
+    def restore(self, cluster: ClusterView) -> None:
+        """Take back what was assumed for it."""
+        for binding in self.static:
+            cluster.assumed(VOLUME).restore("", binding.base.metadata.name)
+        for claim in self.dynamic:
+            meta = claim.base.metadata
+            cluster.assumed(CLAIM).restore(meta.namespace, meta.name)
 
     def patches(self) -> tuple[ObjectPatch, ...]:
         """Return what is to be written, each patch only onto the version it was decided on."""
@@ -155,7 +155,6 @@ def reservation(
     node_name: str,
     claims: Sequence[str],
     volumes: Mapping[str, str],
-    assumptions: Assumptions,
     cluster: ClusterView,
 ) -> Reservation:
     """Assume the decision: ``volumes`` maps claims to existing volumes, others are provisioned.
@@ -165,34 +164,32 @@ def reservation(
     static, dynamic = [], []
     for key in claims:
         namespace, _, name = key.partition("/")
-        claim = assumptions.claim(cluster, namespace, name)
+        claim = cluster.assumed(CLAIM).get(namespace, name)
         assert claim is not None, key
         if key in volumes:
-            static.append(_assume_bound(claim, volumes[key], assumptions, cluster))
+            static.append(_assume_bound(claim, volumes[key], cluster))
         else:
-            dynamic.append(_assume_provisioning(claim, node_name, assumptions, cluster))
+            dynamic.append(_assume_provisioning(claim, node_name, cluster))
     return Reservation(node_name, tuple(static), tuple(dynamic))
 
 
 def _assume_bound(
     claim: v1.PersistentVolumeClaim,
     volume_name: str,
-    assumptions: Assumptions,
     cluster: ClusterView,
 ) -> StaticBinding:
-    volume = assumptions.volume(cluster, volume_name)
+    volume = cluster.assumed(VOLUME).get("", volume_name)
     base = get_volume(cluster, volume_name)
     assert volume is not None and base is not None, volume_name
     patched = bound_to(volume, claim)
     if patched is not base:
-        assumptions.assume(VOLUME, base, patched)
+        cluster.assumed(VOLUME).assume(patched)
     return StaticBinding(claim, base, patched)
 
 
 def _assume_provisioning(
     claim: v1.PersistentVolumeClaim,
     node_name: str,
-    assumptions: Assumptions,
     cluster: ClusterView,
 ) -> Provisioning:
     meta = claim.metadata
@@ -203,7 +200,7 @@ def _assume_provisioning(
     assumed = v1.PersistentVolumeClaim()
     assumed.CopyFrom(base)
     assumed.metadata.annotations[ANN_SELECTED_NODE] = node_name
-    assumptions.assume(CLAIM, base, assumed)
+    cluster.assumed(CLAIM).assume(assumed)
     return Provisioning(base, is_written=False)
 
 
