@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from podsched.lib.backoff import HEALTHY, Backoff, StreamBackoff, exponential
+from podsched.lib.backoff import Backoff, exponential
 
 
 def longest() -> float:
@@ -44,22 +44,3 @@ def test_a_success_begins_anew() -> None:
 def test_retries_on_servers_not_tried_yet_do_not_wait() -> None:
     backoff = Backoff(1, 10, longest, immediate=2)
     assert [backoff.next_delay() for _ in range(5)] == [0, 0, 1, 2, 4]
-
-
-def test_a_stream_that_always_ends_at_once_is_opened_ever_less_often() -> None:
-    waits = StreamBackoff(Backoff(1, 8, longest))
-    delays, now = [], 0.0
-    for _ in range(5):
-        waits.works_since(now)
-        now += HEALTHY / 2
-        delays.append(waits.next_delay(now))
-    assert delays == [1, 2, 4, 8, 8], "whatever it brought"
-
-
-def test_a_stream_that_lasts_begins_the_count_anew() -> None:
-    waits = StreamBackoff(Backoff(1, 8, longest))
-    assert [waits.next_delay(0.0), waits.next_delay(5.0)] == [1, 2], "it never worked"
-    waits.works_since(10.0)
-    waits.works_since(10.9)
-    assert waits.next_delay(10.0 + HEALTHY) == 1
-    assert waits.next_delay(20.0) == 2, "what has been is not counted twice"

@@ -428,6 +428,8 @@ class MemoryHttp(KubeHttp):
             raise error_of(403, json.dumps(denied).encode())
         async for line in self._store.watch(path, params):
             yield [line.rstrip()]
+        if self._store.down:
+            raise Unavailable("the connection broke")
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 
 from podsched.serve.client.errors import ClientError
@@ -26,25 +25,3 @@ class Streams:
         for one in responses:
             yield one
         raise end
-
-
-class Ending:
-    """Answers each watch once, and ends it after a while: with an error, or None in good order."""
-
-    def __init__(self, end: ClientError | None = None, lasting: float = 0.0) -> None:
-        self.end = end
-        self.lasting = lasting
-        self.asked = 0
-
-    async def watch_stream(
-        self, request: v1.WatchRequest
-    ) -> AsyncGenerator[RawWatchResponse, None]:
-        self.asked += 1
-        if self.asked > 5000:
-            await asyncio.Event().wait()
-        await asyncio.sleep(0)
-        initial = request.send_initial_events
-        yield RawWatchResponse(revision=self.asked, initial_events_end=initial)
-        await asyncio.sleep(self.lasting)
-        if self.end is not None:
-            raise self.end

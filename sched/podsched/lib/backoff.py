@@ -6,11 +6,7 @@ Non-goal: sleeping. The caller owns the clock and the source of chance.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
-
-#: Seconds after which a stream has lasted; client-go calls a shorter watch very short.
-HEALTHY: Final = 1.0
+from dataclasses import dataclass
 
 
 def exponential(initial: float, maximum: float, count: int) -> float:
@@ -51,32 +47,3 @@ class Backoff:
     def reset(self) -> None:
         """Begin anew, after a success."""
         self.failures = 0
-
-
-@dataclass(slots=True)
-class StreamBackoff:
-    """The waits before a stream is opened again, such as a watch that its server has ended.
-
-    One that has worked for ``HEALTHY`` seconds begins the count anew. A shorter one counts as a
-    failure whatever it brought, and however it ended: a server, or a proxy before it, that ends all
-    streams at once is asked ever less often.
-    """
-
-    backoff: Backoff
-    _since: float | None = field(default=None, init=False)
-
-    def works_since(self, time: float) -> None:
-        """Note that it works, and has since then; the first time counts."""
-        if self._since is None:
-            self._since = time
-
-    def lasted(self, now: float) -> bool:
-        """Whether the stream has worked for long enough."""
-        return self._since is not None and now - self._since >= HEALTHY
-
-    def next_delay(self, now: float) -> float:
-        """Count an end of the stream; return the seconds to wait before it is opened again."""
-        if self.lasted(now):
-            self.backoff.reset()
-        self._since = None
-        return self.backoff.next_delay()

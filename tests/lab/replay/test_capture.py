@@ -15,7 +15,6 @@ from podsched.serve.client.errors import Unavailable
 from podsched.serve.client.informer import Informer
 from podsched.testing.fake_cluster import FakeCluster
 from support.recordings import a_node, a_pod
-from support.scripted_watches import Ending
 
 pytestmark = pytest.mark.looptime
 
@@ -69,14 +68,6 @@ async def test_a_watch_that_breaks_is_resumed_without_a_gap(world: World) -> Non
         world.cluster.break_watches()
     await recording
     assert [c.key for c in world.read().changes] == ["default/p0", "default/p1", "default/p2"]
-
-
-async def test_a_server_that_ends_each_watch_at_once_is_asked_ever_less_often(
-    world: World,
-) -> None:
-    server = Ending(Unavailable("ended"))
-    await world.record(60.0, world.capture.watch(server))
-    assert server.asked < 60
 
 
 async def test_a_recording_ends_where_the_server_has_forgotten_the_history(world: World) -> None:

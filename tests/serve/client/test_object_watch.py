@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from podsched.api.kinds import UnknownKindError
@@ -12,7 +10,7 @@ from podsched.serve.client.object_watch import ChangeType, watch_objects
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 from support.api_objects import pod
-from support.scripted_watches import Ending, Streams
+from support.scripted_watches import Streams
 
 pytestmark = pytest.mark.looptime
 
@@ -59,12 +57,3 @@ async def test_an_object_that_cannot_be_decoded_is_left_out() -> None:
 async def test_an_unknown_kind_is_the_callers_mistake() -> None:
     with pytest.raises(UnknownKindError):
         await anext(watch_objects(Streams(), ["widgets"]))
-
-
-async def test_a_server_that_ends_each_watch_at_once_is_asked_ever_less_often() -> None:
-    server = Ending()
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(60):
-            async for _ in watch_objects(server, ["po"]):
-                pass
-    assert server.asked < 30

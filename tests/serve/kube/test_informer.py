@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from podsched.serve.client.informer import Batch
 from podsched.serve.kube.informer import KubeInformer
@@ -81,6 +82,17 @@ async def test_a_watch_that_breaks_goes_on_where_it_was(
     await asyncio.sleep(1)
     assert follower.said() == ["ADDED Pod default/second"]
     assert follower.informer.relists == 0
+
+
+async def test_a_watch_that_breaks_after_its_list_was_streamed_is_no_list_that_was_not(
+    store: KubeStore, follower: Follower
+) -> None:
+    await follower.informer.synced.wait()
+    store.down = True
+    with capture_logs() as logs:
+        store.break_watches()
+        await asyncio.sleep(1)
+    assert {line["event"] for line in logs} == {"The watch broke"}
 
 
 async def test_after_410_the_differences_are_delivered(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Container
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,12 +26,13 @@ class Stream:
     def __init__(self, etcd: Etcd) -> None:
         header = rpc_pb2.ResponseHeader(revision=etcd.asked)
         refused = {"canceled": True, "cancel_reason": "permission denied"}
+        is_refused = etcd.asked in etcd.refused
         self._lasting = etcd.lasting
         self._responses = [
             rpc_pb2.WatchResponse(header=header, created=True),
-            rpc_pb2.WatchResponse(header=header, **(refused if etcd.refuses else {})),
+            rpc_pb2.WatchResponse(header=header, **(refused if is_refused else {})),
         ]
-        if etcd.refuses:
+        if is_refused:
             self._responses.insert(1, rpc_pb2.WatchResponse(header=header))
 
     async def write(self, request: Any) -> None:
@@ -52,9 +54,10 @@ class Etcd:
     closed = False
     options = SimpleNamespace(request_timeout=5.0)
 
-    def __init__(self, lasting: float = 0.0, *, refuses: bool = False) -> None:
+    def __init__(self, lasting: float = 0.0, *, refused: Container[int] = ()) -> None:
+        """``refused``: the numbers of the watches that are, as by a token that is forgotten."""
         self.lasting = lasting
-        self.refuses = refuses
+        self.refused = refused
         self.asked = 0
 
     def backoff(self) -> Backoff:
@@ -99,4 +102,8 @@ async def test_a_watch_that_has_lasted_is_begun_again_soon() -> None:
 
 
 async def test_a_watch_that_is_refused_again_and_again_ends() -> None:
-    assert await asked_within(60, Etcd(refuses=True)) == 2
+    assert await asked_within(60, Etcd(refused=range(99))) == 2
+
+
+async def test_each_etcd_that_forgets_the_token_as_it_starts_again_is_shown_another() -> None:
+    assert await asked_within(100, Etcd(30.0, refused={2, 4})) == 6

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,10 +19,11 @@ from google.protobuf.message import DecodeError
 from podsched.api.kinds import KINDS, WATCHED_KINDS
 from podsched.api.objects import AnyObject
 from podsched.lab.replay.recording import RecordingWriter
-from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.lib.backoff import Backoff
+from podsched.lib.list_watch import list_and_watch
 from podsched.lib.revisions import RevisionWaiters
 from podsched.serve.client.cluster import InformerPort
-from podsched.serve.client.errors import Compacted, Unavailable
+from podsched.serve.client.errors import ClientError, Compacted, Unavailable
 from podsched.serve.client.informer import Batch, EventType, WatchSource
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent
@@ -63,7 +65,6 @@ class Capture:
         self.progress = Progress()
         #: Set when all objects to begin with are written.
         self.synced = asyncio.Event()
-        self._waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random))
         self._waiters = RevisionWaiters()
 
     async def wait_for_revision(self, revision: int) -> None:
@@ -115,26 +116,28 @@ class Capture:
 
     async def watch(self, source: WatchSource) -> None:
         """Record what a watch of all kinds says. Raises ClientError when it cannot go on."""
-        clock = asyncio.get_running_loop().time
-        while True:
-            try:
-                await self._watch_once(source)
-            except Compacted as error:
-                raise Compacted(
-                    f"the server has forgotten what came in between: {error}"
-                ) from error
-            except Unavailable:
-                if not self.progress.synced:
-                    raise
-            await asyncio.sleep(self._waits.next_delay(clock()))
 
-    async def _watch_once(self, source: WatchSource) -> None:
+        def on_error(error: ClientError) -> None:
+            if isinstance(error, Compacted):
+                forgotten = f"the server has forgotten what came in between: {error}"
+                raise Compacted(forgotten) from error
+            if not self.progress.synced:
+                raise error
+
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        async for _ in list_and_watch(
+            lambda: self._watch_once(source),
+            on_error,
+            transient=(Compacted, Unavailable),
+            backoff=backoff,
+        ):
+            pass
+
+    async def _watch_once(self, source: WatchSource) -> AsyncGenerator[None, None]:
         progress = self.progress
         request = v1.WatchRequest(kinds=WATCHED_KINDS, from_revision=progress.revision)
         request.send_initial_events = not progress.synced
-        responses = source.watch_stream(request)
-        clock = asyncio.get_running_loop().time
-        try:
+        async with aclosing(source.watch_stream(request)) as responses:
             async for response in responses:
                 # As an informer: a response that was seen before the stream broke comes again.
                 if progress.synced and response.revision <= progress.revision:
@@ -146,11 +149,9 @@ class Capture:
                     self._writer.synced(response.revision)
                     self.synced.set()
                 if progress.synced:
-                    self._waits.works_since(clock())
                     progress.revision = response.revision
                     self._waiters.reached(response.revision)
-        finally:
-            await responses.aclose()
+                    yield
 
     def _take(self, event: RawWatchEvent) -> None:
         try:

@@ -18,15 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple, Protocol
@@ -35,10 +28,18 @@ from google.protobuf.message import DecodeError
 
 from podsched.api.kinds import KINDS, find_kind
 from podsched.api.objects import AnyObject
-from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
+from podsched.lib.list_watch import list_and_watch
 from podsched.lib.revisions import RevisionWaiters
-from podsched.serve.client.errors import Compacted, Forbidden, ServerBug, TooLarge, Unavailable
+from podsched.serve.client.errors import (
+    ClientError,
+    Compacted,
+    Forbidden,
+    ServerBug,
+    TooLarge,
+    Unavailable,
+)
 from podsched.serve.client.undecodable import Identity, identify, log_undecodable
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2 as v1
@@ -225,8 +226,7 @@ class Informer:
             label_selector=label_selector,
             field_selector=field_selector,
         )
-        chance = (jitter or random.Random()).random
-        self._waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance))
+        self._jitter = jitter or random.Random()
         self._paced = asyncio.Event()
         self._waiters = RevisionWaiters()
         self.synced = asyncio.Event()
@@ -272,50 +272,69 @@ class Informer:
 
     async def run(self, handler: Handler) -> None:
         """Follow until cancelled; outages are waited out. What the handler raises ends it."""
-        clock = asyncio.get_running_loop().time
+        following = list_and_watch(
+            self._stream,
+            self._on_error,
+            # The last two are no fault of this side either, and may pass.
+            transient=(Compacted, Forbidden, Unavailable, ServerBug, TooLarge),
+            backoff=Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random),
+        )
+        async with aclosing(following) as batches:
+            async for batch in batches:
+                handler(batch)
+                if not batch.partial:
+                    self.synced.set()
+                    self._waiters.reached(self.revision)
+
+    def _on_error(self, error: ClientError) -> None:
+        if isinstance(error, Compacted):
+            _log.info("Listing again", cause=str(error))
+            self._relists += 1
+            self.synced.clear()
+        elif isinstance(error, Forbidden):
+            # Roles change, and so do tokens: not the end of who watches.
+            _log.warning("The watch is not permitted", error=str(error))
+        else:
+            _log.info("The watch broke", revision=self.revision, error=str(error))
+
+    async def _stream(self) -> AsyncGenerator[Batch | None, None]:
+        """Yield what changes, after how a list differs unless one is delivered; None for no news.
+
+        Opens the stream again at each other pace.
+        """
         while True:
-            try:
-                if self.synced.is_set():
-                    await self._follow(handler)
-                else:
-                    await self._list_and_follow(handler)
-            except _PacedAnew:
-                continue
-            except Compacted as error:
-                _log.info("Listing again", cause=str(error))
-                self._relists += 1
-                self.synced.clear()
-            except Forbidden as error:
-                # Roles change, and so do tokens: not the end of who watches.
-                _log.warning("The watch is not permitted", error=str(error))
-            except (Unavailable, ServerBug, TooLarge) as error:
-                # The latter two are no fault of this side either, and may pass.
-                _log.info("The watch broke", revision=self.revision, error=str(error))
-            await asyncio.sleep(self._waits.next_delay(clock()))
+            request = v1.WatchRequest()
+            request.CopyFrom(self._request)
+            if self.synced.is_set():
+                request.from_revision = self.revision
+            else:
+                request.send_initial_events = True
+            self._paced.clear()
+            async with aclosing(self._source.watch_stream(request)) as responses:
+                if request.send_initial_events:
+                    listed, revision = await self._list(responses)
+                    async for part in self._deliver_list(listed, revision):
+                        yield part
+                async for batch in self._take_all(responses):
+                    yield batch
+            if not self._paced.is_set():
+                raise Unavailable("the watch ended")
 
-    async def _list_and_follow(self, handler: Handler) -> None:
-        request = v1.WatchRequest()
-        request.CopyFrom(self._request)
-        request.send_initial_events = True
-        self._paced.clear()
-        listed = Mirror(self._mirror.stores, metadata_only=self._metadata_only)
-        responses, turn = self._source.watch_stream(request), Turn()
-        try:
-            async for response in responses:
-                await turn.wait()
-                for start in range(0, len(response.events), _CHUNK):
-                    listed.take(response.events[start : start + _CHUNK])
-                    if turn.is_over:
-                        await turn.give_way()
-                if response.initial_events_end:
-                    await self._deliver_list(listed, response.revision, handler)
-                    break
-            await self._take_all(responses, handler)
-        finally:
-            await responses.aclose()
+    async def _list(self, responses: AsyncGenerator[RawWatchResponse, None]) -> tuple[Mirror, int]:
+        """Return what exists, and as of which revision."""
+        listed, turn = Mirror(self._mirror.stores, metadata_only=self._metadata_only), Turn()
+        async for response in responses:
+            await turn.wait()
+            for start in range(0, len(response.events), _CHUNK):
+                listed.take(response.events[start : start + _CHUNK])
+                if turn.is_over:
+                    await turn.give_way()
+            if response.initial_events_end:
+                return listed, response.revision
+        raise Unavailable("the watch ended")
 
-    async def _deliver_list(self, listed: Mirror, revision: int, handler: Handler) -> None:
-        """Deliver a list in parts, so that a large one does not hold up the event loop."""
+    async def _deliver_list(self, listed: Mirror, revision: int) -> AsyncGenerator[Batch, None]:
+        """Yield a list in parts, so that a large one does not hold up the event loop."""
         mirror, turn = self._mirror, Turn()
         events: list[Event] = []
         for some in mirror.differences(listed):
@@ -325,7 +344,7 @@ class Informer:
         mirror.adopt(listed)
         last = max(0, len(events) - 1) // _CHUNK * _CHUNK
         for start in range(0, last, _CHUNK):
-            handler(Batch(self.revision, events[start : start + _CHUNK], partial=True))
+            yield Batch(self.revision, events[start : start + _CHUNK], partial=True)
             if turn.is_over:
                 await turn.give_way()
         if revision < mirror.revision:
@@ -336,60 +355,43 @@ class Informer:
             )
             self._waiters.release()
         mirror.revision = revision
-        handler(Batch(revision, events[last:]))
-        self.synced.set()
-        self._waits.works_since(asyncio.get_running_loop().time())
-        self._waiters.reached(self.revision)
-
-    async def _follow(self, handler: Handler) -> None:
-        request = v1.WatchRequest()
-        request.CopyFrom(self._request)
-        request.from_revision = self.revision
-        self._paced.clear()
-        responses = self._source.watch_stream(request)
-        try:
-            await self._take_all(responses, handler)
-        finally:
-            await responses.aclose()
+        yield Batch(revision, events[last:])
 
     async def _take_all(
-        self, responses: AsyncGenerator[RawWatchResponse, None], handler: Handler
-    ) -> None:
+        self, responses: AsyncGenerator[RawWatchResponse, None]
+    ) -> AsyncGenerator[Batch | None, None]:
         mirror, turn = self._mirror, Turn()
-        clock = asyncio.get_running_loop().time
         async for response in self._until_paced(responses):
-            self._waits.works_since(clock())
             if response.revision <= mirror.revision:
+                yield None
                 continue
             events = response.events
             await turn.wait()
             last = max(0, len(events) - 1) // _CHUNK * _CHUNK
             for start in range(0, last, _CHUNK):
                 some = mirror.take(events[start : start + _CHUNK])
-                handler(Batch(mirror.revision, some, partial=True))
+                yield Batch(mirror.revision, some, partial=True)
                 if turn.is_over:
                     await turn.give_way()
             taken = mirror.take(events[last:])
             mirror.revision = response.revision
-            handler(Batch(response.revision, taken))
-            self._waiters.reached(self.revision)
+            yield Batch(response.revision, taken)
             turn.end()
-        raise Unavailable("the watch ended")
 
     async def _until_paced(
         self, responses: AsyncGenerator[RawWatchResponse, None]
-    ) -> AsyncIterator[RawWatchResponse]:
-        """Yield the responses. Raises _PacedAnew when they are wanted at another pace."""
+    ) -> AsyncGenerator[RawWatchResponse, None]:
+        """Yield the responses until they are wanted at another pace."""
         if not self._request.pace_ms:
             # Responses come often: no task for each. A pace that is set counts with the next one.
             async for response in responses:
                 yield response
-                self._raise_if_paced()
+                if self._paced.is_set():
+                    return
             return
         paced = asyncio.create_task(self._paced.wait(), name="await another pace")
         try:
-            while True:
-                self._raise_if_paced()
+            while not self._paced.is_set():
                 following = asyncio.ensure_future(anext(responses))
                 try:
                     await asyncio.wait({following, paced}, return_when=asyncio.FIRST_COMPLETED)
@@ -403,11 +405,3 @@ class Informer:
             return
         finally:
             paced.cancel()
-
-    def _raise_if_paced(self) -> None:
-        if self._paced.is_set():
-            raise _PacedAnew
-
-
-class _PacedAnew(Exception):
-    """The stream is to be opened again at another pace."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -12,7 +12,8 @@ from google.protobuf.message import DecodeError
 
 from podsched.api.kinds import find_kind, unwrap
 from podsched.api.objects import AnyObject
-from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.lib.backoff import Backoff
+from podsched.lib.list_watch import list_and_watch
 from podsched.serve.client.errors import Unavailable
 from podsched.serve.client.undecodable import identify, log_undecodable
 from podsched.v1 import api_pb2 as v1
@@ -47,7 +48,7 @@ class Watches(Protocol):
         """Responses of one stream. Raises Compacted, Unavailable."""
 
 
-async def watch_objects(
+def watch_objects(
     client: Watches,
     kinds: Sequence[str],
     namespace: str = "",
@@ -72,20 +73,19 @@ async def watch_objects(
         from_revision=from_revision,
         send_initial_events=not from_revision,
     )
-    waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random))
-    clock = asyncio.get_running_loop().time
-    while True:
-        try:
-            async for response in client.watch_stream(request):
-                waits.works_since(clock())
+
+    async def stream() -> AsyncGenerator[Change | None, None]:
+        async with aclosing(client.watch_stream(request)) as responses:
+            async for response in responses:
+                yield None
                 for change in _changes(response):
                     yield change
                 if response.revision:
                     request.from_revision = response.revision
                     request.send_initial_events = False
-        except Unavailable:
-            pass
-        await asyncio.sleep(waits.next_delay(clock()))
+
+    backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+    return list_and_watch(stream, lambda _: None, transient=(Unavailable,), backoff=backoff)
 
 
 def _changes(response: RawWatchResponse) -> list[Change]:

@@ -23,7 +23,8 @@ import orjson
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
-from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.lib.backoff import Backoff
+from podsched.lib.list_watch import list_and_watch
 from podsched.serve.client.errors import (
     ClientError,
     Compacted,
@@ -50,6 +51,7 @@ _TURN = 50
 #: Refusals of a watch in a row after which the kind is listed again.
 _MOST_REFUSALS = 3
 _END_OF_LIST: Final = "k8s.io/initial-events-end"
+_STREAMED_LIST: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 _TYPES: Final = {type_.name: type_ for type_ in EventType}
 
 
@@ -101,10 +103,10 @@ class Reflector:
         self._path = collection(kind)
         self._selected = {"fieldSelector": field_selector} if field_selector else {}
         self._jitter = jitter or random.Random()
-        self._waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random))
         #: Whether the server streams lists; found out by asking.
         self._streams_lists = True
         self._version = ""
+        #: Of a watch, since the last news.
         self._refusals = 0
         self.relists = 0
         #: Why the kind is not current, "" if it is.
@@ -112,61 +114,56 @@ class Reflector:
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
-        clock = asyncio.get_running_loop().time
-        while True:
-            before, began, wait = self._version, clock(), 0.0
-            try:
-                if not self._version:
-                    await self._list()
-                else:
-                    await self._follow()
-                    # The server ends each watch in the end, maybe without a word.
-                    self._waits.works_since(began)
-            except Compacted as error:
-                _log.info("Listing again", kind=self._kind.name, cause=str(error))
-                self._version = ""
-                self.relists += 1
-            except ClientError as error:
-                self._count_refusal(error, news=self._version != before)
-                self.problem, wait = str(error), min(error.retry_after, _LONGEST_PAUSE)
-                _log.warning("The watch broke", kind=self._kind.name, error=str(error))
-            await asyncio.sleep(max(self._waits.next_delay(clock()), wait))
+        following = list_and_watch(
+            self._stream,
+            self._on_error,
+            transient=(ClientError,),
+            backoff=Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random),
+        )
+        async with aclosing(following) as responses:
+            async for events, version, _ in responses:
+                self.problem = ""
+                if events:
+                    self._sink.changed(self._kind.name, events)
+                if version and version != self._version:
+                    self._version, self._refusals = version, 0
 
-    def _count_refusal(self, error: ClientError, *, news: bool) -> None:
-        """List again when a watch is refused over and over: its resourceVersion may be the cause.
-
-        Such as one that an etcd restored from a backup has not reached, or an event that the server
-        cannot decode. A server that is busy or not there says nothing about it.
-        """
+    def _on_error(self, error: ClientError) -> float:
+        if isinstance(error, Compacted):
+            _log.info("Listing again", kind=self._kind.name, cause=str(error))
+        else:
+            self.problem = str(error)
+            _log.warning("The watch broke", kind=self._kind.name, error=str(error))
+        # The resourceVersion may be why a watch is refused over and over: such as one that an etcd
+        # restored from a backup has not reached, or an event that the server cannot decode. A
+        # server that is busy or not there says nothing about it.
         answered = bool(error.http_status) and not isinstance(error, TooManyRequests | Unavailable)
-        self._refusals = 0 if news or not answered else self._refusals + 1
-        if self._refusals == _MOST_REFUSALS:
-            self._refusals, self._version = 0, ""
+        self._refusals = self._refusals + 1 if answered else 0
+        if isinstance(error, Compacted) or self._refusals == _MOST_REFUSALS:
+            self._version, self._refusals = "", 0
             self.relists += 1
+        return min(error.retry_after, _LONGEST_PAUSE)
+
+    async def _stream(self) -> AsyncGenerator[_Response, None]:
+        """Yield what follows ``_version``; list first if there is none."""
+        if not self._version and self._streams_lists:
+            async with aclosing(self._watch(_STREAMED_LIST)) as watch:
+                if await self._list_is_streamed(watch):
+                    async for response in watch:
+                        yield response
+                    return
+        if not self._version:
+            await self._list_by_pages()
+        async with aclosing(self._watch({"resourceVersion": self._version})) as watch:
+            async for response in watch:
+                yield response
 
     # ------------------------------------------------------------------ lists
 
-    async def _list(self) -> None:
-        if self._streams_lists:
-            try:
-                await self._list_by_watch()
-                return
-            except Invalid as error:
-                _log.info("Lists are not streamed", kind=self._kind.name, cause=str(error))
-                self._streams_lists = False
-            except (Compacted, Unauthorized, TooManyRequests):
-                raise
-            except ClientError as error:
-                # Rather slowly than never, as in client-go: who ignores the parameter, such as a
-                # proxy before an old server, streams without an end.
-                _log.info("The list was not streamed", kind=self._kind.name, cause=str(error))
-        await self._list_by_pages()
-
-    async def _list_by_watch(self) -> None:
-        """Have the list streamed, and go on with the same watch."""
-        wanted = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    async def _list_is_streamed(self, watch: AsyncGenerator[_Response, None]) -> bool:
+        """Take over a list from the beginning of a watch; return False if it has none."""
         listed: dict[str, AnyObject] = {}
-        async with aclosing(self._watch(wanted)) as watch:
+        try:
             async for response in watch:
                 for event in response.events:
                     if event.type is EventType.DELETED:
@@ -175,10 +172,18 @@ class Reflector:
                         listed[event.key] = event.object
                 if response.list_ends:
                     await self._take_list(listed, response.version)
-                    break
-            else:
-                raise Unreadable("the watch ended before the list was whole")
-            await self._take(watch)
+                    return True
+            raise Unreadable("the watch ended before the list was whole")
+        except Invalid as error:
+            _log.info("Lists are not streamed", kind=self._kind.name, cause=str(error))
+            self._streams_lists = False
+        except (Compacted, Unauthorized, TooManyRequests):
+            raise
+        except ClientError as error:
+            # Rather slowly than never, as in client-go: who ignores the parameter, such as a
+            # proxy before an old server, streams without an end.
+            _log.info("The list was not streamed", kind=self._kind.name, cause=str(error))
+        return False
 
     async def _list_by_pages(self) -> None:
         listed: dict[str, AnyObject] = {}
@@ -199,19 +204,6 @@ class Reflector:
         self._version, self.problem = version, ""
 
     # ------------------------------------------------------------------ watches
-
-    async def _follow(self) -> None:
-        async with aclosing(self._watch({"resourceVersion": self._version})) as watch:
-            await self._take(watch)
-
-    async def _take(self, watch: AsyncGenerator[_Response, None]) -> None:
-        clock = asyncio.get_running_loop().time
-        async for events, version, _ in watch:
-            self._waits.works_since(clock())
-            self.problem = ""
-            if events:
-                self._sink.changed(self._kind.name, events)
-            self._version = version or self._version
 
     async def _watch(self, wanted: Mapping[str, str]) -> AsyncGenerator[_Response, None]:
         """Yield events, the resourceVersion after them, and whether the initial ones end here."""

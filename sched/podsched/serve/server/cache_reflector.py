@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from itertools import groupby
 
 from podsched.api import etcd_keys
-from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
+from podsched.lib.list_watch import list_and_watch
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import Compacted, Restored, StoreError, Unavailable
@@ -56,38 +57,41 @@ class CacheReflector:
 
     async def run(self) -> None:
         """Follow etcd until cancelled or until the store is closed."""
+        following = list_and_watch(
+            self._stream,
+            self._on_error,
+            transient=(Compacted, Unavailable),
+            backoff=Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random),
+        )
         try:
-            await self._follow()
+            async with contextlib.aclosing(following) as batches:
+                async for batch in batches:
+                    await self._apply(batch)
         finally:
             for task in (self._reading, self._queued):
                 if task is not None:
                     task.cancel()
 
-    async def _follow(self) -> None:
-        waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random))
-        clock = asyncio.get_running_loop().time
-        while True:
-            try:
-                await self._load()
-                waits.works_since(clock())
-                self.ready.set()
-                async for batch in self._store.watch(
-                    etcd_keys.ROOT, start_revision=self._cache.revision + 1
-                ):
-                    await self._apply(batch)
-            except Restored as error:
-                self._on_restored()
-                _log.error(
-                    "etcd was restored from a backup, listing again: changes since then are lost",
-                    error=str(error),
-                )
-            except Compacted as error:
-                _log.warning(
-                    "The watch fell behind etcd's compaction, listing again", error=str(error)
-                )
-            except Unavailable as error:
-                _log.warning("etcd is unavailable, trying again", error=str(error))
-            await asyncio.sleep(waits.next_delay(clock()))
+    async def _stream(self) -> AsyncGenerator[WatchBatch | None, None]:
+        await self._load()
+        self.ready.set()
+        yield None
+        async for batch in self._store.watch(
+            etcd_keys.ROOT, start_revision=self._cache.revision + 1
+        ):
+            yield batch
+
+    def _on_error(self, error: StoreError) -> None:
+        if isinstance(error, Restored):
+            self._on_restored()
+            _log.error(
+                "etcd was restored from a backup, listing again: changes since then are lost",
+                error=str(error),
+            )
+        elif isinstance(error, Compacted):
+            _log.warning("The watch fell behind etcd's compaction, listing again", error=str(error))
+        else:
+            _log.warning("etcd is unavailable, trying again", error=str(error))
 
     async def _apply(self, batch: WatchBatch) -> None:
         """Take in a batch; after a pause it may have thousands of changes, which take turns."""

@@ -19,14 +19,14 @@ its value.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import grpc
 from aetcd.rpc import rpc_pb2
 
-from podsched.lib.backoff import StreamBackoff
+from podsched.lib.list_watch import list_and_watch
 from podsched.serve.store.endpoints import Connection, Endpoints
 from podsched.serve.store.errors import (
     Closed,
@@ -130,49 +130,45 @@ def _refusal(response: Any) -> StoreError:
     return Unavailable(f"etcd ended the watch: {reason}")
 
 
-async def follow(
+def follow(
     endpoints: Endpoints, prefixes: Sequence[str], start_revision: int
-) -> AsyncIterator[WatchBatch]:
+) -> AsyncGenerator[WatchBatch, None]:
     """Yield the batches of a watch, over as many connections as it takes."""
     if not prefixes:
         raise InvalidRequest("no prefix to watch")
     assembler = Assembler(prefixes, start_revision)
-    waits, authenticated_anew = StreamBackoff(endpoints.backoff()), False
-    clock = asyncio.get_running_loop().time
-    while True:
-        try:
-            async with aclosing(_one_stream(endpoints, prefixes, assembler, waits)) as batches:
-                async for batch in batches:
-                    yield batch
-        except Unauthorized:
+    backoff, authenticated_anew = endpoints.backoff(), False
+
+    def on_error(error: Exception) -> None:
+        nonlocal authenticated_anew
+        authenticated_anew = authenticated_anew and backoff.failures > 0
+        if isinstance(error, Unauthorized):
             # etcd refuses a watch by a token it has forgotten as not permitted: ask once more.
-            authenticated_anew = authenticated_anew and not waits.lasted(clock())
             if authenticated_anew or not endpoints.forget_token():
-                raise
+                raise error
             authenticated_anew = True
-            continue
-        except (Unavailable, TimeoutError):
-            pass
-        await asyncio.sleep(waits.next_delay(clock()))
+
+    return list_and_watch(
+        lambda: _one_stream(endpoints, prefixes, assembler),
+        on_error,
+        transient=(Unauthorized, Unavailable, TimeoutError),
+        backoff=backoff,
+    )
 
 
 async def _one_stream(
-    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler, waits: StreamBackoff
-) -> AsyncGenerator[WatchBatch, None]:
-    """Yield the batches of one stream, until it ends or breaks."""
+    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler
+) -> AsyncGenerator[WatchBatch | None, None]:
+    """Yield the batches of one stream, until it ends or breaks; None for part of one."""
     connection = await endpoints.connected()
-    clock = asyncio.get_running_loop().time
     try:
         if assembler.position:
             await _check_history(endpoints, connection, assembler)
         stream = _responses(endpoints, connection, prefixes, assembler.position)
         async with aclosing(stream):
             async for response in stream:
-                batch = assembler.feed(response)
-                waits.works_since(clock())
-                if batch is not None:
-                    yield batch
-        endpoints.leave(connection)
+                yield assembler.feed(response)
+        raise Unavailable("etcd ended the stream")
     except grpc.aio.AioRpcError as error:
         fault = translate(error, safe=True)
         if fault.retryable:

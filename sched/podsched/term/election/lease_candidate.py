@@ -14,8 +14,8 @@ API is used where there is no newer. Who leads is decided by the Lease alone (``
 
 from __future__ import annotations
 
-import asyncio
 import random
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -25,7 +25,8 @@ import orjson
 
 from podsched.config.feature_gates import VERSION
 from podsched.config.leader_election import LeaderElectionSettings
-from podsched.lib.backoff import Backoff, StreamBackoff
+from podsched.lib.backoff import Backoff
+from podsched.lib.list_watch import list_and_watch
 from podsched.serve.client.errors import ClientError, Conflict, NotFound
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.writes import micro_time
@@ -62,21 +63,23 @@ class LeaseCandidate:
 
     async def run(self) -> None:
         """Publish the candidate and answer pings until cancelled; failures are waited out."""
-        waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random))
-        clock = asyncio.get_running_loop().time
-        while True:
-            try:
-                collection = await self._collection()
-                await self._renew(collection)
-                self.problem = ""
-                waits.works_since(clock())
-                await self._answer_pings(collection)
-            except Conflict:
-                pass  # the API server pinged meanwhile
-            except ClientError as error:
-                self.problem = str(error)
-                _log.warning("Could not publish the LeaseCandidate", error=str(error))
-            await asyncio.sleep(waits.next_delay(clock()))
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        async for _ in list_and_watch(
+            self._stream, self._on_error, transient=(ClientError,), backoff=backoff
+        ):
+            pass
+
+    async def _stream(self) -> AsyncGenerator[None, None]:
+        collection = await self._collection()
+        await self._renew(collection)
+        self.problem = ""
+        yield
+        await self._answer_pings(collection)
+
+    def _on_error(self, error: ClientError) -> None:
+        if not isinstance(error, Conflict):  # which is that the API server pinged meanwhile
+            self.problem = str(error)
+            _log.warning("Could not publish the LeaseCandidate", error=str(error))
 
     async def _collection(self) -> str:
         """Return the path of the candidates. Raises NotFound if the cluster has none."""
