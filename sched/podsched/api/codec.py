@@ -9,6 +9,7 @@ Non-goal: speed beyond a manifest's needs; objects travel as protobuf.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,13 @@ def _text(value: str) -> str:
             f"not Unicode text, it has half a surrogate pair: {_shown(value)}"
         ) from None
     return value
+
+
+def _raw_text(value: object) -> str:
+    try:
+        return _text(json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _Mismatch(f"not a JSON object: {error}") from None
 
 
 def _shown(value: object) -> str:
@@ -184,6 +192,8 @@ def _message_json(message: Message) -> Any:
         return format_time(message)
     if isinstance(message, Struct):
         return {key: _struct_json(item) for key, item in message.fields.items()}
+    if isinstance(message, objects_pb2.RawJSON):
+        return json.loads(message.text or "{}")
     return write(message)
 
 
@@ -271,6 +281,10 @@ class Reader:
             self._read_struct(message, content, path)
             return
         message.SetInParent()
+        if isinstance(message, objects_pb2.RawJSON):
+            merged = _merged(_message_json(message), content) if message.text else content
+            message.text = self._scalar(_raw_text, merged, path) or message.text
+            return
         fields = _fields(message.DESCRIPTOR)
         for key, value in content.items():
             here = f"{path}.{key}" if path else str(key)

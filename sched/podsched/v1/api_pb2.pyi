@@ -5,6 +5,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from podsched.v1.objects_pb2 import RawJSON as RawJSON
 from podsched.v1.objects_pb2 import OwnerReference as OwnerReference
 from podsched.v1.objects_pb2 import ObjectMeta as ObjectMeta
 from podsched.v1.objects_pb2 import LabelSelectorRequirement as LabelSelectorRequirement

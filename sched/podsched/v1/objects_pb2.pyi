@@ -25,6 +25,12 @@ format: _descriptor.FieldDescriptor
 ALWAYS_FIELD_NUMBER: _ClassVar[int]
 always: _descriptor.FieldDescriptor
 
+class RawJSON(_message.Message):
+    __slots__ = ("text",)
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    def __init__(self, text: _Optional[str] = ...) -> None: ...
+
 class OwnerReference(_message.Message):
     __slots__ = ("api_version", "kind", "name", "uid", "controller", "block_owner_deletion")
     API_VERSION_FIELD_NUMBER: _ClassVar[int]

@@ -5,9 +5,9 @@ protobuf decodes at most 100 messages deep, and a level of a ``Struct`` is three
 bounds could be written by whoever may write at all, and then nobody could read it: not the
 schedulers, not the client that wants to delete it.
 
-Only a ``Struct`` can nest without end and only a ``Timestamp`` can be out of range (integers are as
-wide as their field, quantities are validated with the fields that hold them), so only the fields
-that lead to one are followed, which costs some microseconds an object.
+Only a ``Struct`` or a ``RawJSON`` can nest without end and only a ``Timestamp`` can be out of range
+(integers are as wide as their field, quantities are validated with the fields that hold them), so
+only the fields that lead to one are followed, which costs some microseconds an object.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.codec import FIRST_SECOND, LAST_SECOND
 from podsched.api.field_errors import FieldError, invalid
+from podsched.api.json_text import load_json
+from podsched.api.objects import RawJSON
 
 #: Levels of objects and lists in a field without a schema; managed fields have about 12.
 MAX_STRUCT_DEPTH: Final = 24
 
 _TIMESTAMP = Timestamp.DESCRIPTOR.full_name
 _STRUCT = Struct.DESCRIPTOR.full_name
+_RAW = RawJSON.DESCRIPTOR.full_name
 
 
 def validate_storable(
@@ -65,6 +68,10 @@ def _is_plain(struct: Struct) -> bool:
     return not _fault(struct)
 
 
+def _is_raw(raw: RawJSON) -> bool:
+    return not _raw_fault(raw)
+
+
 def _walk(
     message: Message, path: str, errors: list[FieldError], without: Collection[str] = ()
 ) -> None:
@@ -89,8 +96,8 @@ def _check(value: Message, path: str, errors: list[FieldError]) -> None:
         if not _is_time(value):
             reason = "must be a time from the year 1 to the year 9999"
             errors.append(invalid(path, value.seconds, reason))
-    elif isinstance(value, Struct):
-        reason = _fault(value)
+    elif isinstance(value, Struct | RawJSON):
+        reason = _fault(value) if isinstance(value, Struct) else _raw_fault(value)
         if reason:
             errors.append(invalid(path, "object", reason))
     else:
@@ -115,6 +122,27 @@ def _fault(struct: Struct) -> str:
                 return "must hold finite numbers only"
             elif which is None:
                 return "must hold a value under each key"
+    return ""
+
+
+def _raw_fault(raw: RawJSON) -> str:
+    """Return what makes JSON unreadable, "" for nothing."""
+    try:
+        content = load_json(raw.text.encode())
+    except (ValueError, RecursionError):
+        return "must be JSON"
+    if not isinstance(content, dict):
+        return "must be a JSON object"
+    waiting: list[tuple[Any, int]] = [(content, 1)]
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > MAX_STRUCT_DEPTH:
+            return f"must not be nested more than {MAX_STRUCT_DEPTH} levels deep"
+        for value in part.values() if isinstance(part, dict) else part:
+            if isinstance(value, dict | list):
+                waiting.append((value, depth + 1))
+            elif isinstance(value, float) and not isfinite(value):
+                return "must hold finite numbers only"
     return ""
 
 
@@ -155,6 +183,8 @@ def _judge_of(field: Any) -> Callable[[Any], bool]:
         inner = inner.fields_by_name["value"].message_type
     if inner.full_name == _TIMESTAMP:
         return _is_time
+    if inner.full_name == _RAW:
+        return _is_raw
     return _is_plain if inner.full_name == _STRUCT else _is_storable
 
 
@@ -164,7 +194,7 @@ def _leads(field: Any, above: frozenset[str]) -> bool:
         return False
     if inner.GetOptions().map_entry:
         return _leads(inner.fields_by_name["value"], above)
-    if inner.full_name in (_TIMESTAMP, _STRUCT):
+    if inner.full_name in (_TIMESTAMP, _STRUCT, _RAW):
         return True
     if inner.full_name in above:
         return False

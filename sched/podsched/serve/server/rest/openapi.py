@@ -20,7 +20,7 @@ from podsched.serve.server.strategic import SETS, merge_key
 from podsched.v1 import objects_pb2
 
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
-_STRUCT: Final = "google.protobuf.Struct"
+_OBJECTS: Final = ("google.protobuf.Struct", "podsched.v1.RawJSON")
 _INTEGERS: Final = {FieldDescriptor.CPPTYPE_INT32: "int32", FieldDescriptor.CPPTYPE_INT64: "int64"}
 _GROUP_VERSION_KIND: Final = "x-kubernetes-group-version-kind"
 _CONTENT: Final = (
@@ -227,7 +227,7 @@ def _value(field: FieldDescriptor, inner: Any, schemas: dict[str, Schema]) -> Sc
 def _of_message(message: Any, schemas: dict[str, Schema]) -> Schema:
     if message.full_name == _TIMESTAMP:
         return {"type": "string", "format": "date-time"}
-    if message.full_name == _STRUCT:
+    if message.full_name in _OBJECTS:
         return {"type": "object"}
     name = f"io.podsched.v1.{message.name}"
     if name not in schemas:
