@@ -10,7 +10,7 @@ PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 # Processes start often, and would compile all they import each time where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-long test-newest scenarios check format bench proto check-proto lock wheel sbom clean
+.PHONY: demo test test-long test-newest scenarios check format bench proto check-proto roles lock wheel sbom clean
 
 # Starts everything on this machine, schedules a workload, kills the leader on the way and reports.
 demo: .venv/installed
@@ -130,6 +130,10 @@ proto:
 	$(PROTOC) --python_out=sched --pyi_out=sched $(PROTOS)
 	$(PROTOC) --grpc_python_out=sched $(GRPC_PROTOS)
 	$(PYTHON) protos/any_object.py > sched/podsched/v1/any_object.py
+
+# Writes the table of roles in docs/security.md.
+roles:
+	$(PYTHON) tests/docs/test_roles.py
 
 # Fails when the committed code is not what the protos generate.
 check-proto:

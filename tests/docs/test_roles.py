@@ -9,7 +9,8 @@ from podsched.serve.server.access.bootstrap_policy import CLUSTER_ROLES, bootstr
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rules import ALL, Rule, names_permitted
 
-TEXT = Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+TEXT = PAGE.read_text()
 #: Letters of the table, and the verbs that each stands for.
 LETTERS = {
     "r": ("get", "list", "watch"),
@@ -67,10 +68,15 @@ def table() -> list[str]:
     return lines
 
 
+def page() -> str:
+    """The page with the table as it has to be."""
+    before, heading, rest = TEXT.partition("| resource |")
+    old = (heading + rest).partition("\n\n")[0]
+    return before + (heading + rest).replace(old, "\n".join(table()), 1)
+
+
 def test_the_table_of_roles_is_what_the_code_says() -> None:
-    expected = table()
-    start = TEXT.index("| resource |")
-    assert TEXT[start:].splitlines()[: len(expected)] == expected
+    assert page().splitlines() == TEXT.splitlines(), "make docs writes it"
 
 
 def test_the_kinds_that_only_administrators_write_and_read_are_named() -> None:
@@ -89,3 +95,7 @@ def test_no_built_in_binding_grants_anything_to_all_who_are_authenticated() -> N
     of_kind = [[i for i in items if type(i).__name__ == kind] for kind in kinds]
     policy = Policy(*of_kind)  # type: ignore[arg-type]
     assert policy.grants("anybody", ["system:authenticated"]) == ((), {})
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
