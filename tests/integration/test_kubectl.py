@@ -67,6 +67,25 @@ def test_server_side_apply_tells_managers_apart(kube: KubeCluster) -> None:
     kube.kubectl("delete", "pod", "shared", "--now")
 
 
+def test_the_state_of_a_controller_revision_stays(kube: KubeCluster) -> None:
+    revision = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "web-1"},
+        "data": {"spec": {"template": {"$patch": "replace"}}},
+        "revision": 1,
+    }
+    apply(kube, revision)
+    header, row = kube.kubectl("get", "controllerrevisions").splitlines()
+    assert header.split() == ["NAME", "CONTROLLER", "REVISION", "AGE"]
+    assert row.split()[:3] == ["web-1", "<none>", "1"]
+    operations = '[{"op": "replace", "path": "/data", "value": {}}]'
+    patch = ("patch", "controllerrevision", "web-1", "--type=json", "-p", operations)
+    said = kube.kubectl(*patch, code=1)
+    assert "data: Invalid value: {}: field is immutable" in said
+    kube.kubectl("delete", "controllerrevision", "web-1")
+
+
 def test_unknown_fields_are_refused_by_name(kube: KubeCluster) -> None:
     strange = pod("strange")
     strange["spec"]["colour"] = "red"

@@ -28,6 +28,14 @@ class UnknownKindError(LookupError):
         super().__init__(f'the server doesn\'t have a resource type "{name}"')
 
 
+def _controller(obj: Any, _: float) -> str:
+    for owner in obj.metadata.owner_references:
+        if owner.controller:
+            kind = f"{owner.kind}.{owner.api_version.rpartition('/')[0]}".removesuffix(".")
+            return f"{kind.lower()}/{owner.name}"
+    return NONE
+
+
 _SCHEDULING, _POLICY, _APPS = "scheduling.k8s.io/v1", "policy/v1", "apps/v1"
 _STORAGE, _COORDINATION = "storage.k8s.io/v1", "coordination.k8s.io/v1"
 _RBAC = "rbac.authorization.k8s.io/v1"
@@ -472,6 +480,20 @@ _ALL = (
         ("limits",),
         defaults="limit_ranges.default_limit_range",
         check="validation.limit_ranges.validate_limit_range",
+        role=Access.VIEW,
+    ),
+    Kind(
+        o.ControllerRevision,
+        "controllerrevisions",
+        _APPS,
+        columns=(
+            c.NAME,
+            Column("Controller", _controller),
+            Column("Revision", lambda o, _: o.revision),
+            c.AGE,
+        ),
+        check="validation.workloads.validate_controller_revision",
+        check_update="validation.workloads.validate_controller_revision_update",
         role=Access.VIEW,
     ),
 )

@@ -92,6 +92,7 @@ from podsched.v1.objects_pb2 import ReplicaSetStatus as ReplicaSetStatus
 from podsched.v1.objects_pb2 import ReplicaSet as ReplicaSet
 from podsched.v1.objects_pb2 import StatefulSetSpec as StatefulSetSpec
 from podsched.v1.objects_pb2 import StatefulSetStatus as StatefulSetStatus
+from podsched.v1.objects_pb2 import ControllerRevision as ControllerRevision
 from podsched.v1.objects_pb2 import StatefulSet as StatefulSet
 from podsched.v1.objects_pb2 import ReplicationControllerSpec as ReplicationControllerSpec
 from podsched.v1.objects_pb2 import ReplicationController as ReplicationController

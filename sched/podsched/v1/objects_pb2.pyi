@@ -1443,6 +1443,16 @@ class StatefulSetStatus(_message.Message):
     available_replicas: int
     def __init__(self, observed_generation: _Optional[int] = ..., replicas: _Optional[int] = ..., ready_replicas: _Optional[int] = ..., current_replicas: _Optional[int] = ..., updated_replicas: _Optional[int] = ..., current_revision: _Optional[str] = ..., update_revision: _Optional[str] = ..., collision_count: _Optional[int] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., available_replicas: _Optional[int] = ...) -> None: ...
 
+class ControllerRevision(_message.Message):
+    __slots__ = ("metadata", "data", "revision")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    data: RawJSON
+    revision: int
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., data: _Optional[_Union[RawJSON, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
 class StatefulSet(_message.Message):
     __slots__ = ("metadata", "spec", "status")
     METADATA_FIELD_NUMBER: _ClassVar[int]
@@ -2161,7 +2171,7 @@ class ResourceQuota(_message.Message):
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[ResourceQuotaSpec, _Mapping]] = ..., status: _Optional[_Union[ResourceQuotaStatus, _Mapping]] = ...) -> None: ...
 
 class Object(_message.Message):
-    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range")
+    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range", "controller_revision")
     POD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -2188,6 +2198,7 @@ class Object(_message.Message):
     RESOURCE_QUOTA_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_CLASS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_RANGE_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_REVISION_FIELD_NUMBER: _ClassVar[int]
     pod: Pod
     node: Node
     namespace: Namespace
@@ -2214,4 +2225,5 @@ class Object(_message.Message):
     resource_quota: ResourceQuota
     runtime_class: RuntimeClass
     limit_range: LimitRange
-    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., node: _Optional[_Union[Node, _Mapping]] = ..., namespace: _Optional[_Union[Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., replica_set: _Optional[_Union[ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., role: _Optional[_Union[Role, _Mapping]] = ..., cluster_role: _Optional[_Union[ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[LimitRange, _Mapping]] = ...) -> None: ...
+    controller_revision: ControllerRevision
+    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., node: _Optional[_Union[Node, _Mapping]] = ..., namespace: _Optional[_Union[Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., replica_set: _Optional[_Union[ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., role: _Optional[_Union[Role, _Mapping]] = ..., cluster_role: _Optional[_Union[ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[LimitRange, _Mapping]] = ..., controller_revision: _Optional[_Union[ControllerRevision, _Mapping]] = ...) -> None: ...

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from podsched.api.codec import write
 from podsched.api.field_errors import FieldError, invalid, required
 from podsched.api.objects import (
+    ControllerRevision,
     ReplicaSet,
     ReplicationController,
     Service,
@@ -73,3 +75,16 @@ def validate_selector_update(
     if new.spec.selector == old.spec.selector:
         return []
     return [invalid("spec.selector", "", IMMUTABLE)]
+
+
+def validate_controller_revision(item: ControllerRevision) -> list[FieldError]:
+    """Check that there is a state, and that its number is not negative."""
+    errors = [] if item.HasField("data") else [required("data", "data is mandatory")]
+    return errors + not_negative("revision", item.revision)
+
+
+def validate_controller_revision_update(
+    new: ControllerRevision, old: ControllerRevision
+) -> list[FieldError]:
+    """Check that the state stays: it is what a controller goes back to."""
+    return [] if new.data == old.data else [invalid("data", write(new).get("data"), IMMUTABLE)]
