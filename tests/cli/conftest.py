@@ -25,7 +25,7 @@ def sched(monkeypatch: pytest.MonkeyPatch) -> Commands:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands give up after two seconds, not after ten, when no server answers."""
     options = client.client_options
-    monkeypatch.setattr(client, "client_options", lambda *a: replace(options(*a), timeout=2.0))
+    monkeypatch.setattr(client, "client_options", lambda **a: replace(options(**a), timeout=2.0))
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ def test_options_win_over_the_environment(
     sched: Commands, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCHED_TLS_CA", "nowhere.pem")
-    assert client_options(certificates.ca).tls_ca == str(certificates.ca)
+    assert client_options(tls_ca=str(certificates.ca)).tls_ca == str(certificates.ca)
 
 
 @pytest.mark.parametrize(

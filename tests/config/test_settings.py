@@ -89,7 +89,7 @@ def test_the_defaults_are_pinned() -> None:
         (
             lambda: TelemetrySettings(
                 log_format="xml",  # type: ignore[arg-type]
-                log_level="loud",
+                log_level="loud",  # type: ignore[arg-type]
                 otlp_endpoint="host:4317",
                 trace_sample_ratio=2,
                 health_host="",

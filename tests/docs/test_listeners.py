@@ -19,7 +19,7 @@ def listening_options(command: Callable[..., None]) -> dict[str, str]:
     return {
         f"--{name.replace('_', '-')}": parameter.default
         for name, parameter in inspect.signature(command).parameters.items()
-        if "listen" in name and isinstance(parameter.default, str)
+        if "listen" in name and parameter.default and isinstance(parameter.default, str)
     }
 
 

@@ -12,8 +12,9 @@ import typer
 
 from podsched.app.process import Process, ProcessOptions
 from podsched.cli.audit_options import audit_settings
-from podsched.cli.authentication_options import token_flags, with_tokens
+from podsched.cli.authentication_options import check_tokens, jwt_settings
 from podsched.cli.errors import USAGE, fail, file_or_fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.option_groups import GroupedCommand
 from podsched.cli.process_options import (
     LOOPBACK,
@@ -29,56 +30,10 @@ from podsched.cli.process_options import (
     web_address,
     with_health,
 )
-from podsched.cli.storage_options import storage_settings
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.settings import ServerSettings
 
-_TLS = "TLS"
-_MOST_CONNECTIONS = ServerSettings().max_connections
-
 Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Listen address of the gRPC API.")]
-KubeListen = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="Listen address of Kubernetes' REST API over HTTP, for kubectl and client libraries.",
-    ),
-]
-TlsCert = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", rich_help_panel=_TLS, help="Server certificate chain; turns on TLS."
-    ),
-]
-TlsKey = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", rich_help_panel=_TLS, help="Private key of --tls-cert."),
-]
-TlsClientCa = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=_TLS,
-        help="CA certificates to verify clients with; requires a certificate of every client.",
-    ),
-]
-MaxConnections = Annotated[
-    int,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="Number of connections at a time to each address of the API; further ones are closed. "
-        "To --kube-listen, clients of one address have half of them. "
-        "At most an eighth of the files that the process may open.",
-    ),
-]
-RequireNamespaces = Annotated[
-    bool,
-    typer.Option(
-        "--require-namespaces",
-        help="Refuse objects in namespaces that do not exist, instead of making them.",
-    ),
-]
 Workers = Annotated[
     int,
     typer.Option(
@@ -96,20 +51,16 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 class _ApiServerCommand(GroupedCommand):
-    groups = (etcd_options, token_flags, storage_settings, audit_settings, telemetry_settings)
+    groups = (etcd_options, jwt_settings, audit_settings, telemetry_settings)
 
 
 @app.command(cls=_ApiServerCommand)
+@takes_flags
 def apiserver(
     ctx: typer.Context,
+    settings: ServerSettings,
     listen: Listen = "127.0.0.1:7443",
-    kube_listen: KubeListen = None,
     insecure_listen: InsecureListen = False,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    tls_client_ca: TlsClientCa = None,
-    max_connections: MaxConnections = _MOST_CONNECTIONS,
-    require_namespaces: RequireNamespaces = False,
     health_listen: HealthListen = LOOPBACK,
     web_listen: WebListen = None,
     trace_ratio: TraceRatio = 0.01,
@@ -119,16 +70,12 @@ def apiserver(
     """Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd."""
     from podsched.app.apiserver import run_apiserver
 
-    etcd, tokens, storage, audit, telemetry = ctx.obj
-    listening = (listen, health_listen, kube_listen, web_listen)
-    host, port = _checked_listeners(listening, bool(tls_cert), insecure_listen)
-    settings = replace(
-        with_tokens(_settings(host, port, kube_listen, tls_cert, tls_key, tls_client_ca), tokens),
-        max_connections=max_connections,
-        require_namespaces=require_namespaces,
-        audit=audit,
-        **storage,
-    )
+    etcd, jwt, audit, telemetry = ctx.obj
+    listening = (listen, health_listen, settings.kube_listen, web_listen)
+    host, port = _checked_listeners(listening, bool(settings.tls_cert), insecure_listen)
+    settings = replace(settings, host=host, port=port, jwt=jwt, audit=audit)
+    _check_files(settings)
+    check_tokens(settings)
     telemetry = replace(with_health(telemetry, health_listen), trace_sample_ratio=trace_ratio)
     instance, page = instance_of(listen), web_address(web_listen)
     tls = _health_tls(settings)
@@ -209,23 +156,12 @@ def _health_tls(settings: ServerSettings) -> TlsFiles | None:
     return TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
 
 
-def _settings(
-    host: str,
-    port: int,
-    kube_listen: str | None,
-    cert: Path | None,
-    key: Path | None,
-    client_ca: Path | None,
-) -> ServerSettings:
-    if (cert is None) != (key is None):
+def _check_files(settings: ServerSettings) -> None:
+    """Exit unless the files of TLS are there and go together."""
+    cert, key, client_ca = settings.tls_cert, settings.tls_key, settings.tls_client_ca
+    if bool(cert) != bool(key):
         fail("--tls-cert and --tls-key must be used together", USAGE)
-    if client_ca is not None and cert is None:
+    if client_ca and not cert:
         fail("--tls-client-ca needs --tls-cert and --tls-key", USAGE)
-    return ServerSettings(
-        host=host,
-        port=port,
-        kube_listen=kube_listen or "",
-        tls_cert=file_or_fail("--tls-cert", cert),
-        tls_key=file_or_fail("--tls-key", key),
-        tls_client_ca=file_or_fail("--tls-client-ca", client_ca),
-    )
+    for option, file in (("cert", cert), ("key", key), ("client-ca", client_ca)):
+        file_or_fail(f"--tls-{option}", file)

@@ -2,88 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail
+from podsched.cli.flags import takes_flags
+from podsched.config.flags import flag
 from podsched.lib.files import open_file
 from podsched.serve.server.audit.log import AuditSettings
 from podsched.serve.server.audit.policy import EVERYTHING, AuditPolicy, parse_policy
 
-_AUDIT = "Audit"
+_PANEL = "Audit"
 #: Bytes of a policy file.
 _MOST = 1 << 20
 
-AuditLogFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--audit-log",
-        metavar="FILE",
-        rich_help_panel=_AUDIT,
-        help="File for the audit log; without it there is none.",
-    ),
-]
-AuditPolicyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--audit-policy",
-        metavar="FILE",
-        rich_help_panel=_AUDIT,
-        help="audit.k8s.io/v1 Policy: what is written; without it, Metadata of every call.",
-    ),
-]
-AuditMaxSize = Annotated[
-    int,
-    typer.Option(
-        "--audit-log-maxsize",
-        metavar="MB",
-        min=1,
-        rich_help_panel=_AUDIT,
-        help="Size at which a new file is begun.",
-    ),
-]
-AuditMaxBackup = Annotated[
-    int,
-    typer.Option(
-        "--audit-log-maxbackup",
-        metavar="N",
-        min=0,
-        rich_help_panel=_AUDIT,
-        help="Number of earlier files kept; 0 keeps all.",
-    ),
-]
-AuditMaxAge = Annotated[
-    int,
-    typer.Option(
-        "--audit-log-maxage",
-        metavar="DAYS",
-        min=0,
-        rich_help_panel=_AUDIT,
-        help="Days for which earlier files are kept; 0 keeps them for ever.",
-    ),
-]
+
+@dataclass(frozen=True, slots=True)
+class _Audit:
+    audit_log: Path | None = flag(
+        None, "FILE", "File for the audit log; without it there is none.", _PANEL
+    )
+    audit_policy: Path | None = flag(
+        None,
+        "FILE",
+        "audit.k8s.io/v1 Policy: what is written; without it, Metadata of every call.",
+        _PANEL,
+    )
+    audit_log_maxsize: int = flag(100, "MB", "Size at which a new file is begun.", _PANEL, min=1)
+    audit_log_maxbackup: int = flag(
+        10, "N", "Number of earlier files kept; 0 keeps all.", _PANEL, min=0
+    )
+    audit_log_maxage: int = flag(
+        0, "DAYS", "Days for which earlier files are kept; 0 keeps them for ever.", _PANEL, min=0
+    )
 
 
-def audit_settings(
-    audit_log: AuditLogFile = None,
-    audit_policy: AuditPolicyFile = None,
-    audit_log_maxsize: AuditMaxSize = 100,
-    audit_log_maxbackup: AuditMaxBackup = 10,
-    audit_log_maxage: AuditMaxAge = 0,
-) -> AuditSettings | None:
+@takes_flags
+def audit_settings(given: _Audit) -> AuditSettings | None:
     """Return the settings of the audit log, None for none; exit if they are invalid."""
-    if audit_log is None:
-        if audit_policy is not None:
+    if given.audit_log is None:
+        if given.audit_policy is not None:
             fail("--audit-policy needs --audit-log", USAGE)
         return None
     return AuditSettings(
-        path=audit_log,
-        policy=EVERYTHING if audit_policy is None else _policy(audit_policy),
-        max_bytes=audit_log_maxsize << 20,
-        max_backups=audit_log_maxbackup,
-        max_days=audit_log_maxage,
+        path=given.audit_log,
+        policy=EVERYTHING if given.audit_policy is None else _policy(given.audit_policy),
+        max_bytes=given.audit_log_maxsize << 20,
+        max_backups=given.audit_log_maxbackup,
+        max_days=given.audit_log_maxage,
     )
 
 

@@ -23,7 +23,7 @@ from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli import bench_options as given
-from podsched.cli.enums import BenchBackend, CreateMode, Evaluator
+from podsched.cli.enums import BenchBackend, CreateMode
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.printers import aligned
 from podsched.config.errors import ConfigError
@@ -84,7 +84,7 @@ def bench(
     in_flight: given.InFlight = 32,
     rate: given.Rate = 0,
     replicas: given.Replicas = 1,
-    evaluator: given.Evaluators = Evaluator.LOCAL,
+    evaluator: given.Evaluators = "local",
     without: given.Without = None,
     repeat: given.Repeat = 1,
     times: given.Times = 3,

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from podsched.cli.enums import Accelerator, BenchBackend, CreateMode, Evaluator, Fault
+from podsched.cli.enums import Accelerator, BenchBackend, CreateMode, Fault
+from podsched.config.settings import Evaluator
 
 Nodes = Annotated[
     int, typer.Option(min=0, metavar="N", help="Number of nodes; 0: as in the workload.")

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -15,6 +14,7 @@ import typer
 from podsched.api.kinds import UnknownKindError
 from podsched.api.manifest import ManifestError
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, report, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.output import say
 from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.api_client import ApiClient
@@ -23,13 +23,8 @@ from podsched.serve.client.errors import ClientError, TooManyRequests, Unavailab
 
 DEFAULT_SERVER = "127.0.0.1:7443"
 
-#: The environment variables that stand in for the TLS options.
-TLS_VARIABLES = {
-    "--tls-ca": "SCHED_TLS_CA",
-    "--tls-cert": "SCHED_TLS_CERT",
-    "--tls-key": "SCHED_TLS_KEY",
-}
-TOKEN_VARIABLE = "SCHED_TOKEN_FILE"
+#: Options of ``ClientOptions``; SCHED_TLS_CA and so on in the environment stand in for them.
+_CREDENTIALS = ("tls_ca", "tls_cert", "tls_key", "token_file")
 
 T = TypeVar("T")
 
@@ -42,47 +37,6 @@ Server = Annotated[
         metavar="HOST:PORT[,...]",
         help=f"API servers to ask, by default {DEFAULT_SERVER}.",
         show_default=False,
-    ),
-]
-TlsCa = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-ca",
-        rich_help_panel="TLS to the API server",
-        envvar="SCHED_TLS_CA",
-        metavar="FILE",
-        help="CA certificates to verify the API server's certificate with; turns on TLS.",
-    ),
-]
-TlsCert = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-cert",
-        rich_help_panel="TLS to the API server",
-        envvar="SCHED_TLS_CERT",
-        metavar="FILE",
-        help="Client certificate for the API server.",
-    ),
-]
-TlsKey = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-key",
-        rich_help_panel="TLS to the API server",
-        envvar="SCHED_TLS_KEY",
-        metavar="FILE",
-        help="Private key of --tls-cert.",
-    ),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--token-file",
-        rich_help_panel="TLS to the API server",
-        envvar=TOKEN_VARIABLE,
-        metavar="FILE",
-        help="Bearer token for the API server, in place of a client certificate. Read again when "
-        "it changes.",
     ),
 ]
 Namespace = Annotated[
@@ -111,29 +65,19 @@ def endpoints(server: str) -> list[str]:
     return found
 
 
-def client_options(
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    token_file: TokenFile = None,
-) -> ClientOptions:
+@takes_flags
+def client_options(given: ClientOptions) -> ClientOptions:
     """Return how to connect: with the files given here or named by the environment."""
-    given = {"--tls-ca": tls_ca, "--tls-cert": tls_cert, "--tls-key": tls_key}
-    files = {}
-    for option, path in given.items():
-        variable = TLS_VARIABLES[option]
-        named = os.environ.get(variable, "")
-        fallback = Path(named) if named else None
-        files[option] = file_or_fail(option if path else variable, path or fallback)
-    ca, cert, key = files.values()
-    if bool(cert) != bool(key):
+    files: dict[str, Any] = {}
+    for name in _CREDENTIALS:
+        variable, path = f"SCHED_{name.upper()}", getattr(given, name)
+        option = f"--{name.replace('_', '-')}" if path else variable
+        files[name] = file_or_fail(option, path or os.environ.get(variable))
+    if bool(files["tls_cert"]) != bool(files["tls_key"]):
         fail("--tls-cert and --tls-key must be used together", USAGE)
-    if cert and not ca:
+    if files["tls_cert"] and not files["tls_ca"]:
         fail("--tls-cert needs --tls-ca: a client certificate is only used with TLS", USAGE)
-    named = os.environ.get(TOKEN_VARIABLE, "")
-    option = "--token-file" if token_file else TOKEN_VARIABLE
-    token = file_or_fail(option, token_file or (Path(named) if named else None))
-    return ClientOptions(tls_ca=ca, tls_cert=cert, tls_key=key, token_file=token)
+    return replace(given, **files)
 
 
 def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
@@ -149,18 +93,13 @@ def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
     return ApiClient(addresses, replace(client_options(), **options))
 
 
-def _credentials(client: ClientOptions) -> dict[str, str]:
-    names = ("tls_ca", "tls_cert", "tls_key", "token_file")
-    return {name: getattr(client, name) for name in names}
-
-
 def _hint(server: str, cause: str, *, tls: bool) -> str:
     """Return what to try when a server answers unlike one of podsched's; "" for nothing."""
     if any(address.strip().endswith(":6443") for address in server.split(",")):
         return "; 6443 is where kubectl goes, sched speaks gRPC, at 7443 unless told otherwise"
     if tls or "refused" in cause.lower():
         return ""
-    return "; if it serves TLS: " + ", ".join(TLS_VARIABLES.values()) + " name its files"
+    return "; if it serves TLS: SCHED_TLS_CA, SCHED_TLS_CERT, SCHED_TLS_KEY name its files"
 
 
 def with_client(
@@ -175,7 +114,7 @@ def with_client(
     ``client``: how to connect, where options say it; otherwise the environment does;
     ``traceparent``: of the trace that the calls are part of.
     """
-    secured = {} if client is None else _credentials(client)
+    secured = {} if client is None else {name: getattr(client, name) for name in _CREDENTIALS}
 
     async def run() -> T:
         opened = open_client(endpoints(server), traceparent=traceparent, **secured)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +13,10 @@ import typer
 from podsched.cli.client import Server, with_client
 from podsched.cli.dry_run import DryRun
 from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
 from podsched.cli.policy import (
-    AlgorithmProvider,
-    PolicyConfigMap,
-    PolicyFile,
     Source,
     as_yaml,
     document_of,
@@ -106,18 +105,17 @@ File = Annotated[
 
 
 @app.command(cls=Command)
+@takes_flags
 def check(
+    source: Source,
     file: File = None,
-    policy_config_file: PolicyFile = None,
-    policy_configmap: PolicyConfigMap = "",
-    algorithm_provider: AlgorithmProvider = "",
     server: Server = "",
     print_effective: Annotated[
         bool, typer.Option("--print", help="Print the configuration with all defaults filled in.")
     ] = False,
 ) -> None:
     """Check a file and the plugins it enables; report every error with its field path."""
-    source = Source(file, policy_config_file, policy_configmap, algorithm_provider, server)
+    source = replace(source, config=file, server=server)
     config, _ = _read_given(source)
     if print_effective:
         print(to_yaml(config), end="")
@@ -194,11 +192,10 @@ def _text_of(path: Path) -> str:
 
 
 @app.command(cls=Command)
+@takes_flags
 def convert(
+    source: Source,
     file: File = None,
-    policy_config_file: PolicyFile = None,
-    policy_configmap: PolicyConfigMap = "",
-    algorithm_provider: AlgorithmProvider = "",
     server: Server = "",
 ) -> None:
     """Print the v1 KubeSchedulerConfiguration that does what an older file says.
@@ -206,7 +203,7 @@ def convert(
     Of a Policy, or of v1beta2 or v1beta3. Reports every part that is wrong or has
     no equivalent. A file of v1 is printed as it is.
     """
-    source = Source(file, policy_config_file, policy_configmap, algorithm_provider, server)
+    source = replace(source, config=file, server=server)
     _, document = _read_given(source)
     print(as_yaml(converted(document).document), end="")
 

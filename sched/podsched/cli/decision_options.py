@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from podsched.api import quantity
 from podsched.cli.config import read_config
 from podsched.cli.errors import USAGE, fail, warn
+from podsched.cli.flags import takes_flags
+from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration
 
 _PANEL = "Decisions"
@@ -26,44 +25,42 @@ class DecisionFlags:
     """A configuration to decide with beside the one in effect."""
 
 
-def decision_flags(
-    decision_log: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=_PANEL,
-            metavar="DIR|memory|off",
-            help="Where to keep what is decided and why, for sched decisions and sched explain: a "
-            "directory of this replica's own, memory (the last 16Mi), or off.",
-        ),
-    ] = "memory",
-    decision_log_size: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=_PANEL,
-            metavar="SIZE",
-            help="Bytes kept at most, such as 1Gi; the oldest decisions go first. "
-            "Default: 256Mi in a directory, 16Mi in memory.",
-        ),
-    ] = "",
-    shadow_config: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=_PANEL,
-            metavar="FILE",
-            help="KubeSchedulerConfiguration with which to decide on every pod a second time; "
-            "changes nothing, and tells by metric and log where it differs. For standbys.",
-        ),
-    ] = None,
-) -> DecisionFlags:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    decision_log: str = flag(
+        "memory",
+        "DIR|memory|off",
+        "Where to keep what is decided and why, for sched decisions and sched explain: a directory "
+        "of this replica's own, memory (the last 16Mi), or off.",
+        _PANEL,
+    )
+    decision_log_size: str = flag(
+        "",
+        "SIZE",
+        "Bytes kept at most, such as 1Gi; the oldest decisions go first. Default: 256Mi in a "
+        "directory, 16Mi in memory.",
+        _PANEL,
+    )
+    shadow_config: Path | None = flag(
+        None,
+        "FILE",
+        "KubeSchedulerConfiguration with which to decide on every pod a second time; changes "
+        "nothing, and tells by metric and log where it differs. For standbys.",
+        _PANEL,
+    )
+
+
+@takes_flags
+def decision_flags(given: _Given) -> DecisionFlags:
     """Return what the options ask for; exit unless the size and the configuration are valid."""
     try:
-        size = quantity.value(decision_log_size) if decision_log_size else 0
+        size = quantity.value(given.decision_log_size) if given.decision_log_size else 0
     except ValueError:
-        fail(f"--decision-log-size: {decision_log_size!r} is not a size such as 256Mi", USAGE)
-    shadow = read_config(shadow_config) if shadow_config is not None else None
+        fail(f"--decision-log-size: {given.decision_log_size!r} is not a size such as 256Mi", USAGE)
+    shadow = read_config(given.shadow_config) if given.shadow_config is not None else None
     if shadow is not None and shadow.extenders:
-        warn(f"{shadow_config}: extenders: a shadow does not ask them")
-    return DecisionFlags(decision_log, size, shadow)
+        warn(f"{given.shadow_config}: extenders: a shadow does not ask them")
+    return DecisionFlags(given.decision_log, size, shadow)
 
 
 __all__ = ["DecisionFlags", "decision_flags"]

@@ -8,30 +8,6 @@ from enum import StrEnum
 Accelerator = StrEnum("Accelerator", ["INCREMENTAL", "LOOKAHEAD", "SHARED", "VARIANTS", "REMOTE"])
 
 
-class Evaluator(StrEnum):
-    """Where nodes are filtered and scored: ``config.settings.EVALUATORS``."""
-
-    AUTO = "auto"
-    LOCAL = "local"
-    RAY = "ray"
-
-
-class LogFormat(StrEnum):
-    """Log formats: ``config.settings.LOG_FORMATS``."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class LogLevel(StrEnum):
-    """Log levels: ``config.settings.LOG_LEVELS``."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
 class CreateMode(StrEnum):
     """How a benchmark creates its pods."""
 

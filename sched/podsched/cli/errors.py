@@ -52,10 +52,10 @@ def error_lines(subject: str, error: ClientError) -> list[str]:
     ]
 
 
-def file_or_fail(option: str, path: Path | None) -> str:
-    """Return the path of an existing file, "" for None; exit if there is no such file."""
-    if path is None:
+def file_or_fail(option: str, path: Path | str | None) -> str:
+    """Return the path of an existing file, "" for none; exit if there is no such file."""
+    if not path:
         return ""
-    if not path.is_file():
+    if not Path(path).is_file():
         fail(f"{option}: {path}: no such file", USAGE)
     return str(path)

@@ -11,201 +11,113 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
+from podsched.cli.errors import USAGE, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.option_groups import GroupedCommand
 from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.errors import ConfigError
 from podsched.config.feature_gates import check_version, parse_gates
+from podsched.config.flags import flag
 from podsched.config.kube_flags import refusals
-from podsched.config.settings import ControllerSettings
+from podsched.config.settings import ControllerSettings, LogLevel
 from podsched.telemetry.logs import DEBUG_FROM, parse_modules
 
 _ELECTION, _GATES, _DEPRECATED = "Leader election", "Feature gates", "Deprecated"
-_OBSERVABILITY, _CONTROLLERS, _QUEUE = "Observability", "Controllers", "Queue"
+_OBSERVABILITY = "Observability"
 
-WriteConfig = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write the configuration in effect to a file, and exit."),
-]
-LeaderElect = Annotated[
-    bool | None,
-    typer.Option(
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    write_config_to: Path | None = flag(
+        None, "FILE", "Write the configuration in effect to a file, and exit."
+    )
+    leader_elect: bool | None = flag(
+        None,
+        "",
+        "leaderElection.leaderElect of the configuration.",
+        _ELECTION,
         "--leader-elect/--no-leader-elect",
-        rich_help_panel=_ELECTION,
-        help="leaderElection.leaderElect of the configuration.",
         show_default=False,
-    ),
-]
-LeaseDuration = Annotated[
-    str,
-    typer.Option(
-        "--leader-elect-lease-duration",
-        rich_help_panel=_ELECTION,
-        metavar="DURATION",
-        help="Time after which others take over from a leader that does not renew its lease, "
-        "if they cannot tell earlier that it is gone. Default: 15s.",
-    ),
-]
-RenewDeadline = Annotated[
-    str,
-    typer.Option(
-        "--leader-elect-renew-deadline",
-        rich_help_panel=_ELECTION,
-        metavar="DURATION",
-        help="Time after which a leader that cannot renew its lease gives up. Default: 10s.",
-    ),
-]
-RetryPeriod = Annotated[
-    str,
-    typer.Option(
-        "--leader-elect-retry-period",
-        rich_help_panel=_ELECTION,
-        metavar="DURATION",
-        help="Interval between attempts to acquire or renew the lease. Default: 2s.",
-    ),
-]
-ResourceLock = Annotated[
-    str,
-    typer.Option(
-        "--leader-elect-resource-lock",
-        rich_help_panel=_ELECTION,
-        metavar="TYPE",
-        help="Type of the lock; leases is the only one.",
-    ),
-]
-ResourceName = Annotated[
-    str,
-    typer.Option(
-        "--leader-elect-resource-name",
-        rich_help_panel=_ELECTION,
-        metavar="NAME",
-        help="Name of the lease. Default: kube-scheduler.",
-    ),
-]
-ResourceNamespace = Annotated[
-    str,
-    typer.Option(
-        "--leader-elect-resource-namespace",
-        rich_help_panel=_ELECTION,
-        metavar="NAME",
-        help="Namespace of the lease. Default: kube-system.",
-    ),
-]
-FeatureGates = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--feature-gates",
-        rich_help_panel=_GATES,
-        metavar="NAME=BOOL,...",
-        help="Feature gates of kube-scheduler; one that podsched cannot honour is an error.",
-    ),
-]
-EmulatedVersion = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel=_GATES, metavar="VERSION", help="The version to behave as: 1.36 alone."
-    ),
-]
-MinCompatibilityVersion = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel=_GATES,
-        metavar="VERSION",
-        help="The oldest version to be compatible with: 1.36 alone.",
-    ),
-]
-DisabledMetrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        rich_help_panel=_OBSERVABILITY, metavar="NAME,...", help="Metrics to leave out of /metrics."
-    ),
-]
-Verbosity = Annotated[
-    int | None,
-    typer.Option(
-        "--v",
-        "-v",
-        rich_help_panel=_OBSERVABILITY,
-        metavar="LEVEL",
+    )
+    leader_elect_lease_duration: str = flag(
+        "",
+        "DURATION",
+        "Time after which others take over from a leader that does not renew its lease, if they "
+        "cannot tell earlier that it is gone. Default: 15s.",
+        _ELECTION,
+    )
+    leader_elect_renew_deadline: str = flag(
+        "",
+        "DURATION",
+        "Time after which a leader that cannot renew its lease gives up. Default: 10s.",
+        _ELECTION,
+    )
+    leader_elect_retry_period: str = flag(
+        "",
+        "DURATION",
+        "Interval between attempts to acquire or renew the lease. Default: 2s.",
+        _ELECTION,
+    )
+    leader_elect_resource_lock: str = flag(
+        "", "TYPE", "Type of the lock; leases is the only one.", _ELECTION
+    )
+    leader_elect_resource_name: str = flag(
+        "", "NAME", "Name of the lease. Default: kube-scheduler.", _ELECTION
+    )
+    leader_elect_resource_namespace: str = flag(
+        "", "NAME", "Namespace of the lease. Default: kube-system.", _ELECTION
+    )
+    feature_gates: list[str] | None = flag(
+        None,
+        "NAME=BOOL,...",
+        "Feature gates of kube-scheduler; one that podsched cannot honour is an error.",
+        _GATES,
+    )
+    emulated_version: str = flag("", "VERSION", "The version to behave as: 1.36 alone.", _GATES)
+    min_compatibility_version: str = flag(
+        "", "VERSION", "The oldest version to be compatible with: 1.36 alone.", _GATES
+    )
+    disabled_metrics: list[str] | None = flag(
+        None, "NAME,...", "Metrics to leave out of /metrics.", _OBSERVABILITY
+    )
+    v: int | None = flag(
+        None,
+        "LEVEL",
+        "Verbosity as a number; from 4 on, --log-level debug.",
+        _OBSERVABILITY,
+        "--v -v",
         min=0,
-        help="Verbosity as a number; from 4 on, --log-level debug.",
-    ),
-]
-VModule = Annotated[
-    str,
-    typer.Option(
-        "--vmodule",
-        rich_help_panel=_OBSERVABILITY,
-        metavar="COMPONENT=LEVEL,...",
-        help="Verbosity of components, which may have * in their names, such as queue=4.",
-    ),
-]
-Profiling = Annotated[
-    bool | None,
-    typer.Option(
+    )
+    vmodule: str = flag(
+        "",
+        "COMPONENT=LEVEL,...",
+        "Verbosity of components, which may have * in their names, such as queue=4.",
+        _OBSERVABILITY,
+    )
+    pod_max_in_unschedulable_pods_duration: str = flag(
+        "5m",
+        "DURATION",
+        "Time after which an unschedulable pod is retried without an event.",
+        "Queue",
+    )
+    profiling: bool | None = flag(
+        None,
+        "",
+        "Use enableProfiling of the configuration.",
+        _DEPRECATED,
         "--profiling/--no-profiling",
-        rich_help_panel=_DEPRECATED,
-        help="Use enableProfiling of the configuration.",
         show_default=False,
-    ),
-]
-ContentionProfiling = Annotated[
-    bool | None,
-    typer.Option(
+    )
+    contention_profiling: bool | None = flag(
+        None,
+        "",
+        "Use enableContentionProfiling of the configuration.",
+        _DEPRECATED,
         "--contention-profiling/--no-contention-profiling",
-        rich_help_panel=_DEPRECATED,
-        help="Use enableContentionProfiling of the configuration.",
         show_default=False,
-    ),
-]
-
-MonitorPeriod = Annotated[
-    float,
-    typer.Option(
-        rich_help_panel=_CONTROLLERS,
-        metavar="SECONDS",
-        help="Interval at which the nodes' heartbeats are checked.",
-    ),
-]
-MonitorGracePeriod = Annotated[
-    float,
-    typer.Option(
-        rich_help_panel=_CONTROLLERS,
-        metavar="SECONDS",
-        help="Time without a heartbeat after which a node is marked unreachable.",
-    ),
-]
-EvictionRate = Annotated[
-    float,
-    typer.Option(
-        rich_help_panel=_CONTROLLERS,
-        metavar="RATE",
-        help="Unreachable nodes per second that get a NoExecute taint, in a healthy zone.",
-    ),
-]
-GcThreshold = Annotated[
-    int,
-    typer.Option(
-        rich_help_panel=_CONTROLLERS,
-        metavar="N",
-        help="Finished pods to keep before the oldest are deleted; 0 keeps all.",
-    ),
-]
-
-_MAX_UNSCHEDULABLE = "--pod-max-in-unschedulable-pods-duration"
-MaxUnschedulable = Annotated[
-    str,
-    typer.Option(
-        _MAX_UNSCHEDULABLE,
-        rich_help_panel=_QUEUE,
-        metavar="DURATION",
-        help="Time after which an unschedulable pod is retried without an event.",
-    ),
-]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,64 +139,42 @@ class KubeFlags:
         """Whether the API server appoints the leader."""
         return self.gates.get("CoordinatedLeaderElection", False)
 
-    def level(self, level: str) -> str:
+    def level(self, level: LogLevel) -> LogLevel:
         """Return the log level in effect; ``level`` is that of ``--log-level``."""
         return "debug" if (self.verbosity or 0) >= DEBUG_FROM else level
 
 
-def kube_flags(
-    write_config_to: WriteConfig = None,
-    leader_elect: LeaderElect = None,
-    lease_duration: LeaseDuration = "",
-    renew_deadline: RenewDeadline = "",
-    retry_period: RetryPeriod = "",
-    resource_lock: ResourceLock = "",
-    resource_name: ResourceName = "",
-    resource_namespace: ResourceNamespace = "",
-    feature_gates: FeatureGates = None,
-    emulated_version: EmulatedVersion = "",
-    min_compatibility_version: MinCompatibilityVersion = "",
-    disabled_metrics: DisabledMetrics = None,
-    v: Verbosity = None,
-    vmodule: VModule = "",
-    pod_max_in_unschedulable_pods_duration: MaxUnschedulable = "5m",
-    node_monitor_period: MonitorPeriod = 5.0,
-    node_monitor_grace_period: MonitorGracePeriod = 40.0,
-    node_eviction_rate: EvictionRate = 0.1,
-    terminated_pod_gc_threshold: GcThreshold = 12_500,
-    profiling: Profiling = None,
-    contention_profiling: ContentionProfiling = None,
-) -> KubeFlags:
+@takes_flags
+def kube_flags(given: _Given, controllers: ControllerSettings) -> KubeFlags:
     """Return what the flags ask for; exit if it cannot be honoured."""
-    gates = _checked_gates(feature_gates or [], emulated_version, min_compatibility_version)
+    gates = _checked_gates(
+        given.feature_gates or [], given.emulated_version, given.min_compatibility_version
+    )
     election = {
-        "leaderElect": leader_elect,
-        "leaseDuration": lease_duration,
-        "renewDeadline": renew_deadline,
-        "retryPeriod": retry_period,
-        "resourceLock": resource_lock,
-        "resourceName": resource_name,
-        "resourceNamespace": resource_namespace,
+        "leaderElect": given.leader_elect,
+        "leaseDuration": given.leader_elect_lease_duration,
+        "renewDeadline": given.leader_elect_renew_deadline,
+        "retryPeriod": given.leader_elect_retry_period,
+        "resourceLock": given.leader_elect_resource_lock,
+        "resourceName": given.leader_elect_resource_name,
+        "resourceNamespace": given.leader_elect_resource_namespace,
     }
-    deprecated = {"enableProfiling": profiling, "enableContentionProfiling": contention_profiling}
+    deprecated = {
+        "enableProfiling": given.profiling,
+        "enableContentionProfiling": given.contention_profiling,
+    }
     fields = {**deprecated, "leaderElection": _given(election)}
-    with invalid_settings_fail():
-        controllers = ControllerSettings(
-            node_monitor_period=node_monitor_period,
-            node_monitor_grace_period=node_monitor_grace_period,
-            node_eviction_rate=node_eviction_rate,
-            terminated_pod_gc_threshold=terminated_pod_gc_threshold,
-        )
     for field in _given(deprecated):
         warn(f"the flag is deprecated: set {field} in the configuration file")
     return KubeFlags(
         overrides=_given(fields),
-        write_config_to=write_config_to,
-        disabled_metrics=frozenset(filter(None, ",".join(disabled_metrics or []).split(","))),
-        verbosity=v,
-        log_modules=_modules(vmodule),
+        write_config_to=given.write_config_to,
+        disabled_metrics=frozenset(filter(None, ",".join(given.disabled_metrics or []).split(","))),
+        verbosity=given.v,
+        log_modules=_modules(given.vmodule),
         pod_max_in_unschedulable_pods_duration=_seconds(
-            _MAX_UNSCHEDULABLE, pod_max_in_unschedulable_pods_duration
+            "--pod-max-in-unschedulable-pods-duration",
+            given.pod_max_in_unschedulable_pods_duration,
         ),
         controllers=controllers,
         gates=gates,

@@ -7,49 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.config.errors import ConfigError
+from podsched.config.flags import flag
 from podsched.serve.client.errors import ClientError, Forbidden, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from podsched.serve.kube.access import ClusterAccess
 
 _PANEL = "Kubernetes"
-
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        rich_help_panel=_PANEL,
-        metavar="FILE",
-        help="Schedule the Kubernetes cluster of this kubeconfig's current context, in place of "
-        "podsched's own API server. No etcd is needed then.",
-    ),
-]
-Master = Annotated[
-    str,
-    typer.Option(
-        "--master",
-        rich_help_panel=_PANEL,
-        metavar="URL",
-        help="Address of the Kubernetes API server, in place of the one in --kubeconfig.",
-    ),
-]
-InCluster = Annotated[
-    bool,
-    typer.Option(
-        "--in-cluster",
-        rich_help_panel=_PANEL,
-        help="Schedule the Kubernetes cluster that this process is a pod of, by the pod's service "
-        "account.",
-    ),
-]
 
 
 class Takeover(StrEnum):
@@ -59,16 +30,36 @@ class Takeover(StrEnum):
     LEASE = "lease"
 
 
-TakeoverOption = Annotated[
-    Takeover,
-    typer.Option(
-        "--takeover",
-        rich_help_panel=_PANEL,
-        help="When a standby takes over: once the lease has run out (lease), or already when the "
+@dataclass(frozen=True, slots=True)
+class _Given:
+    kubeconfig: Path | None = flag(
+        None,
+        "FILE",
+        "Schedule the Kubernetes cluster of this kubeconfig's current context, in place of "
+        "podsched's own API server. No etcd is needed then.",
+        _PANEL,
+    )
+    master: str = flag(
+        "",
+        "URL",
+        "Address of the Kubernetes API server, in place of the one in --kubeconfig.",
+        _PANEL,
+    )
+    in_cluster: bool = flag(
+        False,
+        "",
+        "Schedule the Kubernetes cluster that this process is a pod of, by the pod's service "
+        "account.",
+        _PANEL,
+    )
+    takeover: Takeover = flag(
+        Takeover.LEASE,
+        "",
+        "When a standby takes over: once the lease has run out (lease), or already when the "
         "leader's process is gone (early, by --listen-peers; docs/kubernetes.md says what "
         "protects then and what does not).",
-    ),
-]
+        _PANEL,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +70,24 @@ class KubernetesOptions:
     early: bool
 
 
-def kubernetes_options(
-    kubeconfig: Kubeconfig = None,
-    master: Master = "",
-    in_cluster: InCluster = False,
-    takeover: TakeoverOption = Takeover.LEASE,
-) -> KubernetesOptions | None:
+@takes_flags
+def kubernetes_options(given: _Given) -> KubernetesOptions | None:
     """Return the Kubernetes cluster that is named, None for none; exit if it cannot be used."""
-    if in_cluster and (kubeconfig or master):
+    if given.in_cluster and (given.kubeconfig or given.master):
         fail("--in-cluster cannot be combined with --kubeconfig or --master", USAGE)
-    early = takeover is Takeover.EARLY
-    if in_cluster:
+    early = given.takeover is Takeover.EARLY
+    if given.in_cluster:
         from podsched.serve.kube import access
 
         try:
             return KubernetesOptions(access.in_cluster(), early)
         except ConfigError as error:
             fail(f"--in-cluster: {error}", USAGE)
-    if kubeconfig is None and not master:
+    if given.kubeconfig is None and not given.master:
         if early:
             fail("--takeover is for a Kubernetes cluster: add --kubeconfig FILE", USAGE)
         return None
-    return KubernetesOptions(access_or_fail(kubeconfig, master), early)
+    return KubernetesOptions(access_or_fail(given.kubeconfig, given.master), early)
 
 
 def access_or_fail(kubeconfig: Path | None, master: str = "", context: str = "") -> ClusterAccess:

@@ -22,9 +22,9 @@ from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
-from podsched.cli.enums import Evaluator
 from podsched.cli.errors import FAILED, fail, warn
 from podsched.cli.process_options import InsecureListen, check_listener, split_address
+from podsched.config.settings import Evaluator
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.network import can_listen
 from podsched.lib.run_directory import RunDirectory
@@ -118,7 +118,7 @@ def up(
         int, typer.Option(min=1, metavar="N", help="Number of API servers.")
     ] = 1,
     config: ClusterConfig = None,
-    evaluator: EvaluatorOption = Evaluator.AUTO,
+    evaluator: EvaluatorOption = "auto",
     etcd_endpoints: EtcdEndpoints = "",
     tls: Tls = False,
     tls_dir: TlsDir = None,
@@ -148,7 +148,7 @@ def up(
             node_cpu=node_cpu,
             node_memory=node_memory,
             node_pods=node_pods,
-            evaluator=evaluator.value,
+            evaluator=evaluator,
             scheduler_config=config.resolve() if config else None,
             tls_dir=(tls_dir or directory / "certs").resolve() if secured else None,
             tls_hosts=tuple(tls_host or ()),
@@ -279,7 +279,7 @@ def what_next() -> str:
 
 def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    evaluator: EvaluatorOption = Evaluator.RAY,
+    evaluator: EvaluatorOption = "ray",
     kills: Annotated[
         int, typer.Option(min=0, max=2, metavar="N", help="How often to kill the leader.")
     ] = 1,
@@ -291,7 +291,7 @@ def demo(
             print(text, file=sys.stderr, flush=True)
 
     try:
-        report = asyncio.run(run_demo(DemoOptions(evaluator=evaluator.value, kills=kills), say))
+        report = asyncio.run(run_demo(DemoOptions(evaluator=evaluator, kills=kills), say))
     except (DemoFailed, ClientError, ProcessFailed, StoreError, OSError) as exc:
         fail(str(exc), FAILED)
     if as_json:

@@ -6,15 +6,16 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 import yaml
 
 from podsched.api.objects import ConfigMap
 from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail
+from podsched.cli.flags import takes_flags
 from podsched.config.errors import ConfigError
+from podsched.config.flags import flag
 from podsched.config.load import MAX_BYTES, read_document
 from podsched.legacy.policy import is_policy
 from podsched.legacy.policy_profile import (
@@ -32,44 +33,32 @@ _PANEL = "Policies of kube-scheduler v1.16 and before"
 _KEY = "policy.cfg"
 _KUBE_SYSTEM = "kube-system"
 
-PolicyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--policy-config-file",
-        rich_help_panel=_PANEL,
-        metavar="FILE",
-        help="Policy file, JSON or YAML; in place of the profiles of --config.",
-    ),
-]
-PolicyConfigMap = Annotated[
-    str,
-    typer.Option(
-        "--policy-configmap",
-        rich_help_panel=_PANEL,
-        metavar="[NS/]NAME",
-        help=f"ConfigMap with a Policy under {_KEY}, in {_KUBE_SYSTEM} unless it names another "
-        "namespace. It is read once, from the API server.",
-    ),
-]
-AlgorithmProvider = Annotated[
-    str,
-    typer.Option(
-        "--algorithm-provider",
-        rich_help_panel=_PANEL,
-        metavar="NAME",
-        help="DefaultProvider or ClusterAutoscalerProvider: the predicates and priorities of old.",
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where the configuration comes from; at most one of the last three is given."""
 
     config: Path | None = None
-    policy_file: Path | None = None
-    policy_configmap: str = ""
-    algorithm_provider: str = ""
+    policy_file: Path | None = flag(
+        None,
+        "FILE",
+        "Policy file, JSON or YAML; in place of the profiles of --config.",
+        _PANEL,
+        "--policy-config-file",
+    )
+    policy_configmap: str = flag(
+        "",
+        "[NS/]NAME",
+        f"ConfigMap with a Policy under {_KEY}, in {_KUBE_SYSTEM} unless it names another "
+        "namespace. It is read once, from the API server.",
+        _PANEL,
+    )
+    algorithm_provider: str = flag(
+        "",
+        "NAME",
+        "DefaultProvider or ClusterAutoscalerProvider: the predicates and priorities of old.",
+        _PANEL,
+    )
     server: str = ""
     client: ClientOptions | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -92,13 +81,10 @@ class Source:
         return str(self.policy_file or self.config or ("command line" if self.overrides else ""))
 
 
-def policy_source(
-    policy_config_file: PolicyFile = None,
-    policy_configmap: PolicyConfigMap = "",
-    algorithm_provider: AlgorithmProvider = "",
-) -> Source:
+@takes_flags
+def policy_source(source: Source) -> Source:
     """Return the part of a source that these options name."""
-    return Source(None, policy_config_file, policy_configmap, algorithm_provider)
+    return source
 
 
 def document_of(source: Source) -> dict[str, Any]:

@@ -6,14 +6,13 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from podsched.app.process import Process, ProcessOptions, run_process
-from podsched.cli.enums import LogFormat, LogLevel
-from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, invalid_settings_fail
+from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.option_groups import flags_in_effect
 from podsched.config.errors import ConfigError
 from podsched.config.settings import TelemetrySettings
@@ -36,49 +35,8 @@ _OPERATORS_MISTAKES = (
     CertificateError,
     AccessError,
 )
-_ETCD, _OBSERVABILITY = "etcd", "Observability"
+_OBSERVABILITY = "Observability"
 
-EtcdEndpoints = Annotated[
-    str,
-    typer.Option(
-        "--etcd-endpoints",
-        rich_help_panel=_ETCD,
-        envvar="SCHED_ETCD_ENDPOINTS",
-        metavar="HOST:PORT[,...]",
-        help="Addresses of the etcd members.",
-    ),
-]
-EtcdCa = Annotated[
-    Path | None,
-    typer.Option(
-        "--etcd-ca",
-        rich_help_panel=_ETCD,
-        metavar="FILE",
-        help="CA certificates to verify etcd's certificate with; turns on TLS.",
-    ),
-]
-EtcdCert = Annotated[
-    Path | None,
-    typer.Option(
-        "--etcd-cert", rich_help_panel=_ETCD, metavar="FILE", help="Client certificate for etcd."
-    ),
-]
-EtcdKey = Annotated[
-    Path | None,
-    typer.Option(
-        "--etcd-key", rich_help_panel=_ETCD, metavar="FILE", help="Private key of --etcd-cert."
-    ),
-]
-EtcdUser = Annotated[
-    str,
-    typer.Option(
-        "--etcd-username",
-        rich_help_panel=_ETCD,
-        envvar="SCHED_ETCD_USERNAME",
-        metavar="NAME",
-        help="etcd user; the password is read from SCHED_ETCD_PASSWORD.",
-    ),
-]
 HealthListen = Annotated[
     str,
     typer.Option(
@@ -103,37 +61,6 @@ InsecureListen = Annotated[
     typer.Option(
         "--insecure-listen",
         help="Allow listeners without TLS on addresses that other machines can reach.",
-    ),
-]
-LogFormatOption = Annotated[
-    LogFormat,
-    typer.Option(
-        "--log-format",
-        "--logging-format",
-        rich_help_panel=_OBSERVABILITY,
-        envvar="SCHED_LOG_FORMAT",
-        metavar="FORMAT",
-        help="Log format: text or json.",
-    ),
-]
-LogLevelOption = Annotated[
-    LogLevel,
-    typer.Option(
-        "--log-level",
-        rich_help_panel=_OBSERVABILITY,
-        envvar="SCHED_LOG_LEVEL",
-        metavar="LEVEL",
-        help="Minimum log level: debug, info, warning or error.",
-    ),
-]
-Otlp = Annotated[
-    str,
-    typer.Option(
-        "--otlp-endpoint",
-        rich_help_panel=_OBSERVABILITY,
-        envvar="OTEL_EXPORTER_OTLP_ENDPOINT",
-        metavar="URL",
-        help="OTLP/gRPC endpoint for traces, such as http://host:4317. No tracing without it.",
     ),
 ]
 TraceRatio = Annotated[
@@ -203,48 +130,23 @@ def serving_files(client: ClientOptions) -> TlsFiles | None:
     return TlsFiles(client.tls_ca, client.tls_cert, client.tls_key)
 
 
-def etcd_options(
-    etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
-    etcd_ca: EtcdCa = None,
-    etcd_cert: EtcdCert = None,
-    etcd_key: EtcdKey = None,
-    etcd_username: EtcdUser = "",
-) -> EtcdOptions:
+@takes_flags
+def etcd_options(options: EtcdOptions) -> EtcdOptions:
     """Return how to connect to etcd; exit if the options do not fit together."""
-    members = tuple(part.strip() for part in etcd_endpoints.split(",") if part.strip())
-    if not members:
+    if not options.endpoints:
         fail("--etcd-endpoints: give the address of at least one etcd member, HOST:PORT", USAGE)
-    for option, path in (
-        ("--etcd-ca", etcd_ca),
-        ("--etcd-cert", etcd_cert),
-        ("--etcd-key", etcd_key),
-    ):
-        file_or_fail(option, path)
-    if (etcd_cert is None) != (etcd_key is None):
+    for name in ("ca", "cert", "key"):
+        file_or_fail(f"--etcd-{name}", getattr(options, name))
+    if (options.cert is None) != (options.key is None):
         fail("--etcd-cert and --etcd-key must be used together", USAGE)
-    return EtcdOptions(
-        endpoints=members,
-        ca=etcd_ca,
-        cert=etcd_cert,
-        key=etcd_key,
-        username=etcd_username or None,
-        password=os.environ.get("SCHED_ETCD_PASSWORD") or None,
-    )
+    password = os.environ.get("SCHED_ETCD_PASSWORD") or None
+    return replace(options, username=options.username or None, password=password)
 
 
-def telemetry_settings(
-    log_format: LogFormatOption = LogFormat.TEXT,
-    log_level: LogLevelOption = LogLevel.INFO,
-    otlp_endpoint: Otlp = "",
-) -> TelemetrySettings:
+@takes_flags
+def telemetry_settings(settings: TelemetrySettings) -> TelemetrySettings:
     """Return the settings of logs and traces, with no trace begun; exit if they are invalid."""
-    with invalid_settings_fail():
-        return TelemetrySettings(
-            log_format=log_format.value,
-            log_level=log_level.value,
-            otlp_endpoint=otlp_endpoint,
-            trace_sample_ratio=0.0,
-        )
+    return replace(settings, trace_sample_ratio=0.0)
 
 
 def with_health(telemetry: TelemetrySettings, health_listen: str) -> TelemetrySettings:

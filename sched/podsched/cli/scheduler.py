@@ -13,8 +13,8 @@ from podsched.cli.bench_options import Without
 from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.config import again, read_source
 from podsched.cli.decision_options import DecisionFlags, decision_flags
-from podsched.cli.enums import Evaluator
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.kube_options import KubeCommand, KubeFlags, kube_flags
 from podsched.cli.kubernetes import KubernetesOptions, kubernetes_options
 from podsched.cli.policy import Source, policy_source
@@ -80,31 +80,10 @@ AdvertisePeers = Annotated[
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-def evaluator_settings(
-    evaluator: Annotated[
-        Evaluator,
-        typer.Option(
-            help="Where nodes are filtered and scored: in this process (local), in Ray actors "
-            "while there are any (ray), or in Ray actors for very large clusters only (auto)."
-        ),
-    ] = Evaluator.AUTO,
-    ray_address: Annotated[
-        str, typer.Option(envvar="RAY_ADDRESS", metavar="HOST:PORT", help="Ray cluster to join.")
-    ] = "",
-    ray_shards: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Number of evaluator actors; 0: one per CPU of Ray."),
-    ] = 0,
-    without: Without = None,
-) -> EvaluatorSettings:
+@takes_flags
+def evaluator_settings(settings: EvaluatorSettings, without: Without = None) -> EvaluatorSettings:
     """Return where nodes are evaluated; exit if the settings are invalid."""
-    with invalid_settings_fail():
-        return EvaluatorSettings(
-            evaluator=evaluator.value,
-            ray_address=ray_address,
-            shards=ray_shards,
-            without=tuple(one.value for one in without or ()),
-        )
+    return replace(settings, without=tuple(one.value for one in without or ()))
 
 
 class _Given(NamedTuple):

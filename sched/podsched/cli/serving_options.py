@@ -10,12 +10,11 @@ import atexit
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from podsched.app.serving_certificate import serving_certificate
 from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
+from podsched.cli.flags import takes_flags
+from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.run_directory import RunDirectory
 from podsched.lib.tls_contexts import TlsFiles
@@ -24,73 +23,56 @@ _PANEL = "Secure serving"
 _PORT = 10259
 _VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
-BindAddress = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel=_PANEL,
-        metavar="ADDRESS",
-        help="Address for HTTPS, in place of --health-listen. Default, if one of these options is "
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    bind_address: str = flag(
+        "",
+        "ADDRESS",
+        "Address for HTTPS, in place of --health-listen. Default, if one of these options is "
         "given: 0.0.0.0, all addresses.",
-    ),
-]
-SecurePort = Annotated[
-    int | None,
-    typer.Option(
-        rich_help_panel=_PANEL,
+        _PANEL,
+    )
+    secure_port: int | None = flag(
+        None,
+        "PORT",
+        f"Port for HTTPS; 0: no HTTPS. Default: {_PORT}.",
+        _PANEL,
         min=0,
         max=65535,
-        metavar="PORT",
-        help=f"Port for HTTPS; 0: no HTTPS. Default: {_PORT}.",
         show_default=False,
-    ),
-]
-CertDir = Annotated[
-    Path | None,
-    typer.Option(
-        rich_help_panel=_PANEL,
-        metavar="DIRECTORY",
-        help="Directory of kube-scheduler.crt and kube-scheduler.key, made if missing. Without it "
-        "and --tls-cert-file a certificate is made for this run.",
-    ),
-]
-TlsCertFile = Annotated[
-    Path | None,
-    typer.Option(
-        rich_help_panel=_PANEL, metavar="FILE", help="Certificate for HTTPS, and its chain."
-    ),
-]
-TlsPrivateKeyFile = Annotated[
-    Path | None,
-    typer.Option(rich_help_panel=_PANEL, metavar="FILE", help="Private key of --tls-cert-file."),
-]
-TlsMinVersion = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel=_PANEL,
-        metavar="VERSION",
-        help="Oldest version of TLS for HTTPS: VersionTLS12 or VersionTLS13.",
+    )
+    cert_dir: Path | None = flag(
+        None,
+        "DIRECTORY",
+        "Directory of kube-scheduler.crt and kube-scheduler.key, made if missing. Without it and "
+        "--tls-cert-file a certificate is made for this run.",
+        _PANEL,
+    )
+    tls_cert_file: Path | None = flag(None, "FILE", "Certificate for HTTPS, and its chain.", _PANEL)
+    tls_private_key_file: Path | None = flag(
+        None, "FILE", "Private key of --tls-cert-file.", _PANEL
+    )
+    tls_min_version: str = flag(
+        "",
+        "VERSION",
+        "Oldest version of TLS for HTTPS: VersionTLS12 or VersionTLS13.",
+        _PANEL,
         show_default=False,
-    ),
-]
-ClientCaFile = Annotated[
-    Path | None,
-    typer.Option(
-        rich_help_panel=_PANEL,
-        metavar="FILE",
-        help="Authorities of the clients' certificates. Without it or --tls-ca, only the paths "
-        "that are always allowed answer.",
-    ),
-]
-AlwaysAllowPaths = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--authorization-always-allow-paths",
-        rich_help_panel=_PANEL,
-        metavar="PATH,...",
-        help="Paths that answer clients without a certificate; /healthz, /livez and /readyz always "
-        "do.",
-    ),
-]
+    )
+    client_ca_file: Path | None = flag(
+        None,
+        "FILE",
+        "Authorities of the clients' certificates. Without it or --tls-ca, only the paths that "
+        "are always allowed answer.",
+        _PANEL,
+    )
+    authorization_always_allow_paths: list[str] | None = flag(
+        None,
+        "PATH,...",
+        "Paths that answer clients without a certificate; /healthz, /livez and /readyz always do.",
+        _PANEL,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,31 +126,24 @@ def _for_this_run() -> Path:
     return directory.path
 
 
-def serving_flags(
-    bind_address: BindAddress = "",
-    secure_port: SecurePort = None,
-    cert_dir: CertDir = None,
-    tls_cert_file: TlsCertFile = None,
-    tls_private_key_file: TlsPrivateKeyFile = None,
-    tls_min_version: TlsMinVersion = "",
-    client_ca_file: ClientCaFile = None,
-    authorization_always_allow_paths: AlwaysAllowPaths = None,
-) -> ServingFlags:
+@takes_flags
+def serving_flags(given: _Given) -> ServingFlags:
     """Return what the options ask for; exit if they do not fit together."""
-    if bool(tls_cert_file) != bool(tls_private_key_file):
+    if bool(given.tls_cert_file) != bool(given.tls_private_key_file):
         fail("--tls-cert-file and --tls-private-key-file must be used together", USAGE)
-    if tls_min_version and tls_min_version not in _VERSIONS:
-        fail(f"--tls-min-version {tls_min_version}: must be one of {', '.join(_VERSIONS)}", USAGE)
-    paths = ",".join(authorization_always_allow_paths or []).split(",")
+    oldest = given.tls_min_version
+    if oldest and oldest not in _VERSIONS:
+        fail(f"--tls-min-version {oldest}: must be one of {', '.join(_VERSIONS)}", USAGE)
+    paths = ",".join(given.authorization_always_allow_paths or []).split(",")
     return ServingFlags(
-        bind_address,
-        secure_port,
-        cert_dir,
+        given.bind_address,
+        given.secure_port,
+        given.cert_dir,
         (
-            file_or_fail("--tls-cert-file", tls_cert_file),
-            file_or_fail("--tls-private-key-file", tls_private_key_file),
+            file_or_fail("--tls-cert-file", given.tls_cert_file),
+            file_or_fail("--tls-private-key-file", given.tls_private_key_file),
         ),
-        _VERSIONS.get(tls_min_version),
-        file_or_fail("--client-ca-file", client_ca_file),
+        _VERSIONS.get(oldest),
+        file_or_fail("--client-ca-file", given.client_ca_file),
         tuple(filter(None, (path.strip() for path in paths))),
     )

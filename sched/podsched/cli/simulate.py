@@ -6,6 +6,7 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -27,9 +28,10 @@ from podsched.cli.client import Server
 from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, Live, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.manifests import MAX_BYTES
 from podsched.cli.output import say
-from podsched.cli.policy import AlgorithmProvider, PolicyConfigMap, PolicyFile, Source
+from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.cli.what_if import Changes, what_if
 from podsched.cli.workloads import MAX_PODS, Workload, read_workloads
@@ -125,7 +127,9 @@ FormOption = Annotated[
 ]
 
 
+@takes_flags
 def simulate_command(
+    source: Source,
     filename: Filenames = None,
     pod: PodFiles = None,
     replicas: Replicas = None,
@@ -137,9 +141,6 @@ def simulate_command(
     scenarios: Scenarios = None,
     bundle: BundleFile = None,
     config: ConfigFile = None,
-    policy_config_file: PolicyFile = None,
-    policy_configmap: PolicyConfigMap = "",
-    algorithm_provider: AlgorithmProvider = "",
     output: FormOption = Form.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
@@ -162,7 +163,7 @@ def simulate_command(
     """
     # A plugin's traceback goes to standard error, as the results go to standard output.
     configure_logging("text", "warning")
-    source = Source(config, policy_config_file, policy_configmap, algorithm_provider, server)
+    source = replace(source, config=config, server=server)
     cluster = ClusterSource(filename or (), live, kubeconfig, context, server)
     changes = Changes(add_node or (), remove_node or (), drain or (), pending)
     if bundle is not None or scenarios is not None:

@@ -60,7 +60,7 @@ def save(
     Without --etcd-endpoints, of the sched up that runs on this machine, if there is one.
     """
     (options,) = ctx.obj
-    source = ctx.get_parameter_source("etcd_endpoints")
+    source = ctx.get_parameter_source("endpoints")
     if source is not None and source.name == "DEFAULT" and (found := _running_etcd()):
         if len(found) > 1:
             fail(f"several run: name one with --etcd-endpoints: {', '.join(found)}", USAGE)

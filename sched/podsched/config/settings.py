@@ -13,6 +13,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from podsched.config.errors import ConfigError, FieldError, invalid, not_supported, required
+from podsched.config.flags import flag
 
 Evaluator = Literal["auto", "local", "ray"]
 EVALUATORS = ("auto", "local", "ray")
@@ -22,11 +23,14 @@ BINDERS = ("auto", "direct", "ray")
 #: several pods placed between two looks, columns that evaluations share, pods that differ in
 #: requests alone decided on without an evaluation, and evaluations by Ray actors.
 ACCELERATORS = ("incremental", "lookahead", "shared", "variants", "remote")
+LogFormat = Literal["text", "json"]
 LOG_FORMATS = ("text", "json")
+LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS = ("debug", "info", "warning", "error")
 #: Bytes: a ring of segments that are still worth a file each.
 MIN_DECISION_LOG = 1 << 20
 _MAX_PORT = 65535
+_CONTROLLERS, _NODES, _OBSERVABILITY = "Controllers", "Nodes", "Observability"
 
 
 class _Checked:
@@ -56,18 +60,35 @@ class _Checked:
 class TelemetrySettings(_Checked):
     """Logs, traces and the health server of a process."""
 
-    log_format: Literal["text", "json"] = "text"
+    log_format: LogFormat = flag(
+        "text",
+        "FORMAT",
+        "Log format: text or json.",
+        _OBSERVABILITY,
+        "--log-format --logging-format",
+        envvar="SCHED_LOG_FORMAT",
+    )
     """text for people, json for machines: one object per line."""
-    log_level: str = "info"
-    """debug, info, warning or error."""
+    log_level: LogLevel = flag(
+        "info",
+        "LEVEL",
+        "Minimum log level: debug, info, warning or error.",
+        _OBSERVABILITY,
+        envvar="SCHED_LOG_LEVEL",
+    )
     log_modules: tuple[tuple[str, str], ...] = ()
     """Levels of components: pattern of names, level."""
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     """Feature gates that were asked for; the metrics show what is in effect."""
     disabled_metrics: frozenset[str] = frozenset()
     """Names of metrics that /metrics leaves out."""
-    otlp_endpoint: str = ""
-    """Where to send traces, such as "http://host:4317" (gRPC; https for TLS). Empty: no tracing."""
+    otlp_endpoint: str = flag(
+        "",
+        "URL",
+        "OTLP/gRPC endpoint for traces, such as http://host:4317. No tracing without it.",
+        _OBSERVABILITY,
+        envvar="OTEL_EXPORTER_OTLP_ENDPOINT",
+    )
     trace_sample_ratio: float = 0.01
     """Fraction of scheduling attempts to trace. A traced attempt costs about 0.1 ms, so tracing all
     of 10,000 per second would take a whole core; 1 is for debugging."""
@@ -99,11 +120,14 @@ class TelemetrySettings(_Checked):
 class EvaluatorSettings(_Checked):
     """Where nodes are filtered and scored."""
 
-    evaluator: Evaluator = "auto"
-    """local: in this process. ray: in actors, or locally while there are none. auto: ray from
-    ``ray_from_nodes`` nodes on."""
-    ray_address: str = ""
-    """Address of the Ray cluster to join ("host:port"). Empty: the one in RAY_ADDRESS."""
+    evaluator: Evaluator = flag(
+        "auto",
+        "",
+        "Where nodes are filtered and scored: in this process (local), in Ray actors while there "
+        "are any (ray), or in Ray actors for very large clusters only (auto).",
+    )
+    """auto: ray from ``ray_from_nodes`` nodes on."""
+    ray_address: str = flag("", "HOST:PORT", "Ray cluster to join.", envvar="RAY_ADDRESS")
     ray_from_nodes: int = 50_000
     """Number of nodes from which auto uses Ray. The first evaluation of a class, locally and with
     Ray, took 1.6 and 4.4 ms for 5,000 nodes, 5.8 and 11 ms for 20,000, 60 and 28 ms for 100,000
@@ -113,8 +137,10 @@ class EvaluatorSettings(_Checked):
     and with Ray, dry runs took at best, with 4 pods per node, 3 and 10 ms for 100 nodes, 11 and
     17 ms for 500, 30 and 22 ms for 1,000, 290 and 160 ms for 5,000; with 20 pods per node, 8 and
     12, 40 and 27, 98 and 76, 630 and 310 ms (2 shards on 2 busy cores)."""
-    shards: int = 0
-    """Number of evaluator actors; 0: one per CPU of the Ray cluster, at most 16."""
+    shards: int = flag(
+        0, "N", "Number of evaluator actors; 0: one per CPU of Ray.", names="--ray-shards", min=0
+    )
+    """At most 16 unless a number is given."""
     ray_call_timeout: float = 1.0
     """Timeout of an evaluation by actors, after which it is repeated locally. A shard of 100,000
     rows takes 10 ms, so an actor that takes this long hangs."""
@@ -185,21 +211,34 @@ class SchedulerSettings(_Checked):
 class ControllerSettings(_Checked):
     """Settings of the controllers, with kube-controller-manager's names and defaults."""
 
-    node_monitor_period: float = 5.0
-    """Interval at which the nodes' heartbeats are checked."""
-    node_monitor_grace_period: float = 40.0
-    """Time without a heartbeat after which a node's Ready condition becomes Unknown and the node is
-    tainted unreachable."""
-    node_eviction_rate: float = 0.1
-    """Nodes per second that get a NoExecute taint in a healthy zone; the first gets it at once."""
+    node_monitor_period: float = flag(
+        5.0, "SECONDS", "Interval at which the nodes' heartbeats are checked.", _CONTROLLERS
+    )
+    node_monitor_grace_period: float = flag(
+        40.0,
+        "SECONDS",
+        "Time without a heartbeat after which a node is marked unreachable.",
+        _CONTROLLERS,
+    )
+    node_eviction_rate: float = flag(
+        0.1,
+        "RATE",
+        "Unreachable nodes per second that get a NoExecute taint, in a healthy zone.",
+        _CONTROLLERS,
+    )
+    """The first gets it at once."""
     secondary_node_eviction_rate: float = 0.01
     """The same in a large unhealthy zone; it is 0 in a small one."""
     unhealthy_zone_threshold: float = 0.55
     """Fraction of not Ready nodes, of which there are at least 3, in an unhealthy zone."""
     large_cluster_size_threshold: int = 50
     """Maximum number of nodes of a small zone."""
-    terminated_pod_gc_threshold: int = 12_500
-    """Number of finished pods beyond which the oldest are deleted; 0: none are."""
+    terminated_pod_gc_threshold: int = flag(
+        12_500,
+        "N",
+        "Finished pods to keep before the oldest are deleted; 0 keeps all.",
+        _CONTROLLERS,
+    )
     pod_gc_period: float = 20.0
     """Interval of the pod garbage collection."""
     pod_gc_quarantine: float = 40.0
@@ -236,24 +275,23 @@ class AgentSettings(_Checked):
 
     api_endpoints: tuple[str, ...] = ("127.0.0.1:7443",)
     """Addresses of API servers ("host:port")."""
-    nodes: int = 0
-    """Number of nodes to register with the shape below, in addition to those from manifests."""
-    node_name_prefix: str = "node-"
-    """Their names are this prefix and a number."""
-    node_cpu: str = "4"
-    """Allocatable CPU of each."""
-    node_memory: str = "32Gi"
-    """Allocatable memory of each."""
-    node_pods: int = 110
-    """Maximum number of pods of each: kubelet's default."""
-    heartbeat_period: float = 10.0
-    """Interval of a node's heartbeats: kubelet's nodeLeaseDurationSeconds / 4."""
-    run_delay: float = 0.0
-    """Time from a pod's binding until it is Running."""
-    zones: tuple[str, ...] = ()
-    """Values of the label topology.kubernetes.io/zone, assigned in turn. Empty: no such label."""
-    adopt: bool = False
-    """Whether to play all nodes of the cluster, including those that others register later."""
+    nodes: int = flag(0, "N", "Number of hollow nodes to register.", _NODES, min=0)
+    """They have the shape below, in addition to those from manifests."""
+    node_cpu: str = flag("4", "QUANTITY", "CPU of each node.", _NODES)
+    node_memory: str = flag("32Gi", "QUANTITY", "Memory of each node.", _NODES)
+    node_pods: int = flag(110, "N", "Maximum number of pods per node.", _NODES, min=1)
+    """kubelet's default."""
+    node_name_prefix: str = flag("node-", "PREFIX", "Node name prefix.", _NODES, "--node-prefix")
+    """A number follows it."""
+    zones: tuple[str, ...] = flag((), "ZONE[,...]", "Zones of the nodes, assigned in turn.", _NODES)
+    """Values of the label topology.kubernetes.io/zone. Empty: no such label."""
+    adopt: bool = flag(False, "", "Also play nodes registered by others.", _NODES)
+    """Those that others register later, too."""
+    heartbeat_period: float = flag(
+        10.0, "SECONDS", "Interval between a node's heartbeats.", names="--heartbeat"
+    )
+    """kubelet's nodeLeaseDurationSeconds / 4."""
+    run_delay: float = flag(0.0, "SECONDS", "Time from a pod's binding until it is Running.")
     volume_controller: bool = True
     """Whether to bind claims to volumes and to provision volumes, which exist as objects only."""
     provisioners: tuple[str, ...] = ("podsched.io/hollow",)

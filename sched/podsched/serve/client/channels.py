@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles
 from podsched.serve.client.bearer_token import BearerToken, Metadata, check_in_clear
@@ -24,6 +25,7 @@ from podsched.telemetry.logs import get_logger
 _log = get_logger("client")
 
 MIB = 1 << 20
+_TLS = "TLS to the API server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +40,26 @@ class ClientOptions:
     """A watch on which nothing comes for so long (bookmarks come every second) is broken."""
     max_message_bytes: int = 64 * MIB
     """Largest response in bytes."""
-    tls_ca: str = ""
-    """File with the authorities of the server's certificate (PEM); empty: no TLS."""
-    tls_cert: str = ""
-    """File with the client's certificate chain (PEM), if the server demands one."""
-    tls_key: str = ""
-    """File with its private key (PEM)."""
-    token_file: str = ""
-    """File with a bearer token, read again when it changes; sent with every call. Only with TLS or
-    to this machine."""
+    tls_ca: str = flag(
+        "",
+        "FILE",
+        "CA certificates to verify the API server's certificate with; turns on TLS.",
+        _TLS,
+        envvar="SCHED_TLS_CA",
+    )
+    tls_cert: str = flag(
+        "", "FILE", "Client certificate for the API server.", _TLS, envvar="SCHED_TLS_CERT"
+    )
+    tls_key: str = flag("", "FILE", "Private key of --tls-cert.", _TLS, envvar="SCHED_TLS_KEY")
+    token_file: str = flag(
+        "",
+        "FILE",
+        "Bearer token for the API server, in place of a client certificate. Read again when it "
+        "changes.",
+        _TLS,
+        envvar="SCHED_TOKEN_FILE",
+    )
+    """Sent with every call, only with TLS or to this machine."""
     traceparent: str = ""
     """W3C trace context sent with every call that has none of its own: what is done becomes part
     of that trace, and so do the pods that are created."""

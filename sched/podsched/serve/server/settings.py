@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podsched.config.flags import flag
 from podsched.serve.server.access.settings import JwtSettings
 from podsched.serve.server.audit.log import AuditSettings
 
 MIB = 1 << 20
+_STORAGE, _TLS, _TOKENS, _WATCHES = "Storage", "TLS", "Tokens", "Watches"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,55 +21,116 @@ class ServerSettings:
     port: int = 0
     """Port to listen on; 0 takes a free one, to be read from ``ApiServer.port``."""
 
-    kube_listen: str = ""
-    """host:port on which Kubernetes' REST API is served over HTTP; empty: it is not. Port 0 takes a
-    free one, to be read from ``ApiServer.kube_port``."""
+    kube_listen: str = flag(
+        "",
+        "HOST:PORT",
+        "Listen address of Kubernetes' REST API over HTTP, for kubectl and client libraries.",
+    )
+    """Port 0 takes a free one, to be read from ``ApiServer.kube_port``."""
 
-    tls_cert: str = ""
-    """File with the server's certificate chain (PEM); empty: no TLS."""
-    tls_key: str = ""
-    """File with the certificate's private key (PEM)."""
-    tls_client_ca: str = ""
-    """File with the authorities whose client certificates are demanded; empty: none is demanded."""
+    tls_cert: str = flag("", "FILE", "Server certificate chain; turns on TLS.", _TLS)
+    tls_key: str = flag("", "FILE", "Private key of --tls-cert.", _TLS)
+    tls_client_ca: str = flag(
+        "",
+        "FILE",
+        "CA certificates to verify clients with; requires a certificate of every client.",
+        _TLS,
+    )
 
-    max_connections: int = 2000
-    """Connections at a time on each address of the API, or an eighth of the files that the process
-    may open if that is less. One that is idle costs some 40 KB."""
+    max_connections: int = flag(
+        2000,
+        "N",
+        "Number of connections at a time to each address of the API; further ones are closed. To "
+        "--kube-listen, clients of one address have half of them. At most an eighth of the files "
+        "that the process may open.",
+        min=1,
+    )
+    """One that is idle costs some 40 KB."""
 
     worker: int = 0
     workers: int = 1
     """Number of the processes that share these addresses, and which of them this is."""
 
-    token_file: str = ""
-    """File with the hashes of bearer tokens and whose they are; empty: none is accepted."""
+    token_file: str = flag(
+        "",
+        "FILE",
+        "Hashes of the bearer tokens that are accepted, with user and groups; sched auth token "
+        "makes its lines.",
+        _TOKENS,
+    )
     jwt: JwtSettings | None = None
     """Whose JSON Web Tokens are accepted; None: nobody's."""
-    token_listen: str = ""
-    """host:port for clients with tokens, which show no certificate, beside the address that demands
-    one: gRPC's servers demand one of all or of none of an address's clients."""
+    token_listen: str = flag(
+        "",
+        "HOST:PORT",
+        "Listen address for clients with tokens, where --tls-client-ca demands a certificate of "
+        "those at --listen.",
+        _TOKENS,
+    )
+    """gRPC's servers demand a certificate of all or of none of an address's clients."""
 
-    require_namespaces: bool = False
-    """Whether objects need a namespace that exists; else it is made with the first one."""
+    require_namespaces: bool = flag(
+        False, "", "Refuse objects in namespaces that do not exist, instead of making them."
+    )
 
-    watch_cache_events: int = 100_000
-    """Changes kept in memory for watchers that lag or resume; who asks for older ones lists again.
-    At 1,000 pods a second with three changes each, half a minute."""
-    watch_cache_bytes: int = 64 * MIB
-    """The same bound in bytes of encoded events, whichever is reached first."""
-    bookmark_seconds: float = 1.0
-    """A watch on which nothing happened for so long says how far it has come; clients take a watch
-    for broken that says nothing for 10 s."""
+    watch_cache_events: int = flag(
+        100_000,
+        "N",
+        "Number of changes kept in memory for watches that lag or resume.",
+        _WATCHES,
+        min=1,
+    )
+    """Who asks for older ones lists again. At 1,000 pods a second with three changes each, half a
+    minute."""
+    watch_cache_bytes: int = flag(
+        64 * MIB,
+        "BYTES",
+        "Maximum size of these changes, in bytes of encoded events.",
+        _WATCHES,
+        min=1,
+    )
+    bookmark_seconds: float = flag(
+        1.0,
+        "SECONDS",
+        "Time after which an idle watch gets a bookmark with the current revision.",
+        _WATCHES,
+        "--watch-bookmark-interval",
+        min=0.05,
+        max=5.0,
+    )
+    """Clients take a watch for broken that says nothing for 10 s."""
 
-    event_ttl_seconds: int = 3600
-    """Life of Event objects, as kube-apiserver's --event-ttl."""
-    max_events: int = 50_000
-    """Most Event objects kept; beyond it the oldest are deleted for new ones."""
+    event_ttl_seconds: int = flag(
+        3600,
+        "SECONDS",
+        "Time after which Event objects are deleted.",
+        _STORAGE,
+        "--event-ttl",
+        min=1,
+    )
+    max_events: int = flag(
+        50_000,
+        "N",
+        "Number of Event objects beyond which the oldest are deleted.",
+        _STORAGE,
+        min=1,
+    )
 
-    compaction_interval_seconds: float = 300.0
-    """Time between compactions of etcd's history, as kube-apiserver's --etcd-compaction-interval;
-    0 leaves compaction to etcd itself."""
-    etcd_quota_bytes: int = 2 << 30
-    """etcd's --quota-backend-bytes, of which 80 % is worth a warning; etcd's own default."""
+    compaction_interval_seconds: float = flag(
+        300.0,
+        "SECONDS",
+        "Interval at which etcd's history is compacted; 0 leaves that to etcd.",
+        _STORAGE,
+        "--etcd-compaction-interval",
+        min=0.0,
+    )
+    etcd_quota_bytes: int = flag(
+        2 << 30,
+        "BYTES",
+        "etcd's --quota-backend-bytes; a warning is logged at 80 % of it.",
+        _STORAGE,
+        min=1,
+    )
 
     audit: AuditSettings | None = None
     """Where the audit log goes; None: there is none."""

@@ -20,6 +20,7 @@ from typing import Any
 import grpc
 from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
+from podsched.config.flags import flag
 from podsched.lib.backoff import Backoff
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles, Pems
@@ -38,8 +39,7 @@ class EtcdOptions:
     """How to reach etcd. Times are seconds.
 
     endpoints: ``host:port`` or ``http(s)://host:port``, in the order in which they are tried.
-    ca: certificates that servers are checked against; giving it turns TLS on.
-    cert, key: client certificate and its key, for etcd's --client-cert-auth.
+    cert, key: for etcd's --client-cert-auth.
     username, password: for etcd's authentication; the token is renewed as needed.
     dial_timeout: for one endpoint to accept a connection; 2 s, as a member that does not is
         better replaced than awaited.
@@ -49,11 +49,31 @@ class EtcdOptions:
     max_txn_ops, max_request_bytes: etcd's flags of the same names; a lower one here is safe.
     """
 
-    endpoints: tuple[str, ...] = ("127.0.0.1:2379",)
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-    username: str | None = None
+    endpoints: tuple[str, ...] = flag(
+        ("127.0.0.1:2379",),
+        "HOST:PORT[,...]",
+        "Addresses of the etcd members.",
+        "etcd",
+        "--etcd-endpoints",
+        envvar="SCHED_ETCD_ENDPOINTS",
+    )
+    ca: Path | None = flag(
+        None,
+        "FILE",
+        "CA certificates to verify etcd's certificate with; turns on TLS.",
+        "etcd",
+        "--etcd-ca",
+    )
+    cert: Path | None = flag(None, "FILE", "Client certificate for etcd.", "etcd", "--etcd-cert")
+    key: Path | None = flag(None, "FILE", "Private key of --etcd-cert.", "etcd", "--etcd-key")
+    username: str | None = flag(
+        None,
+        "NAME",
+        "etcd user; the password is read from SCHED_ETCD_PASSWORD.",
+        "etcd",
+        "--etcd-username",
+        envvar="SCHED_ETCD_USERNAME",
+    )
     password: str | None = None
     dial_timeout: float = 2.0
     request_timeout: float = 5.0

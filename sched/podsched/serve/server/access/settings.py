@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podsched.config.flags import flag
+
+_TOKENS = "Tokens"
+
 
 class AccessError(Exception):
     """What authentication needs cannot be had or used; the text names the file or URL."""
@@ -13,16 +17,26 @@ class AccessError(Exception):
 class JwtSettings:
     """Whose tokens are accepted."""
 
-    issuer: str
-    """The claim ``iss`` that a token must have, exactly."""
-    audience: str
-    """What its claim ``aud`` must include: tokens for others are worth nothing here."""
-    jwks: str
-    """File or https URL with the issuer's public keys."""
-    user_claim: str = "sub"
-    """The claim with the user's name."""
-    groups_claim: str = "groups"
-    """The claim with the names of the user's groups."""
+    issuer: str = flag(
+        "",
+        "NAME",
+        "Issuer (iss) of the JSON Web Tokens that are accepted.",
+        _TOKENS,
+        "--jwt-issuer",
+    )
+    audience: str = flag("", "NAME", "Audience (aud) they name.", _TOKENS, "--jwt-audience")
+    """Tokens for others are worth nothing here."""
+    jwks: str = flag(
+        "",
+        "FILE|URL",
+        "Public keys that they are signed with, as a JSON Web Key Set.",
+        _TOKENS,
+        "--jwt-jwks",
+    )
+    user_claim: str = flag("sub", "CLAIM", "Claim with the user.", _TOKENS, "--jwt-user-claim")
+    groups_claim: str = flag(
+        "groups", "CLAIM", "Claim with the groups.", _TOKENS, "--jwt-groups-claim"
+    )
 
     @property
     def is_url(self) -> bool:

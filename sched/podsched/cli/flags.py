@@ -1,0 +1,65 @@
+"""Options made of the fields that are flags (``config.flags``)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from inspect import Parameter
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+
+import typer
+
+from podsched.cli.errors import invalid_settings_fail
+from podsched.config.flags import FLAG
+
+R = TypeVar("R")
+
+
+def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
+    """Have a command's parameters that are dataclasses made of options, one for each flag.
+
+    What cannot be made of them exits with a usage error. A tuple of texts is written A,B,...
+    """
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    kinds = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
+    options: list[Parameter] = []
+    for one in parameters:
+        kind = kinds.get(one.name)
+        options += [one.replace(kind=Parameter.KEYWORD_ONLY)] if kind is None else _options(kind)
+
+    def run(*args: Any, **given: Any) -> R:
+        with invalid_settings_fail():
+            made = {name: _made(kind, given) for name, kind in kinds.items()}
+        return command(*args, **made, **given)
+
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    run.__annotations__ = {one.name: one.annotation for one in options}
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    return run
+
+
+def _options(kind: Any) -> Iterator[Parameter]:
+    hints = get_type_hints(kind)
+    for name, (names, about), default in _flags(kind):
+        hint: Any = hints[name]
+        if get_origin(hint) is tuple:
+            hint, default = str, ",".join(default)
+        if hint is bool and not names:
+            names = [f"--{name.replace('_', '-')}"]
+        annotation: Any = Annotated[hint, typer.Option(*names, **about)]
+        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _made(kind: Any, given: dict[str, Any]) -> Any:
+    """Return the settings that options ask for, and take these from ``given``."""
+    values = {name: given.pop(name) for name, _, _ in _flags(kind) if name in given}
+    for name, _, default in _flags(kind):
+        if isinstance(default, tuple) and isinstance(values.get(name), str):
+            parts = (part.strip() for part in values[name].split(","))
+            values[name] = tuple(part for part in parts if part)
+    return kind(**values)
+
+
+def _flags(kind: Any) -> Iterator[tuple[str, tuple[list[str], dict[str, Any]], Any]]:
+    return ((f.name, f.metadata[FLAG], f.default) for f in fields(kind) if FLAG in f.metadata)
