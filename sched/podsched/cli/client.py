@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
@@ -100,6 +101,17 @@ def _hint(server: str, cause: str, *, tls: bool) -> str:
     if tls or "refused" in cause.lower():
         return ""
     return "; if it serves TLS: SCHED_TLS_CA, SCHED_TLS_CERT, SCHED_TLS_KEY name its files"
+
+
+@contextmanager
+def refusals_fail() -> Iterator[None]:
+    """Exit if an API server refuses: it has answered, so it is not what cannot be reached."""
+    try:
+        yield
+    except ClientError as error:
+        if error.reason:
+            fail(str(error), FAILED)
+        raise
 
 
 def with_client(

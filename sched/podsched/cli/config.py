@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from podsched.cli.client import Server, with_client
+from podsched.cli.client import Server, refusals_fail, with_client
 from podsched.cli.dry_run import DryRun
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
@@ -34,7 +34,6 @@ from podsched.framework.plugin import PluginError
 from podsched.lib.files import open_file
 from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import ClientError
 from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, ConfigOutcome
 
 #: Seconds for validation and for what is under way in the leader.
@@ -150,12 +149,8 @@ def apply(
     request = ApplyConfigRequest(scheduler_configuration=text, validate_only=dry_run.asked)
 
     async def work(client: ApiClient) -> ApplyConfigResponse:
-        try:
+        with refusals_fail():
             return await client.apply_config(request, timeout=_APPLY_TIMEOUT)
-        except ClientError as error:
-            if error.reason:  # The API server has answered, so it is not what cannot be reached.
-                fail(str(error), FAILED)
-            raise
 
     outcomes = sorted(with_client(server, work).replicas, key=lambda one: one.replica)
     for warning in dict.fromkeys(w for one in outcomes for w in one.warnings):

@@ -14,7 +14,7 @@ import typer
 from google.protobuf.json_format import MessageToDict
 
 from podsched.api.codec import parse_time
-from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.client import Namespace, Server, refusals_fail, with_client
 from podsched.cli.decision_export import export
 from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows, seconds
 from podsched.cli.errors import FAILED, USAGE, fail, warn
@@ -23,7 +23,6 @@ from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.config.durations import parse_duration
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import ClientError
 from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
 
 _FORMATS = ("table", "wide", "json")
@@ -218,12 +217,8 @@ def _asking(client: ApiClient) -> Look:
 
 
 async def _ask(client: ApiClient, request: DecisionsRequest) -> DecisionsResponse:
-    try:
+    with refusals_fail():
         return await client.decisions(request, timeout=_TIMEOUT)
-    except ClientError as error:
-        if error.reason:  # The API server has answered, so it is not what cannot be reached.
-            fail(str(error), FAILED)
-        raise
 
 
 def _ended(record: DecisionRecord) -> float:

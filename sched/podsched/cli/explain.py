@@ -16,7 +16,7 @@ from podsched.api.kinds import KINDS, UnknownKindError, find_kind
 from podsched.api.quantity import QuantityError
 from podsched.ask.offline_explanation import explain_offline
 from podsched.cli.bundle import write_bundle
-from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.client import Namespace, Server, refusals_fail, with_client
 from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, warn
@@ -215,9 +215,5 @@ async def _running_config(client: ApiClient) -> Mapping[str, Any] | None:
 
 
 async def _ask(client: ApiClient, request: ExplainRequest) -> Explanation:
-    try:
+    with refusals_fail():
         return await client.explain(request, timeout=_TIMEOUT)
-    except ClientError as error:
-        if error.reason:  # The API server has answered, so it is not what cannot be reached.
-            fail(str(error), FAILED)
-        raise

@@ -33,16 +33,20 @@ def _too_long(limit: int) -> str:
     return f"must be no more than {limit} bytes"
 
 
+def _label(name: str, rule: re.Pattern[str], what: str, example: str) -> list[str]:
+    errors = [_too_long(63)] if len(name) > 63 else []
+    if rule.fullmatch(name) is None:
+        errors.append(_regex_error(what, rule.pattern, "my-name", example))
+    return errors
+
+
 def dns1123_label(name: str) -> list[str]:
     """Check the name of a namespace, a container or a volume: my-name."""
-    errors = [_too_long(63)] if len(name) > 63 else []
-    if _LABEL_RE.fullmatch(name) is None:
-        what = (
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-            "and must start and end with an alphanumeric character"
-        )
-        errors.append(_regex_error(what, _LABEL, "my-name", "123-abc"))
-    return errors
+    what = (
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+        "and must start and end with an alphanumeric character"
+    )
+    return _label(name, _LABEL_RE, what, "123-abc")
 
 
 def dns1123_subdomain(name: str) -> list[str]:
@@ -76,14 +80,11 @@ def path_segment_name(name: str) -> list[str]:
 
 def dns1035_label(name: str) -> list[str]:
     """Check the name of a Service, which starts with a letter."""
-    errors = [_too_long(63)] if len(name) > 63 else []
-    if _LABEL_1035_RE.fullmatch(name) is None:
-        what = (
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start "
-            "with an alphabetic character, and end with an alphanumeric character"
-        )
-        errors.append(_regex_error(what, _LABEL_1035, "my-name", "abc-123"))
-    return errors
+    what = (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+        "alphabetic character, and end with an alphanumeric character"
+    )
+    return _label(name, _LABEL_1035_RE, what, "abc-123")
 
 
 def qualified_name(key: str) -> tuple[str, ...]:

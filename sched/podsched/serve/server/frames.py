@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from podsched.api.kinds import KINDS, Kind
+from podsched.lib.varint import varint
 from podsched.v1.objects_pb2 import Object
 
 #: Lists are cut into pages and watches into responses of about this many bytes: far below gRPC
@@ -22,25 +23,6 @@ from podsched.v1.objects_pb2 import Object
 MAX_RESPONSE_BYTES = 4 << 20
 
 _LEN = 2  # protobuf's wire type of length-delimited fields
-
-
-def varint(number: int) -> bytes:
-    """Return a non-negative number as protobuf writes it."""
-    return _VARINTS[number] if number < _SMALL else _varint(number)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-# Nearly all numbers written are lengths of objects: looked up, not computed.
-_SMALL = 8192
-_VARINTS = tuple(_varint(number) for number in range(_SMALL))
 
 
 def _tag(field: int, wire_type: int = _LEN) -> bytes:

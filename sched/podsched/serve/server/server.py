@@ -20,7 +20,8 @@ from podsched.serve.server.access.tokens import TokenFile
 from podsched.serve.server.calls import unknown
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.credentials import ServerCertificates
-from podsched.serve.server.fairness.gate import FlowObserver, Gate
+from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
+from podsched.serve.server.fairness.gate import Gate
 from podsched.serve.server.pipeline import Auditor, CallObserver, Pipeline
 from podsched.serve.server.reflection import reflection_handlers
 from podsched.serve.server.replicas import Replicas
@@ -60,7 +61,7 @@ class ApiServer:
         store: Store,
         *,
         observer: CallObserver | None = None,
-        flow_observer: FlowObserver | None = None,
+        flow_observer: FlowTelemetry | None = None,
         audit: Auditor | None = None,
         probes: Probes | None = None,
     ) -> None:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from podsched.lib.varint import SMALL, VARINTS, varint
 from podsched.serve.store.protocol import (
     Compare,
     CompareRelation,
@@ -40,21 +41,9 @@ _NOTHING: Mapping[str, KeyValue | None] = MappingProxyType({})
 WHOLE_KEY_SPACE = (b"\0", b"\0")
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-# Nearly all numbers written are lengths of keys and objects: looked up, not computed.
-_SMALL = 8192
-_VARINTS = tuple(_varint(number) for number in range(_SMALL))
 # Relation and target of a compare, by CompareTarget * 4 + CompareRelation.
 _COMPARE_HEAD = tuple(
-    _COMPARE_RELATION + _VARINTS[relation] + _COMPARE_TARGET + _VARINTS[target]
+    _COMPARE_RELATION + VARINTS[relation] + _COMPARE_TARGET + VARINTS[target]
     for target in CompareTarget
     for relation in CompareRelation
 )
@@ -62,7 +51,7 @@ _COMPARE_HEAD = tuple(
 
 def _field(tag: bytes, content: bytes) -> bytes:
     length = len(content)
-    return tag + (_VARINTS[length] if length < _SMALL else _varint(length)) + content
+    return tag + (VARINTS[length] if length < SMALL else varint(length)) + content
 
 
 def encode_write(write: Write) -> bytes:
@@ -112,14 +101,14 @@ def _compare_and_read(compare: Compare) -> tuple[bytes, bytes]:
 
 #: What many writes compare: the term of their fence, a list, the node of a binding. Half of
 #: the time to encode a binding was theirs.
-_shared_compare_and_read = lru_cache(_SMALL)(_compare_and_read)
+_shared_compare_and_read = lru_cache(SMALL)(_compare_and_read)
 
 
 def _compare(compare: Compare) -> bytes:
     key, target, relation, operand = compare
     body = _COMPARE_HEAD[target * 4 + relation] + _field(_COMPARE_KEY, key.encode())
     tag = _COMPARE_OPERAND[target]
-    body += _field(tag, operand) if isinstance(operand, bytes) else tag + _varint(operand)
+    body += _field(tag, operand) if isinstance(operand, bytes) else tag + varint(operand)
     return _field(_TXN_COMPARE, body)
 
 
@@ -134,7 +123,7 @@ def _op(op: TxnOp) -> bytes:
     if isinstance(op, Put):
         body += _field(_PUT_VALUE, op.value)
         if op.lease:
-            body += _PUT_LEASE + _varint(op.lease)
+            body += _PUT_LEASE + varint(op.lease)
         return _field(_OP_PUT, body)
     return _field(_OP_DELETE, body)
 

@@ -11,7 +11,7 @@ from podsched.telemetry.metrics import FlowControlMetrics
 
 
 class FlowTelemetry:
-    """A ``FlowObserver`` that counts: a dictionary look-up a call."""
+    """Counts what the gate does: a dictionary look-up a call."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._registry = registry
@@ -19,7 +19,7 @@ class FlowTelemetry:
         self._dispatched: dict[str, tuple[CounterCell, HistogramCell]] = {}
 
     def dispatched(self, flow: Flow, waited: float) -> None:
-        """See ``FlowObserver``."""
+        """Count a call that has got a seat after so many seconds."""
         schema = flow.schema
         cells = self._dispatched.get(schema.name)
         if cells is None:
@@ -32,7 +32,7 @@ class FlowTelemetry:
         cells[1].observe(waited)
 
     def rejected(self, flow: Flow, reason: str) -> None:
-        """See ``FlowObserver``."""
+        """Count a refusal; reason: "queue-full", "time-out" or "unauthenticated"."""
         labels = flow.schema.level.name, flow.schema.name
         self._metrics.rejected_requests_total.labels(*labels, reason).inc()
 

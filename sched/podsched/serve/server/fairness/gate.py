@@ -13,11 +13,12 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final
 
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import Authentication, Identity
 from podsched.serve.server.fairness.effort import effort_of_thread
+from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.fairness.flows import Flow, Flows
 from podsched.serve.server.fairness.intake import Intake, within_time
 from podsched.serve.server.fairness.levels import STRANGERS, promotes, schema_of
@@ -56,22 +57,12 @@ def _time_of_loop() -> Callable[[], float]:
     return now
 
 
-class FlowObserver(Protocol):
-    """Counts what the gate does."""
-
-    def dispatched(self, flow: Flow, waited: float) -> None:
-        """Take note of a call that has got a seat after so many seconds."""
-
-    def rejected(self, flow: Flow, reason: str) -> None:
-        """Take note of a refusal; reason: "queue-full", "time-out" or "unauthenticated"."""
-
-
 class Gate:
     """The gate of one server."""
 
     def __init__(
         self,
-        observer: FlowObserver | None = None,
+        observer: FlowTelemetry | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         """clock: monotonic seconds; by default those of the event loop."""
