@@ -1,14 +1,15 @@
-"""Deciding: which node a pod gets, or why none fits.
+"""Choose a node for a pod, or find out why none fits.
 
 ::
 
     Decider.decide(trial, runtime, pods)
-        |  asks one after another, and takes the first answer
+        |  asks each in turn and takes the first answer
         |-- accelerators/variants      pods that differ in requests or the like: no evaluation
-        |-- accelerators/incremental   what is known of equal pods, brought up to date by row
-        '-- reference                  from scratch: every plugin asked about every node
+        |-- accelerators/incremental   kept evaluation of equal pods, refreshed by row
+        '-- reference                  from scratch: asks every plugin about every node
 
-An accelerator (``accelerator.Accelerator``) decides as the reference would, only sooner, or leaves
-the pods to the next; each can be left out (``Decider``), and a property test holds each to the
-reference. What is chosen is assumed in a trial (``cache.trial``), so the caller may take it back.
+An accelerator (``accelerator.Accelerator``) makes the same decision as the reference, only faster,
+or leaves the pods to the next one. Each can be disabled (``Decider``); a property test compares
+each with the reference. Chosen pods are assumed in a trial (``cache.trial``), which the caller may
+roll back.
 """

@@ -1,4 +1,4 @@
-"""What an accelerator is: something that decides as the reference does, only sooner."""
+"""The interface of accelerators, which decide as the reference does, only faster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from podsched.framework.trial import Trial
 
 
 class Batch(NamedTuple):
-    """Pods to be decided on in their order, each assumed in the trial; ``key``: the first one's.
+    """Pods to decide in order, each assumed in the trial. ``key`` is that of the first pod.
 
-    ``enough``: whether the pods decided on so far are enough for now; ``details``: keep what one of
-    the choices was made from.
+    ``enough`` returns whether to stop after the pods decided so far. ``details``: keep the scores
+    behind one of the choices.
     """
 
     trial: Trial
@@ -33,5 +33,5 @@ class Accelerator(Protocol):
     name: ClassVar[str]
 
     def try_(self, batch: Batch) -> Decided | None:
-        """Decide for the first pods; None: leave them to the next."""
+        """Decide for the first pods; return None to leave them to the next accelerator."""
         ...

@@ -1,7 +1,7 @@
-"""The nodes for runs of pods: accelerators are asked first, the reference for what they leave.
+"""Choose nodes for batches of pods: ask the accelerators first, then the reference.
 
-``decide`` works on the live columns and assumes what it chooses in a trial, so each pod sees those
-before it, and whoever asked may take it all back.
+``decide`` works on the live columns and assumes each pod in a trial. So each pod sees the pods
+before it, and the caller may roll everything back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.trial import Trial
 
-#: Max pods of different keys decided per event-loop turn, and the rows looked at for them.
+#: Max pods of different keys decided per event-loop turn, and max rows evaluated for them.
 MAX_DISTINCT: Final = 16
 MAX_DISTINCT_ROWS: Final = 400_000
 
@@ -41,11 +41,11 @@ _deciders = itertools.count(1)
 
 
 class RemoteEvaluator(Protocol):
-    """Evaluates a class for the first time in other processes; does nothing where it cannot."""
+    """Makes the first evaluation of a class in other processes; does nothing if it cannot."""
 
     @property
     def available(self) -> bool:
-        """Whether there is anybody to ask."""
+        """Whether other processes are available."""
         ...
 
     async def prepare(
@@ -66,9 +66,9 @@ class Decider:
         *,
         without: Collection[str] = (),
     ) -> None:
-        """Without the remote ones everything is computed locally.
+        """Compute everything locally if no remote evaluators are given.
 
-        ``without``: accelerators to leave out; the decisions are the same.
+        ``without``: accelerators to disable; the decisions stay the same.
         """
         self._cluster, self._chance = cluster, chance
         if "remote" in without:
@@ -93,25 +93,25 @@ class Decider:
         ]
         self._latest: PlacementKey | None = None
         self._runner: tuple[Decision, ProfileFilters] | None = None
-        #: Key in ``PodClass.compiled`` of classes that had an evaluation, so that it costs little.
+        #: Key in ``PodClass.compiled`` that marks classes decided before.
         self._known_class = f"decider {next(_deciders)}"
-        #: Those of the latest evaluation.
+        #: The phases of the latest evaluation.
         self.phases = NO_PHASES
-        #: Where ``decide`` was asked for details: the place of a decision, and its scores.
+        #: If ``decide`` was asked for details: the index of a decision, and its scores.
         self.details: KeptDetails | None = None
 
     # ------------------------------------------------------------------ which pods go together
 
     def key(self, pod: PodInfo) -> PlacementKey:
-        """Return what is equal for pods that are decided on alike, while nothing changes."""
+        """Return a key that is equal for pods that get the same decision, while nothing changes."""
         return self._keys.key(pod)
 
     def may_join(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
-        """Return whether a pod may be decided on together with those of a batch.
+        """Return whether a pod may join a batch.
 
-        True if it shares their evaluation key, or if neither it nor the batch's first needs a
-        first evaluation. Of the latter only a few at a time, since each may take a look at all
-        rows.
+        True if it shares the batch's evaluation key, or if neither it nor the first pod of the
+        batch needs a first evaluation. Of the latter only a few may join, since each may need a
+        pass over all rows.
         """
         one = batch[0].info
         if one.cls.scheduler_name != other.cls.scheduler_name:
@@ -122,36 +122,35 @@ class Decider:
             return True
         if self._keys.may_be_equal(one, other):
             return self.key(one) == self.key(other)
-        # The key of the other one only if it is of use: when it comes to be the first, it is found
-        # anew.
+        # Compute the other pod's key last: it is computed again when that pod comes first.
         return len(batch) < most and self._takes_little(one) and self._takes_little(other)
 
     def _takes_little(self, pod: PodInfo) -> bool:
-        """Whether a pod of a new class can be decided on without a first evaluation."""
+        """Whether a pod can be decided without a first evaluation."""
         key = self.key(pod)
         return key in self._evaluations or self._variants.of(pod, key) is not None
 
     # ------------------------------------------------------------------ evaluations
 
     def evaluation(self, runtime: ProfileRuntime, pod: PodInfo) -> ClassEvaluation:
-        """Return the evaluation of pods like this one, made when there is none yet."""
+        """Return the evaluation of pods like this one; create it if there is none."""
         return self.selector(runtime, pod).evaluation
 
     def selector(self, runtime: ProfileRuntime, pod: PodInfo) -> Selector:
-        """Return what chooses for pods like this one, made when there is none yet."""
+        """Return the selector for pods like this one; create it if there is none."""
         return self._evaluations.selector(runtime, pod)
 
     def discard(self, pod: PodInfo) -> None:
-        """Forget what is known of pods like this one, and of those decided on last."""
+        """Drop the evaluations of pods like this one and of the pods decided last."""
         self._evaluations.discard(self.key(pod))
         self._variants.clear()
         if self._latest is not None:
             self._evaluations.discard(self._latest)
 
     async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, traceparent: str = "") -> bool:
-        """Have actors evaluate ahead what is much; return whether time has passed meanwhile.
+        """Let actors make a large first evaluation; return whether time has passed meanwhile.
 
-        Locally there is nothing to prepare. ``traceparent`` is the attempt's.
+        Local evaluation needs no preparation. ``traceparent`` is that of the attempt.
         """
         remote = self._remote_evaluator
         if remote is None or not remote.available:
@@ -180,13 +179,11 @@ class Decider:
         enough: Enough = lambda: False,
         details: bool = False,
     ) -> list[Decision]:
-        """Decide for the first pods, in their order: for at least one, maybe not for all.
+        """Decide for the first pods in order: at least one, possibly not all.
 
-        Each is assumed in the trial, so that those after it see it.
-
-        Ends after a pod that fits nowhere, or that something is to be reserved for. ``enough``:
-        whether the pods decided on so far are enough for now; ``details``: keep what one of the
-        choices was made from, too.
+        Each is assumed in the trial, so that later pods see it. Stops after a pod that fits
+        nowhere or that a plugin reserves something for, and when ``enough`` returns True.
+        ``details``: also keep the scores behind one of the choices.
         """
         self.details = None
         decisions: list[Decision] = []
@@ -194,7 +191,7 @@ class Decider:
         while goes_on and len(decisions) < len(batch):
             first = not decisions
             left = batch if first else batch[len(decisions) :]
-            # Keys are asked for as late as this: those that were equal may be so no more.
+            # Compute keys only now: pods that had equal keys before a decision may differ after it.
             key = self._latest = self.key(left[0].info)
             decided = self._decide_some(Batch(trial, runtime, left, key, enough, details and first))
             decisions += decided.decisions
@@ -205,14 +202,14 @@ class Decider:
         return decisions
 
     def _decide_some(self, batch: Batch) -> Decided:
-        """Ask the accelerators for the first pods, then the reference for the first."""
+        """Ask the accelerators for the first pods, else the reference for the first one."""
         for accelerator in self._accelerators:
             decided = accelerator.try_(batch)
             if decided is None:
                 continue
             prepared = self._remote_evaluator is not None and self._remote_evaluator.available
             if not prepared and accelerator is self._incremental:
-                # Else each has to be prepared by itself.
+                # Without ``incremental`` no evaluation is kept, so each pod has to be prepared.
                 batch.pods[0].info.cls.compiled[self._known_class] = True
             return decided
         return self._reference.decide(batch.trial, batch.runtime, batch.pods[0])
@@ -222,10 +219,10 @@ class Decider:
     async def prepare_post_filter(
         self, runtime: ProfileRuntime, decision: Decision, traceparent: str = ""
     ) -> bool:
-        """Have actors try ahead whom a pod may preempt; return whether time has passed.
+        """Let actors dry-run preemption for a pod; return whether time has passed.
 
-        If so, decide on the pod again: ``post_filter`` then tries only what is not known by now.
-        ``traceparent`` is the attempt's.
+        If so, decide the pod again: ``post_filter`` then tries only nodes without a known result.
+        ``traceparent`` is that of the attempt.
         """
         remote = self._remote_dry_run
         if remote is None or not self._sends_dry_runs(decision):
@@ -236,7 +233,7 @@ class Decider:
             decision.state,
             decision.queued.info,
             self._cluster,
-            # One runner for all rounds: its inputs are those that the state was made from.
+            # One runner for all rounds, so that its inputs are those that the state was made from.
             self.runner(runtime, decision),
             traceparent,
         )
@@ -250,8 +247,8 @@ class Decider:
     def try_some(self, runtime: ProfileRuntime, decision: Decision, enough: Enough) -> bool:
         """Try some of the nodes that PostFilter would try; return whether others are left.
 
-        If so, decide on the pod again later, which costs little beside this: then nothing that was
-        found rests on a state that is no more. What actors try is not tried here.
+        If so, decide the pod again later, so that no result rests on outdated state; that costs
+        little compared with the dry runs. Nodes that actors try are not tried here.
         """
         diagnosis = decision.diagnosis
         if diagnosis is None or diagnosis.outcome is None or self._sends_dry_runs(decision):

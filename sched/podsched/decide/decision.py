@@ -1,4 +1,4 @@
-"""What is decided for a pod."""
+"""The result of deciding for a pod."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Status
 
-#: Whether the pods decided on so far are enough for now.
+#: Returns whether to stop after the pods decided so far.
 Enough = Callable[[], bool]
 
 
@@ -20,8 +20,8 @@ Enough = Callable[[], bool]
 class Decision:
     """The outcome for one pod: a node (already assumed), a diagnosis why none fits, or an error.
 
-    ``total`` is the node's, None where it was not scored; ``feasible`` and ``evaluated`` are
-    numbers of nodes, 0 where they are not known.
+    ``total`` is the node's score, None if it was not scored. ``feasible`` and ``evaluated`` are
+    numbers of nodes, 0 if unknown.
     """
 
     queued: QueuedPodInfo
@@ -35,7 +35,7 @@ class Decision:
 
 
 class RowScores(NamedTuple):
-    """A row's weighted total, and what each plugin gave."""
+    """A row's weighted total, and the score of each plugin."""
 
     row: int
     total: int
@@ -50,7 +50,7 @@ class ScoreDetails(NamedTuple):
 
 
 class KeptDetails(NamedTuple):
-    """What one of several decisions was made from: its place among them, and what that cost."""
+    """The scores behind one of several decisions, its index, and what reading them cost."""
 
     place: int
     scores: ScoreDetails
@@ -60,9 +60,9 @@ class KeptDetails(NamedTuple):
 class Decided(NamedTuple):
     """Decisions for the first pods of a batch, at least one.
 
-    ``goes_on``: whether the pods after them may be decided on before these are followed up;
-    not so after one that fits nowhere, or that a plugin has to reserve something for.
-    ``details`` are kept where they were asked for, and there are any.
+    ``goes_on``: whether more pods may be decided before these decisions are processed. False after
+    a pod that fits nowhere or that a plugin has to reserve something for.
+    ``details`` are kept if requested and available.
     """
 
     decisions: list[Decision]

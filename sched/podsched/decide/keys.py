@@ -1,11 +1,16 @@
-"""Which pods are decided on alike, by profile; kept as long as nothing changes."""
+"""Keys of pods that get the same decision, by profile; valid while nothing changes."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from typing import Protocol
 
-from podsched.decide.evaluation.projections import EvaluationKey, Live, Projections, Stamped
+from podsched.decide.evaluation.projections import (
+    CurrentProjections,
+    EvaluationKey,
+    Projections,
+    Stamped,
+)
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
@@ -15,7 +20,7 @@ PlacementKey = tuple[str, EvaluationKey]
 
 
 class StampedCluster(ClusterView, Stamped, Protocol):
-    """A cluster that says when anything has changed on which a key may depend."""
+    """A cluster whose stamps change with everything that a key may depend on."""
 
 
 class Keys:
@@ -25,37 +30,37 @@ class Keys:
         self._cluster = cluster
         self._projections = {n: Projections(r, cluster) for n, r in profiles.items()}
         self._known: dict[PodClass, PlacementKey] = {}
-        self._live = Live()
+        self._current = CurrentProjections()
 
     def projections(self, scheduler_name: str) -> Projections:
         """Return those of a profile."""
         return self._projections[scheduler_name]
 
     def key(self, pod: PodInfo) -> PlacementKey:
-        """Return what is equal for pods that are decided on alike, while nothing changes."""
+        """Return a key that is equal for pods that get the same decision, while nothing changes."""
         return self.key_now(pod, self.known())
 
     def known(self) -> dict[PodClass, PlacementKey]:
-        """Return the keys that are known since the last change in the cluster; for ``key_now``."""
-        if self._live.catch_up(self._cluster):
+        """Return the keys computed since the last change in the cluster; for ``key_now``."""
+        if self._current.catch_up(self._cluster):
             self._known.clear()
         return self._known
 
     def key_now(self, pod: PodInfo, known: dict[PodClass, PlacementKey]) -> PlacementKey:
-        """Return a pod's key where nothing has changed since the keys in ``known``."""
+        """Return a pod's key, given that nothing has changed since the keys in ``known``."""
         found = known.get(pod.cls)
         if found is None:
             name = pod.cls.scheduler_name
             # A shape belongs to one profile: the scheduler's name is a part of it.
-            found = known[pod.cls] = (name, self._projections[name].key(pod, self._live))
+            found = known[pod.cls] = (name, self._projections[name].key(pod, self._current))
         return found
 
     def may_be_equal(self, one: PodInfo, other: PodInfo) -> bool:
         """Return False where the classes of two pods of a profile show that their keys differ."""
-        return self._projections[one.cls.scheduler_name].may_be_alike(one, other)
+        return self._projections[one.cls.scheduler_name].may_be_equal(one, other)
 
     def variant_key(self, pod: PodInfo, key: PlacementKey) -> Hashable:
-        """Return what is equal for pods that are variants of each other; None: it has none."""
+        """Return a key that is equal for variants of each other; None if the pod has none."""
         name, own = key
-        found = self._projections[name].kin(pod, own)
+        found = self._projections[name].variant_key(pod, own)
         return None if found is None else (name, found)

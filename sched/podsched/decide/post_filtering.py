@@ -1,4 +1,4 @@
-"""PostFilter of a profile, for a pod that fits nowhere, and what actors can try ahead for it."""
+"""Run PostFilter of a profile for a pod that fits nowhere, with dry runs made ahead by actors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DividedDryRun
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
-#: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
-#: not give enough candidates, on all the others.
+#: Rounds of remote dry runs for one pod: first on as many nodes as candidates are wanted, then, if
+#: these give too few candidates, on all other nodes.
 DRY_RUN_ROUNDS = 2
 
 
@@ -27,9 +27,9 @@ async def try_ahead(
     runner: ProfileFilters,
     traceparent: str,
 ) -> bool:
-    """Have actors try whom a pod may preempt; return whether time has passed.
+    """Let actors dry-run preemption for a pod; return whether time has passed.
 
-    ``traceparent`` is the attempt's.
+    ``traceparent`` is that of the attempt.
     """
     plugin = dry_run_plugin(runtime)
     if plugin is None:
@@ -60,7 +60,7 @@ def try_some(
     draw: float,
     enough: Enough,
 ) -> bool:
-    """Try whom a pod may preempt, on some nodes; return whether to go on with others later."""
+    """Dry-run preemption on some nodes; return whether other nodes are left for later."""
     first = runtime.post_filter[0] if runtime.post_filter else None
     if first is None or not isinstance(plugin := first.plugin, DividedDryRun):
         return False

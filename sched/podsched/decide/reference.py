@@ -1,7 +1,7 @@
-"""A decision from scratch: every plugin asked about every node, nothing remembered.
+"""Decide from scratch: ask every plugin about every node and keep nothing.
 
-This is the plain reading of kube-scheduler's scheduling cycle (v1.36 ``schedule_one.go``,
-schedulePod), to which all accelerators are held::
+This follows kube-scheduler's scheduling cycle literally (v1.36 ``schedule_one.go``, schedulePod).
+All accelerators are tested against it::
 
     PreFilter --> the nominated node alone, if it fits
               '-> Filter --> feasible nodes --> (a share of them) --> PreScore, Score --> the best
@@ -83,7 +83,7 @@ class Reference:
         return Decision(queued, state, name, total=total, feasible=len(rows), evaluated=evaluated)
 
     def _sample(self, runtime: ProfileRuntime, every: Rows, feasible: Rows) -> tuple[Rows, int]:
-        """Return the feasible rows to score, and how many nodes were looked at for them."""
+        """Return the feasible rows to score, and how many nodes were evaluated to find them."""
         wanted = num_feasible_nodes_to_find(runtime.percentage_of_nodes_to_score, len(every))
         if wanted >= len(every):
             return feasible, len(every)
@@ -99,7 +99,7 @@ def filter_nodes(
     rows: Rows,
     cluster: ClusterView,
 ) -> FilterOutcome:
-    """Run the profile's filters on nodes; those that PreFilter left out are excluded."""
+    """Run the profile's filters on nodes; nodes that PreFilter left out are excluded."""
     nodes = cluster.nodes
     if pre.node_names is None:
         return run_filters(runtime, state, pod, nodes, rows, cluster)

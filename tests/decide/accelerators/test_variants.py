@@ -35,8 +35,8 @@ class Varied:
         #: How many were decided on in a compiled loop.
         self.jointly = 0
 
-    def kin(self, pending: PodInfo) -> EvaluationKey | None:
-        return self.projections.kin(pending, self.projections.key(pending))
+    def variant_key(self, pending: PodInfo) -> EvaluationKey | None:
+        return self.projections.variant_key(pending, self.projections.key(pending))
 
     def learn(self, pending: PodInfo) -> Variants | None:
         """Evaluates a pod on its own and takes from that what its variants have in common."""
@@ -45,12 +45,12 @@ class Varied:
         projections = self.projections.by_plugin(pending, key)
         evaluation = ClassEvaluation(runtime, cluster, pending.cls, self.columns, projections)
         evaluation.refresh(pending)
-        self.index.learn(self.kin(pending), evaluation, pending, 64)
-        return self.index.of(key, self.kin(pending))
+        self.index.learn(self.variant_key(pending), evaluation, pending, 64)
+        return self.index.of(key, self.variant_key(pending))
 
     def check(self, pending: PodInfo) -> None:
         """A variant goes where an evaluation from scratch would have it go, if at all."""
-        variants = self.index.of(self.projections.key(pending), self.kin(pending))
+        variants = self.index.of(self.projections.key(pending), self.variant_key(pending))
         choice = None if variants is None else variants.select(pending)
         if choice is None:
             self.learn(pending)
@@ -155,7 +155,7 @@ def test_an_overdrawn_resource_that_a_pod_does_not_request_does_not_matter() -> 
     world.cache.assume(asking(world, "bound elsewhere", "5"), "n0")
     spec = {"containers": [container({"memory": "1Gi"})]}
     one = make_pod_info(pod("memory alone", spec), world.cache.classes)
-    variants = varied.index.of(varied.projections.key(one), varied.kin(one))
+    variants = varied.index.of(varied.projections.key(one), varied.variant_key(one))
     choice = None if variants is None else variants.select(one)
     assert choice is not None
     assert choice.row == 0
@@ -285,7 +285,7 @@ def test_pods_that_differ_in_requests_alone_are_kin() -> None:
     varied = Varied(world)
     one, other = asking(world, "one", "1"), asking(world, "other", "2")
     apart = asking(world, "apart", tolerations=[{"key": "k", "operator": "Exists"}])
-    assert varied.kin(one) == varied.kin(other) != varied.kin(apart)
+    assert varied.variant_key(one) == varied.variant_key(other) != varied.variant_key(apart)
     assert varied.projections.key(one) != varied.projections.key(other)
 
 
@@ -296,4 +296,4 @@ def test_a_key_that_was_met_is_not_decided_on_as_a_variant_again() -> None:
     assert varied.learn(one) is not None
     key = varied.projections.key(one)
     varied.index.met(key)
-    assert varied.index.of(key, varied.kin(one)) is None
+    assert varied.index.of(key, varied.variant_key(one)) is None

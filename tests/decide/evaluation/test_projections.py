@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from podsched.cache.pod_class import make_pod_info
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
-from podsched.decide.evaluation.projections import EvaluationKey, Live, Projections
+from podsched.decide.evaluation.projections import CurrentProjections, EvaluationKey, Projections
 from podsched.decide.evaluation.selection import Selector
 from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.framework.nodes import NodeColumns
@@ -37,13 +37,13 @@ class Shared:
         self.world = world
         self.kept = kept
         self.projections = Projections(world.runtime, world.cluster)
-        self.live = Live()
+        self.current = CurrentProjections()
         self.columns = SharedColumns(world.cluster)
         self.evaluations: dict[EvaluationKey, ClassEvaluation] = {}
 
     def evaluation(self, pod: PodInfo) -> ClassEvaluation:
-        self.live.catch_up(self.world.cluster)
-        key = self.projections.key(pod, self.live)
+        self.current.catch_up(self.world.cluster)
+        key = self.projections.key(pod, self.current)
         found = self.evaluations.get(key)
         if found is None:
             found = self._made(pod, key)
@@ -322,11 +322,11 @@ def _how_often(
         own = projecting[name]
         monkeypatch.setitem(projecting, name, replace(own, ask=counted(name, own.ask)))
     projections = Projections(world.runtime, world.cluster)
-    known = Live()
+    known = CurrentProjections()
     known.catch_up(world.cluster)
     infos = [make_pod_info(pod, world.cache.classes) for pod in pods]
     for info in infos:
-        projections.key(info, Live() if changing else known)
+        projections.key(info, CurrentProjections() if changing else known)
         if placing:
             world.cache.assume(info, world.cluster.nodes.names[0])
             known.catch_up(world.cluster)

@@ -1,1 +1,1 @@
-"""Ways to decide as the reference does, only sooner. Each can be left out."""
+"""Accelerators: they decide as the reference does, only faster. Each can be disabled."""

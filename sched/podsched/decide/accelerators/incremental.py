@@ -1,7 +1,7 @@
-"""Deciding by evaluations that are kept: only what has changed since is looked at again.
+"""Decide from kept evaluations, of which only changed rows are evaluated again.
 
-An evaluation (``engine.evaluation.class_evaluation``) knows on which rows pods of a key fit, and
-how well. It is brought up to date before each decision, or, with the look-ahead, before several.
+An evaluation (``decide.evaluation.class_evaluation``) has the feasible rows for pods of a key, and
+their scores. It is refreshed before each decision or, with look-ahead, before several.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 
-#: Evaluations kept, and their rows: one takes some 30 bytes a row, some 100 where much of it is its
-#: own (spreading, normalised scores). So 40 to 130 MB at most from 5,000 nodes on.
+#: Max evaluations and rows kept. An evaluation takes some 30 bytes per row, or 100 if it shares few
+#: columns (spreading, normalised scores): at most 40 to 130 MB from 5,000 nodes on.
 MAX_EVALUATIONS = 256
 MAX_ROWS = 1_400_000
 MIN_EVALUATIONS = 8
-#: Evaluations looked at, the latest first, for one to begin a new one with.
+#: How many of the latest evaluations are tried as the starting point of a new one.
 MAX_RELATIVES = 4
 
 
 class Evaluations:
-    """The evaluations that are kept, by key, each with what chooses from it."""
+    """The kept evaluations by key, each with its selector."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class Evaluations:
         return key in self._selectors
 
     def get(self, key: PlacementKey) -> Selector | None:
-        """Return what is known for pods of a key."""
+        """Return the selector of a key, if its evaluation is kept."""
         return self._selectors.get(key)
 
     def selector(
         self, runtime: ProfileRuntime, pod: PodInfo, key: PlacementKey | None = None
     ) -> Selector:
-        """Return what chooses for pods like this one, made when there is none yet."""
+        """Return the selector for pods like this one; create it if there is none."""
         key = self.keys.key(pod) if key is None else key
         found = self._selectors.get(key)
         if found is None:
@@ -79,7 +79,7 @@ class Evaluations:
 
     @property
     def most(self) -> int:
-        """How many evaluations are kept."""
+        """The max number of evaluations."""
         most = min(MAX_EVALUATIONS, MAX_ROWS // (self._cluster.nodes.size + 1))
         return max(MIN_EVALUATIONS, most)
 
@@ -98,12 +98,12 @@ class Evaluations:
         return made
 
     def discard(self, key: PlacementKey) -> None:
-        """Forget what is known of pods of a key."""
+        """Drop the evaluation of a key."""
         self._selectors.pop(key, None)
 
 
 class Incremental:
-    """Decides for pods of one key by their evaluation."""
+    """Decides for pods of one key from their evaluation."""
 
     name: ClassVar[str] = "incremental"
 
@@ -113,7 +113,7 @@ class Incremental:
         cluster: ClusterView,
         learn: Callable[[PodInfo, PlacementKey, Selector], None] | None = None,
     ) -> None:
-        """``learn`` is told of each new evaluation, right after its first choice."""
+        """``learn`` is called for each new evaluation, right after its first choice."""
         self._evaluations = evaluations
         self._cluster = cluster
         self._learn = learn
@@ -121,8 +121,8 @@ class Incremental:
     def try_(self, batch: Batch) -> Decided:
         runtime, key, first = batch.runtime, batch.key, batch.pods[0].info
         selector = self._evaluations.selector(runtime, first, key)
-        # Where one of them has found no node, the next hardly will: to look at all that are left
-        # for each of them would be quadratic.
+        # If one pod of a key found no node, the next will hardly find one. Going through all the
+        # remaining pods for each failed pod would be quadratic.
         queued = batch.pods[:1] if selector.has_failed else self._of_key(batch.pods, key)
         evaluation, is_new = selector.evaluation, not selector.has_chosen
         names = self._cluster.nodes.names
@@ -146,13 +146,13 @@ class Incremental:
         return Decided(decisions, False, phases, kept)
 
     def _of_key(self, pods: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:
-        """Return the first of the pods, up to one of another key."""
+        """Return the leading pods that have this key."""
         first, keys = pods[0].info, self._evaluations.keys
         cls = first.cls
         for count, queued in enumerate(pods):
             pod = queued.info
             if pod.cls is not cls:
-                # Mostly the classes differ, and the key is found anew when it is the pod's turn.
+                # Classes tell most keys apart for less than computing the other pod's key.
                 if not keys.may_be_equal(first, pod) or keys.key(pod) != key:
                     return pods[:count]
                 cls = pod.cls
@@ -168,8 +168,8 @@ def _unplaced(queued: QueuedPodInfo, ending: Ending, evaluation: ClassEvaluation
 
 
 def _details(evaluation: ClassEvaluation, run: Placements) -> KeptDetails | None:
-    """Return what the first choice of the last round was made from, if all rows competed."""
-    # The scores that the round began with are still there.
+    """Return the scores behind the first choice of the last round, if all rows competed."""
+    # The evaluation still has the scores from the beginning of the round.
     began, last = time.monotonic(), run.rounds[-1]
     if last.totals[0] is None or run.ending not in (Ending.PLACED, Ending.RESERVED):
         return None
@@ -203,6 +203,6 @@ def _placed(
 
 
 def own_state(evaluation: ClassEvaluation) -> CycleState:
-    """Return a copy of the class's state for one pod: what plugins add stays with the pod."""
+    """Return a copy of the class's state for one pod, to which plugins may add data of the pod."""
     state = evaluation.state
     return CycleState(dict(state.data), set(state.skip_filter), set(state.skip_score))

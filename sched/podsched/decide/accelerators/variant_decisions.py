@@ -1,4 +1,4 @@
-"""Deciding for pods that differ in little from pods that have an evaluation: see ``variants``."""
+"""Decide for pods that differ little from pods with an evaluation; see ``variants``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from podsched.framework.trial import Trial
 
 
 class VariantDecisions:
-    """Decides for variants; learns from what is decided by evaluations."""
+    """Decides for variants, and learns from new evaluations."""
 
     name: ClassVar[str] = "variants"
 
@@ -31,13 +31,13 @@ class VariantDecisions:
         self._index = VariantIndex()
 
     def of(self, pod: PodInfo, key: PlacementKey) -> Variants | None:
-        """Return what decides on a pod of a new key without an evaluation, if there is such."""
+        """Return the ``Variants`` that can decide a pod of a new key without an evaluation."""
         if key in self._evaluations:
             return None
         return self._index.of(key, self._keys.variant_key(pod, key))
 
     def learn(self, pod: PodInfo, key: PlacementKey, selector: Selector) -> None:
-        """Take what variants have in common from a new evaluation just refreshed for a pod."""
+        """Take the shared part of variants from an evaluation that was just refreshed for a pod."""
         self._index.learn(
             self._keys.variant_key(pod, key),
             selector.evaluation,
@@ -51,15 +51,16 @@ class VariantDecisions:
         self._index.clear()
 
     def try_(self, batch: Batch) -> Decided | None:
-        """Decide on the first pods without evaluations, as far as that is certain to be the same.
+        """Decide the first pods without evaluations, where the decision is certain to be the same.
 
-        Not on several of one key: to these an evaluation is of use.
+        Several pods of one key are left to an evaluation, which pays off for them.
         """
         variants, runtime = self.of(batch.pods[0].info, batch.key), batch.runtime
         if variants is None:
             return None
-        # All keys before the first pod is assumed: that pods are alike does not change meanwhile
-        # (``Decider.decide``), and to find them again after each would cost as much as deciding.
+        # Compute all keys before the first pod is assumed. Which pods are alike does not change
+        # meanwhile (``Decider.decide``), and computing keys again after each pod would cost as much
+        # as deciding.
         found: dict[PlacementKey, QueuedPodInfo] = {}
         keys, last = self._keys.known(), None
         for queued in batch.pods:
@@ -91,7 +92,7 @@ class VariantDecisions:
     def _decide(
         self, trial: Trial, variants: Variants, queued: QueuedPodInfo, *, details: bool
     ) -> tuple[Decision | None, KeptDetails | None]:
-        """Decide on a pod without an evaluation of its own, if that is certain to be the same."""
+        """Decide a pod without its own evaluation, if the decision is certain to be the same."""
         pod = queued.info
         choice = variants.select(pod, all_totals=details)
         if choice is None:

@@ -1,11 +1,11 @@
-"""Which pods are decided on as variants of others: those met for the first time, of known kin.
+"""Choose which pods are decided as variants: those of a new key with a known variant key.
 
-    pod of a new key --kin known--> Variants.select --certain--> row
-           |                              '--not certain--.
-           '------------ kin not known -------------------+--> an evaluation of its own --> learn
+    new key --variant key known--> Variants.select --certain--> row
+       |                                '--not certain--.
+       '------ variant key not known -------------------+--> its own evaluation --> learn
 
-A key that comes again gets an evaluation of its own: to keep one current costs a look at the rows
-that changed, whereas a variant costs one at whole columns, each time.
+A key that comes again gets its own evaluation: refreshing an evaluation costs only the changed
+rows, whereas deciding a variant costs a pass over whole columns each time.
 """
 
 from __future__ import annotations
@@ -18,50 +18,50 @@ from podsched.decide.accelerators.variants import Variants
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.framework.pods import PodInfo
 
-#: Keys remembered that were met once.
+#: Max keys remembered that came once.
 MAX_MET: Final = 1024
 
 
 class VariantIndex:
-    """Variants by kin (``Projections.kin``), and the keys of the pods they were used for."""
+    """Variants by variant key (``Projections.variant_key``), and the keys they were used for."""
 
     def __init__(self) -> None:
         self._variants: OrderedDict[Hashable, Variants] = OrderedDict()
         self._met: OrderedDict[Hashable, None] = OrderedDict()
 
-    def of(self, key: Hashable, kin: Hashable) -> Variants | None:
-        """Return what chooses for a pod of this key without an evaluation; None: nothing does."""
-        found = None if key in self._met else self._variants.get(kin)
+    def of(self, key: Hashable, variant_key: Hashable) -> Variants | None:
+        """Return the variants that can decide a pod of this key, or None."""
+        found = None if key in self._met else self._variants.get(variant_key)
         if found is not None:
-            self._variants.move_to_end(kin)
+            self._variants.move_to_end(variant_key)
         return found
 
     def met(self, key: Hashable) -> None:
-        """Note that a pod of this key was decided on as a variant."""
+        """Note that a pod of this key was decided as a variant."""
         self._met[key] = None
         if len(self._met) > MAX_MET:
             self._met.popitem(last=False)
 
     def learn(
         self,
-        kin: Hashable,
+        variant_key: Hashable,
         evaluation: ClassEvaluation,
         pod: PodInfo,
         most: int,
         *,
         reserves: bool = False,
     ) -> None:
-        """Take what variants have in common from an evaluation just refreshed for a pod.
+        """Take the shared part of variants from an evaluation that was just refreshed for a pod.
 
-        ``most``: kins to keep, of which each has the evaluation and a few arrays of all rows;
+        ``most``: max number of entries; each holds the evaluation and a few arrays of all rows.
         ``reserves``: see ``Variants.of``.
         """
-        found = None if kin is None else Variants.of(evaluation, pod, reserves=reserves)
+        found = None if variant_key is None else Variants.of(evaluation, pod, reserves=reserves)
         if found is None:
-            self._variants.pop(kin, None)
+            self._variants.pop(variant_key, None)
             return
-        self._variants[kin] = found
-        self._variants.move_to_end(kin)
+        self._variants[variant_key] = found
+        self._variants.move_to_end(variant_key)
         while len(self._variants) > most:
             self._variants.popitem(last=False)
 

@@ -1,25 +1,25 @@
-"""Pods that differ in nothing but what is read from whole columns: one pass over these for each.
+"""Decide pods that differ only in what fast plugins read, without an evaluation for each pod.
 
-With requests of its own on every pod (from a recommender, say), pods are equal to all plugins but
-those of resources, and those are fast over whole columns. An evaluation for each pod, with all its
-parts, takes five times as long as that. So what the other plugins say is taken from one evaluation,
-and the *variants* of its class are decided on without one:
+If every pod has its own requests (from a recommender, say), only the resource plugins tell the pods
+apart, and these are fast over whole columns. A full evaluation for each pod takes five times as
+long. So the results of the *other* plugins are taken from one evaluation, and only the *varying*
+plugins (``ProfileRuntime.varying``) run for each *variant*:
 
-    row                  0     1     2     3
-    the others: fits     yes   yes   no    yes      ) of the evaluation, which is brought up to
-                total    150   150   .     150      ) date where they read more than Nodes
-    own plugins: fits    yes   no    yes   yes      ) of the pod: ``filter_all``, ``score_all``
-                 total   120   80    90    121      )
+    row                     0     1     2     3
+    others:  fits           yes   yes   no    yes    ) from the evaluation, refreshed
+             total          150   150   .     150    ) if others read more than Nodes
+    varying plugins: fits   yes   no    yes   yes    ) for the pod: ``filter_all``, ``score_all``
+             total          120   80    90    121    )
     best row: 3
 
 Guarantee: ``select`` returns the row that an evaluation of the pod would give (property test), or
-None where it cannot be sure: then the pod is evaluated as others are. It is sure as long as
+None if that is not certain; then the pod is evaluated normally. It is certain if
 
-* the other plugins' inputs are those of the evaluation, no Node has changed since, and no pod is
-  nominated;
-* their scores are final, or the same on all rows, so that it does not matter which are feasible,
-  and their PreScore has nothing to do for the pod;
-* or the same rows are feasible as for the evaluation's pod.
+* the inputs of the other plugins are those of the evaluation, no Node has changed since, and no pod
+  is nominated; and
+* either the same rows are feasible as for the evaluation's pod, or the other plugins' scores are
+  final or equal on all rows (so they do not depend on which rows are feasible) and their PreScore
+  has nothing to do for the pod.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from podsched.framework.pods import PodInfo, PodShape
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Scores
 
-#: Shapes of which a pod is remembered.
+#: Max shapes for which a pod is remembered.
 _MOST_SHAPES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class VariantChoice:
-    """The row for a pod, and the state that its plugins have left.
+    """The row for a pod, and the CycleState that the plugins wrote.
 
-    ``total``: the row's, but for what is the same on each; ``feasible``: how many rows fit;
-    ``totals``: those of all rows, where they were asked for.
+    ``total``: the row's total without scores that are equal on all rows; ``feasible``: the number
+    of feasible rows; ``totals``: the totals of all rows, if requested.
     """
 
     row: int
@@ -73,12 +73,12 @@ class VariantChoice:
 
 @dataclass(frozen=True, slots=True)
 class _Others:
-    """What the plugins that all variants are equal to say of all rows.
+    """The results on all rows of the plugins that do not tell variants apart.
 
-    ``fits`` is None where every row has a node and fits, ``total`` None where all scores are the
-    same. ``all_fit``: the evaluation that it comes from left out no row that fits here.
-    ``parts``: the weighted scores of the plugins, a number where they are the same on all rows.
-    ``follows``: some of it changes when pods come and go, and holds as long as none does.
+    ``fits`` is None if every row has a node and fits, ``total`` None if all scores are equal.
+    ``all_fit``: every row that fits here was feasible in the evaluation.
+    ``parts``: weighted scores by plugin, a number if they are equal on all rows.
+    ``follows``: some results change when pods come and go, so the evaluation is refreshed first.
     """
 
     fits: Bools | None
@@ -89,12 +89,12 @@ class _Others:
 
 
 class Variants:
-    """Chooses for pods that differ from an evaluation's in the ``varying`` plugins alone."""
+    """Chooses rows for pods that only the ``varying`` plugins tell from an evaluation's pod."""
 
     def __init__(
         self, evaluation: ClassEvaluation, pod: PodInfo, others: _Others, rows: Rows
     ) -> None:
-        """Use ``Variants.of``. ``rows``: those with a node."""
+        """Use ``Variants.of`` instead. ``rows``: the rows that have a node."""
         self._rows = rows
         self._evaluation, self._pod = evaluation, pod
         self._runtime = runtime = evaluation.runtime
@@ -112,7 +112,7 @@ class Variants:
         self.cost = evaluation.cost
         self._versions = self._now()
         self._inputs = _inputs(evaluation)
-        #: A pod for each shape that was looked at, where plugins read nothing else.
+        #: One pod per shape, used if the other plugins read only the shape.
         self._known: dict[PodShape, PodInfo] = {pod.cls.shape: pod}
         self._joint = self._joint_choice()
         self._take(others)
@@ -124,11 +124,11 @@ class Variants:
     def of(
         cls, evaluation: ClassEvaluation, pod: PodInfo, *, reserves: bool = False
     ) -> Variants | None:
-        """Take from an evaluation what its class's variants have in common; None: too little.
+        """Take the results that variants share from an evaluation; None if they share too little.
 
-        ``pod``: one that it was refreshed for; ``reserves``: a plugin keeps books of such pods, and
-        so has to hear of each before the next is decided on, if it reads more than Nodes. To be
-        called after a refresh that has not failed, before anything changes.
+        Call it after a successful refresh for ``pod``, before anything changes. ``reserves``: a
+        Reserve plugin acts on such pods. If it reads more than Nodes, it must see each pod before
+        the next is decided, so there are no variants.
         """
         others = _others(evaluation) if _is_sure(evaluation) else None
         if others is None or (others.follows and reserves):
@@ -136,7 +136,7 @@ class Variants:
         return cls(evaluation, pod, others, np.flatnonzero(evaluation.cluster.nodes.alive))
 
     def _joint_choice(self) -> JointChoice | None:
-        """Return what chooses for all varying plugins together, if one of them offers it."""
+        """Return the joint implementation of all varying plugins, if one of them offers it."""
         filters = {named.name: named.plugin for named in self._filter}
         scores = {named.name: (named.plugin, named.weight) for named in self._score}
         offers = (
@@ -147,9 +147,9 @@ class Variants:
         return next((offer for offer in offers if offer is not None), None)
 
     def _take(self, others: _Others) -> None:
-        """Go on with what the others say now."""
+        """Take over new results of the other plugins."""
         self._others = others
-        #: On how many rows they let a pod fit.
+        #: The number of rows on which the other plugins let a pod fit.
         rows, fits = len(self._rows), others.fits
         self._fitting = rows if fits is None else int(np.count_nonzero(fits))
         if self._joint is not None:
@@ -161,13 +161,13 @@ class Variants:
         return cluster.version("Node"), cluster.nodes.size, cluster.nominations_version
 
     def holds(self, pod: PodInfo) -> bool:
-        """Whether everything that it rests on is as it was. Lets exceptions of plugins through."""
+        """Whether the shared results are still valid for a pod. Exceptions of plugins propagate."""
         if self._now() != self._versions or pod.nominated_node_name:
             return False
         if self._others.follows:
             return self._catch_up()
-        # To plugins that read no requests, pods of one shape are one and the same. They remember
-        # what they found out about the first one's class.
+        # Plugins that read no requests see no difference between pods of one shape. Asking about
+        # the first pod lets them reuse what they compiled for its class.
         if self._of_shape:
             if len(self._known) >= _MOST_SHAPES:
                 self._known.clear()
@@ -176,9 +176,9 @@ class Variants:
         return all(read(pod, cluster) == value for read, value in self._inputs)
 
     def _catch_up(self) -> bool:
-        """Have the evaluation say what the others make of pods that came or went."""
+        """Refresh the evaluation after pods came or went, and take over the others' results."""
         evaluation = self._evaluation
-        # For its own pod: what the varying plugins say there is that pod's.
+        # For its own pod, because the evaluation also has the varying plugins' results.
         evaluation.refresh(self._pod)
         self.cost.begin()
         if evaluation.failure is not None or not _is_sure(evaluation):
@@ -190,11 +190,11 @@ class Variants:
         return True
 
     def select(self, pod: PodInfo, *, all_totals: bool = False) -> VariantChoice | None:
-        """Return the row for a variant; None: an evaluation of its own has to tell."""
+        """Return the row for a variant; None if it needs its own evaluation."""
         self.cost.begin()
         try:
             return self._select(pod, all_totals) if self.holds(pod) else None
-        except Exception:  # a plugin's: the evaluation that follows reports it
+        except Exception:  # of a plugin: the pod's own evaluation will report it
             return None
 
     def _select(self, pod: PodInfo, all_totals: bool) -> VariantChoice | None:
@@ -230,7 +230,7 @@ class Variants:
     def _select_jointly(
         self, joint: JointChoice, state: CycleState, pod: PodInfo
     ) -> VariantChoice | None:
-        """Do the rest in one loop over the rows; None: the plugins have to be asked."""
+        """Filter and score in one loop over the rows; None if plugins must run one by one."""
         best = joint.best(pod.cls, self._cluster.nodes, self._base)
         if best is None:
             return None
@@ -246,9 +246,9 @@ class Variants:
         return VariantChoice(best.row, state, best.total, best.feasible)
 
     def details(self, pod: PodInfo, choice: VariantChoice) -> ScoreDetails:
-        """Return what a choice with all totals was made from; nothing may have changed since.
+        """Return the scores behind a choice with all totals; nothing may have changed since.
 
-        Asks the plugins about a few rows again. Raises PluginFailure.
+        Scores a few rows again. Raises PluginFailure.
         """
         assert choice.totals is not None
         rows, ties = best_rows(choice.totals, choice.row)
@@ -269,7 +269,10 @@ class Variants:
         return choice.total + flat
 
     def _fits(self, state: CycleState, pod: PodInfo) -> Bools | None:
-        """Return the rows on which the pod fits; the very array of the others, if all of these."""
+        """Return where the pod fits, as Bools by row.
+
+        Return ``_others.fits`` itself if the varying plugins reject nothing.
+        """
         fits, nodes = self._others.fits, self._cluster.nodes
         for named in self._filter:
             if named.name in state.skip_filter:
@@ -284,12 +287,12 @@ class Variants:
         return fits
 
     def _others_agree(self, feasible: int) -> bool:
-        """Whether so many feasible rows are those of the evaluation."""
+        """Whether this number of feasible rows shows that they are those of the evaluation."""
         return feasible == self._fitting and self._others.all_fit
 
     def _others_stay_out(self, state: CycleState, pod: PodInfo, feasible: Rows) -> bool:
-        """Whether PreScore of other plugins has nothing to do where other rows are feasible."""
-        if self._others.follows:  # Some of it is normalised over the rows that are feasible.
+        """Whether the other plugins' scores stay valid although other rows are feasible."""
+        if self._others.follows:  # Some scores are normalised over the feasible rows.
             return False
         for named in self._waking:
             pre_score_one(self._runtime, named, state, pod, self._cluster, feasible)
@@ -298,7 +301,7 @@ class Variants:
         return True
 
     def _total(self, state: CycleState, pod: PodInfo) -> Scores | None:
-        """Return the totals of all rows, in a new array; None where a score is out of range."""
+        """Return the totals of all rows in a new array; None if a score is out of range."""
         nodes, rows, others = self._cluster.nodes, self._rows, self._others.total
         total: Scores | None = None
         for named in self._score:
@@ -326,7 +329,7 @@ class Variants:
 def _inputs(
     evaluation: ClassEvaluation,
 ) -> Sequence[tuple[Callable[[PodInfo, ClusterView], Hashable], Hashable]]:
-    """Return how the inputs of the other plugins are read, and what they were."""
+    """Return a reader and the last value for the inputs of each other plugin."""
     runtime, values = evaluation.runtime, evaluation.inputs.by_plugin
     readers = [(named.name, named.plugin.inputs) for named in runtime.pre_filter]
     readers += [(n, plugin.inputs) for n, plugin in runtime.inputs_without_pre_filter.items()]
@@ -339,7 +342,7 @@ def _inputs(
 
 
 def _is_sure(evaluation: ClassEvaluation) -> bool:
-    """Whether an evaluation just refreshed has looked at all rows, and no pod is nominated."""
+    """Whether a refreshed evaluation covers all rows, and no pod is nominated."""
     return (
         evaluation.is_evaluated
         and evaluation.runtime.percentage_of_nodes_to_score is None
@@ -349,7 +352,7 @@ def _is_sure(evaluation: ClassEvaluation) -> bool:
 
 
 def _others(evaluation: ClassEvaluation) -> _Others | None:
-    """Add up what the plugins that do not vary say; None if that is not the same for all."""
+    """Combine the results of the other plugins; None if variants do not share them."""
     varying, nodes = evaluation.runtime.varying, evaluation.cluster.nodes
     filtering = [c for c in evaluation.feasibility.columns if c.named.name not in varying]
     scoring = [c for c in evaluation.scores.columns if c.named.name not in varying]
@@ -374,9 +377,9 @@ def _others(evaluation: ClassEvaluation) -> _Others | None:
 
 
 def _scores_that_follow(columns: Sequence[ScoreColumn]) -> Mapping[str, Scores | int] | None:
-    """Return the weighted scores as they are, for pods to which the same rows are feasible.
+    """Return the weighted scores as they are, for pods with the same feasible rows.
 
-    None where nothing has been scored.
+    None if nothing has been scored.
     """
     parts: dict[str, Scores | int] = {}
     for column in columns:
@@ -391,10 +394,10 @@ def _scores_that_follow(columns: Sequence[ScoreColumn]) -> Mapping[str, Scores |
 def _others_scores(
     columns: Sequence[ScoreColumn], alive: Bools, *, all_fit: bool
 ) -> Mapping[str, Scores | int] | None:
-    """Return their weighted scores, a number where all are the same; None if it is not certain.
+    """Return weighted scores by plugin, a number if all are equal; None if variants may differ.
 
-    What is normalised has to be the same on all rows that may be feasible. Else it is certain only
-    where all rows were asked about: in shared columns, or if ``all_fit``.
+    Normalised scores must be equal on all rows that may be feasible. Others must be known for all
+    rows, as they are in shared columns or if ``all_fit``.
     """
     parts: dict[str, Scores | int] = {}
     for column in columns:

@@ -1,24 +1,24 @@
-"""Placing many pods of one key between two evaluations, exactly as one after another.
+"""Place many pods of one key between two evaluations, exactly as one after another.
 
-After a pod is placed, usually its row alone has changed. So the totals of the best rows with 1, 2,
-3... more pods are computed at once (``LookaheadScores``), and a heap places the pods where single
-evaluations would:
+Placing a pod usually changes only its own row. So the totals of the best rows with 1, 2, 3... more
+pods are computed at once (``LookaheadScores``), and a heap places the pods where single evaluations
+would:
 
-    front:    row 4     90  85  79  -      totals with 0, 1, 2, 3 more pods; "-" does not fit
+    top:    row 4     90  85  79  -      totals with 0, 1, 2, 3 more pods; "-" does not fit
               row 7     90  85  80
     barrier:            87                 best total of all other rows, which do not change
 
-    order:    4 (90), 7 (90), then 85 < 87: stop here, evaluate, go on with another front
+    order:    4 (90), 7 (90), then 85 < 87: stop, evaluate, continue with new top rows
 
-It is exact only as long as a pod changes nothing but its row. That is checked in three ways:
+This is exact only while a pod changes nothing but its row, which is checked in three ways:
 
 * ``learn`` compares the plugins' inputs before and after pods of the class were assumed. Plugins
-  whose inputs *moved* read beyond the row; each must look ahead itself (``plugin.Lookahead``) and
-  say for every pod whether its verdicts on other rows stay as they are.
-* A step of ``LookaheadScores`` is *safe* when it changes no other row's score.
-* What neither covers is left to single evaluations: a class that reserves (the next pod has to see
-  what the plugin set aside), plugins that look at single pods, shares of the nodes, and rows with
-  nominated pods, which are filtered with these added.
+  whose inputs *moved* read beyond the row. Each must look ahead itself (``plugin.Lookahead``) and
+  tell for every pod whether its verdicts on other rows stay the same.
+* A step of ``LookaheadScores`` is *safe* if it changes no other row's score.
+* Other cases are left to single evaluations: classes that reserve something (the next pod must see
+  it), plugins that read single pods, a percentageOfNodesToScore, and rows with nominated pods,
+  which are filtered with these added.
 
 Measured at 5,000 equal nodes: some 50 µs a pod in batches of 500, 140 µs one by one.
 """
@@ -30,9 +30,9 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
-from podsched.decide.evaluation.front import Front, best_rows
 from podsched.decide.evaluation.lookahead import LookaheadScores
 from podsched.decide.evaluation.row_groups import NO_TOTAL
+from podsched.decide.evaluation.top_rows import TopRows, top_rows
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.lookahead import Lookahead
 from podsched.framework.pods import PodInfo
@@ -41,7 +41,7 @@ LOOKAHEAD_WORDING = 'asking plugin "{}" what it would say next'
 
 
 class NoEffect:
-    """``framework.plugin.Lookahead`` of a plugin to which pods of the class make no difference."""
+    """``framework.plugin.Lookahead`` of a plugin that pods of the class do not affect."""
 
     covers_own_row = True
 
@@ -57,15 +57,15 @@ class BatchLookahead:
 
     def __init__(self, evaluation: ClassEvaluation) -> None:
         self._evaluation = evaluation
-        #: The inputs after pods of the class were assumed, by plugin; None: not known.
+        #: The inputs after pods of the class were assumed, by plugin; None: unknown.
         self._learned: dict[str, Hashable] | None = None
-        #: The plugins whose inputs changed with it.
+        #: The plugins whose inputs changed when pods of the class were assumed.
         self._moved: frozenset[str] = frozenset()
-        #: The most pods that one row got of the last batch.
+        #: Max pods of the last batch on one row.
         self._depth = 1
 
     def learn(self, pod: PodInfo) -> None:
-        """Note whose inputs changed when pods of the class were assumed."""
+        """Note the plugins whose inputs changed when pods of the class were assumed."""
         inputs = self._evaluation.inputs
         self._learned = None
         try:
@@ -79,34 +79,34 @@ class BatchLookahead:
             self._moved = frozenset(name for name, old, new in named if old != new)
 
     def place(self, pods: Sequence[PodInfo]) -> tuple[list[int], list[int]]:
-        """Return rows for the first of the pods, as far as they are certain, and their totals.
+        """Return rows for the first pods, as far as they are certain, and their totals.
 
-        To be called after a refresh for the first of them that has not failed.
+        Call it after a successful refresh for the first pod.
         """
         lookaheads = self._lookaheads(pods[0])
         if lookaheads is None:
             return [], []
         evaluation = self._evaluation
         nominated = evaluation.feasibility.nominated.rows
-        front = best_rows(evaluation.total, len(pods), nominated)
-        if not len(front.rows):
+        top = top_rows(evaluation.total, len(pods), nominated)
+        if not len(top.rows):
             return [], []
         covered = {name for name, one in lookaheads.items() if one.covers_own_row}
-        make = partial(LookaheadScores, evaluation, pods[0], front.rows, covered, self._depth)
+        make = partial(LookaheadScores, evaluation, pods[0], top.rows, covered, self._depth)
         try:
-            return self._follow(make, front, len(pods), list(lookaheads.values()))
+            return self._follow(make, top, len(pods), list(lookaheads.values()))
         except PluginFailure:
-            # Found out beforehand, for a row that may not be taken: a single evaluation decides.
+            # A plugin failed on a row that may not be needed: let a single evaluation decide.
             return [], []
 
     def reserves(self, pod: PodInfo) -> bool:
-        """Whether a plugin keeps books of pods like these, which the next one has to see."""
+        """Whether a plugin reserves something for pods like this, which the next pod must see."""
         return self._evaluation.runtime.reserves_for(self._evaluation.state, pod)
 
     # ------------------------------------------------------------------ whether it is exact
 
     def _lookaheads(self, pod: PodInfo) -> dict[str, Lookahead] | None:
-        """Return what follows the plugins that look beyond a pod's own row; None: not exact."""
+        """Return a Lookahead per plugin that reads beyond a pod's row; None: not exact."""
         if not self._changes_own_row_only(pod):
             return None
         found: dict[str, Lookahead] = {}
@@ -115,8 +115,8 @@ class BatchLookahead:
             if ahead is None:
                 return None
             found[name] = ahead
-        # A plugin that counts pods, but none of this class, would count them on a fork all the
-        # same, as kube-scheduler does (an empty selector of a spread constraint, for one).
+        # On a fork a plugin counts pods even if it counts none of this class (as with an empty
+        # selector of a spread constraint), like kube-scheduler.
         runtime = self._evaluation.runtime
         for named in runtime.filter:
             if named.name in runtime.lookahead:
@@ -134,7 +134,7 @@ class BatchLookahead:
         return not (self._moved and evaluation.feasibility.nominated.rows)
 
     def _is_as_learned(self) -> bool:
-        """Whether the inputs that stayed when pods of the class were assumed are still the same."""
+        """Whether inputs that assumed pods of the class did not change are still the same."""
         inputs, learned = self._evaluation.inputs, self._learned
         if learned is None or len(inputs.last) != len(learned):
             return False
@@ -157,21 +157,22 @@ class BatchLookahead:
     def _follow(
         self,
         make: Callable[[], LookaheadScores],
-        front: Front,
+        top: TopRows,
         count: int,
         lookaheads: Sequence[Lookahead],
     ) -> tuple[list[int], list[int]]:
         """Take the best row again and again, until another row might be better."""
-        # Where each pod closes its zone to the next one, nothing is asked ahead: a third of it all.
+        # Create the scores only when needed. If each pod closes its zone to the next one they are
+        # never needed, and they would take a third of the time.
         scores: LookaheadScores | None = None
-        rows = front.rows
+        rows = top.rows
         totals = self._evaluation.total[rows].tolist()
         heap = [(-total, row) for total, row in zip(totals, rows.tolist(), strict=True)]
         heapq.heapify(heap)
         placed: dict[int, int] = {}
         chosen: list[int] = []
         reached: list[int] = []
-        while heap and len(chosen) < count and heap[0] < front.barrier:
+        while heap and len(chosen) < count and heap[0] < top.barrier:
             negative, row = heap[0]
             chosen.append(row)
             reached.append(-negative)

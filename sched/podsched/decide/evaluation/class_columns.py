@@ -1,12 +1,12 @@
-"""One plugin's answers for all rows and one pod class, kept until its inputs or the rows change.
+"""One plugin's results for all rows and one pod class, kept until its inputs or the rows change.
 
-    FilterColumn   bits      one word of reason bits a row; ``reasons[i]`` is what bit i means
-    ScoreColumn    raw       what Score answered
-                   scored    whether raw holds for the row as it is
+    FilterColumn   bits      one word of reason bits per row; bit i stands for ``reasons[i]``
+    ScoreColumn    raw       results of Score
+                   scored    whether raw is valid for the current state of the row
                    scores    raw, normalised over the feasible rows and weighted
 
-Both kinds are arrays over all rows, indexed by row: a plugin answers for a few rows, and readers
-add up or compare whole columns. Entries of rows that a plugin was not asked about mean nothing.
+Both are arrays indexed by row. A plugin fills in a few rows; readers add up or compare whole
+columns. Entries of rows that a plugin was not asked about are undefined.
 """
 
 from __future__ import annotations
@@ -67,10 +67,9 @@ class FilterColumn:
         self.size = 0
         #: False when PreFilter said Skip.
         self.active = True
-        #: False when certainly no row is rejected: such a column costs nothing when the first
-        #: rejections are looked for.
+        #: False if certainly no row is rejected. Then ``first_rejections`` skips the column.
         self.rejects = False
-        #: Pods that come and go change nothing.
+        #: Pods that come and go do not change the column.
         self.only_nodes = named.traits.reads_only_nodes
 
     def clear(self, size: int) -> None:
@@ -81,9 +80,9 @@ class FilterColumn:
         self.rejects = False
 
     def put(self, rows: Rows, verdicts: Verdicts, *, all_rows: bool) -> None:
-        """Take over verdicts; ``all_rows``: these are all the rows there are.
+        """Store verdicts; ``all_rows``: ``rows`` are all existing rows.
 
-        Those of all rows go into new arrays: others may share the old ones.
+        Verdicts on all rows go into new arrays, because other columns may share the old ones.
         """
         if all_rows:
             self.clear(self.size)
@@ -96,19 +95,19 @@ class FilterColumn:
         self.rejects = self.rejects or rejected
 
     def put_whole(self, verdicts: Verdicts) -> None:
-        """Take over verdicts on all rows, of shape ``(size,)``; no bits where there is no node."""
+        """Store verdicts on all rows, shape ``(size,)``; rows without a node have no bits."""
         self.clear(self.size)
         if verdicts.reasons:
             self.bits, self.reasons = verdicts.bits, list(verdicts.reasons)
             self.rejects = bool(verdicts.bits.any())
 
     def adopt(self, other: FilterColumn) -> None:
-        """Say what another column of the plugin says, in the same arrays."""
+        """Share the arrays of another column of the plugin."""
         self.size, self.bits, self.reasons = other.size, other.bits, other.reasons
         self.rejects = other.rejects
 
     def continue_from(self, other: FilterColumn) -> None:
-        """Begin with what the column of another class says, whose projection is the same."""
+        """Start with the results of another class's column that has the same projection."""
         self.adopt(other)
         self.active = other.active
 
@@ -121,16 +120,16 @@ class FilterColumn:
 class ScoreColumn:
     """Raw and weighted scores of one Score plugin on the feasible rows.
 
-    Normalisation ties the rows together: one raw score may change what all others are worth. Most
+    Normalisation links the rows: one raw score may change the weighted scores of all rows. Most
     plugins normalise by the extremes, so a score between the smallest and the largest changes
-    nothing else; that is what makes an evaluation after one placed pod cheap. Where all rows are
-    equal (no taints, no preferences), the score is the number ``flat`` and no array.
+    nothing else. That makes an evaluation after one placed pod cheap. If all rows are equal (no
+    taints, no preferences), the score is the number ``flat`` instead of an array.
 
-    A ``shared`` column has raw scores of all rows with a node, feasible or not, in an array that
-    other classes read and write as well: whoever looks at a row that changed writes the same there.
+    A ``shared`` column has raw scores of all rows with a node, feasible or not. Other classes read
+    and write the same array, which is safe: all of them write the same value for a changed row.
 
-    Where whole groups of rows share a score (``grouped``), there are scores of the groups, and rows
-    have theirs only when somebody reads them.
+    If whole groups of rows share a score (``grouped``), scores are stored by group, and scores by
+    row are computed only when read.
     """
 
     __slots__ = (
@@ -144,7 +143,7 @@ class ScoreColumn:
         self.by_extremes = named.traits.normalizes_by_extremes
         #: Pods that come and go change nothing.
         self.only_nodes = named.traits.reads_only_nodes
-        #: Feasible rows, groups of rows, and which of the groups have some.
+        #: Feasible rows, group of each row, and the groups that have feasible rows.
         self._occupied: tuple[Rows, Rows, Rows] | None = None
         self.clear(0)
 
@@ -154,23 +153,23 @@ class ScoreColumn:
         self._raw: Scores = _NO_SCORES
         self._scores: Scores = _NO_SCORES
         self._grouped: _Grouped | None = None
-        #: What all rows had before they were forgotten, as long as it may be of use.
+        #: The scores before they were forgotten, while they may be useful (``weigh_anew``).
         self._before: _Weighed | None = None
         #: Which rows have a raw score; empty while no row or, if ``shared`` or grouped, every row
         #: has one.
         self.scored: Bools = _NOT_SCORED
         self.shared = False
-        #: The weighted score of every feasible row, if it is the same.
+        #: The weighted score of all feasible rows, if it is the same for all.
         self.flat: int | None = None
         #: Smallest and largest raw score of the feasible rows.
         self.low = 0
         self.high = 0
-        #: False when PreScore has to be run (again).
+        #: False if PreScore has to run (again).
         self.known = False
 
     @property
     def raw(self) -> Scores:
-        """What Score answered, by row."""
+        """The results of Score, by row."""
         if self._grouped is not None and not len(self._raw):
             self._raw = self._grouped.raw.take(self._grouped.groups)
         return self._raw
@@ -184,17 +183,17 @@ class ScoreColumn:
 
     @property
     def grouped(self) -> bool:
-        """Whether whole groups of rows have one score."""
+        """Whether scores are stored by group of rows."""
         return self._grouped is not None
 
     @property
     def groups(self) -> GroupScores:
-        """The weighted scores of the groups. To be asked for where it is ``grouped``."""
+        """The weighted scores of the groups; only valid if ``grouped``."""
         assert self._grouped is not None
         return GroupScores(self._grouped.scores, self._grouped.groups)
 
     def forget(self) -> None:
-        """Have all rows scored again, after PreScore."""
+        """Mark the column so that PreScore runs and all rows are scored again."""
         before = None
         by_row = self.flat is None and self._grouped is None and len(self._scores)
         if by_row and self.by_extremes and self.normalizes:
@@ -203,7 +202,7 @@ class ScoreColumn:
         self._before = before
 
     def drop(self, rows: Rows) -> None:
-        """Have rows scored again when they are asked for."""
+        """Mark rows to be scored again when needed."""
         if len(self.scored):
             self.scored[rows] = False
 
@@ -220,16 +219,16 @@ class ScoreColumn:
 
     @property
     def is_final(self) -> bool:
-        """Whether what Score answers is the weighted score, if it is in range."""
+        """Whether raw scores in range are already the weighted scores."""
         return self._scores is self._raw and len(self._raw) > 0
 
     @property
     def depends_on_feasible(self) -> bool:
-        """Whether PreScore looks at which rows are feasible."""
+        """Whether PreScore depends on which rows are feasible."""
         return self.named.traits.depends_on_feasible
 
     def put(self, rows: Rows, raw: Scores) -> None:
-        """Take over raw scores."""
+        """Store raw scores."""
         if not len(self._raw):
             self._raw = np.zeros(self.size, dtype=np.int64)
             self.scored = np.zeros(self.size, dtype=np.bool_)
@@ -243,9 +242,9 @@ class ScoreColumn:
         self._scores, self.flat = _NO_SCORES, None
 
     def continue_from(self, other: ScoreColumn) -> None:
-        """Begin with what the column of another class says, whose projection is the same.
+        """Start with the results of another class's column that has the same projection.
 
-        What is normalised rests on the rows that are feasible for the class: it gets a copy.
+        Normalised scores depend on the class's feasible rows, so they are copied.
         """
         self.size, self.shared, self.known = other.size, other.shared, other.known
         self.active, self.flat = other.active, other.flat
@@ -255,9 +254,9 @@ class ScoreColumn:
         self._scores = self._raw if other._scores is other._raw else other._scores.copy()
 
     def weigh(self, state: CycleState, rows: Rows, feasible: Rows) -> bool:
-        """Bring the weighted scores up to date after ``rows`` were scored or others came and went.
+        """Update the weighted scores after ``rows`` were scored or the feasible rows changed.
 
-        Returns whether the scores of other rows may have changed with them. Raises PluginFailure.
+        Return whether the scores of other rows may have changed, too. Raises PluginFailure.
         """
         if not self.normalizes:
             self._put_scores(rows, weighted(self.named, state, self._raw[rows]))
@@ -278,9 +277,9 @@ class ScoreColumn:
         return True
 
     def put_groups(self, state: CycleState, found: GroupScores, feasible: Rows) -> None:
-        """Take over the scores of the feasible rows, by groups, and weigh them.
+        """Store the scores of the feasible rows by group, and weigh them.
 
-        No pass over rows, where their own scores take one for each step of the plugin's
+        This needs no pass over rows, whereas scores by row need one for each step of the plugin's
         ``normalize``. Groups without a feasible row get 0. Raises PluginFailure.
         """
         raw, groups = found
@@ -294,7 +293,7 @@ class ScoreColumn:
         self._raw, self._scores, self.scored = _NO_SCORES, _NO_SCORES, _NOT_SCORED
 
     def _groups_with(self, feasible: Rows, groups: Rows, number: int) -> Rows:
-        """Return the groups that have feasible rows; both arrays mostly are those of before."""
+        """Return the groups that have feasible rows; usually both arrays are the same as before."""
         known = self._occupied
         if known is None or known[0] is not feasible or known[1] is not groups:
             occupied = np.flatnonzero(np.bincount(groups[feasible], minlength=number))
@@ -302,18 +301,19 @@ class ScoreColumn:
         return known[2]
 
     def weigh_all(self, state: CycleState, feasible: Rows) -> None:
-        """Weigh the scores of all feasible rows, which are new. Raises PluginFailure."""
+        """Weigh the new scores of all feasible rows. Raises PluginFailure."""
         if self.normalizes or self.named.weight != 1 or not self.shared:
             self.weigh(state, feasible, feasible)
             return
         self._scores = self._raw
 
     def weigh_anew(self, state: CycleState, feasible: Rows, changed: Rows | None) -> Rows | None:
-        """Do the same after the scores were forgotten; return the rows that have others now.
+        """Weigh all scores after they were forgotten; return the rows whose scores differ now.
 
-        None: maybe all. ``changed``: rows that changed since, which others may have scored in a
-        shared array; None where other rows were feasible. Mostly a pod has changed few rows and no
-        extreme, so that the others need not be normalised again. Raises PluginFailure.
+        None means possibly all. ``changed``: rows that changed since then (other classes may have
+        scored them in a shared array), or None if other rows were feasible. Usually a pod has
+        changed few rows and no extreme, so other rows are not normalised again.
+        Raises PluginFailure.
         """
         before, self._before = self._before, None
         raw = self._raw
@@ -346,9 +346,9 @@ class ScoreColumn:
         return self.scores[rows]
 
     def _keeps_extremes(self, rows: Rows, feasible: Rows) -> bool:
-        """Update the extremes; whether they stayed, so that only ``rows`` need new scores.
+        """Update the extremes; return whether they stayed, so that only ``rows`` need new scores.
 
-        Not so when all rows are new, for then nothing is known of the extremes before.
+        False if all rows are new, because then there were no extremes before.
         """
         everywhere = len(feasible) == self.size
         if len(rows) == len(feasible):
@@ -356,7 +356,7 @@ class ScoreColumn:
             self.low, self.high = _extremes(raw) if len(raw) else (0, 0)
             return False
         new = self._raw[rows]
-        # All rows were equal and still are (no taints, no preferences): no need to look at them.
+        # All rows were equal and still are (no taints, no preferences): skip the pass over rows.
         if self.low == self.high and (not len(new) or (new == self.low).all()):
             return True
         raw = self._raw if everywhere else self._raw[feasible]
@@ -368,7 +368,7 @@ class ScoreColumn:
     def scores_of(self, state: CycleState, raw: Scores) -> Scores:
         """Return the weighted scores of raw ones between the extremes. Raises PluginFailure.
 
-        The plugin normalises whatever it is given, so the extremes are given along.
+        The plugin normalises over the scores that it gets, so the extremes are added to them.
         """
         if not self.normalizes:
             return weighted(self.named, state, raw)
@@ -378,15 +378,15 @@ class ScoreColumn:
     def keeps_others(self, state: CycleState, rows: Rows, raw: Scores) -> Bools:
         """Return for each row whether a raw score of ``raw`` changes no other row's score.
 
-        One that stays what it was certainly does not. That a score moves within the extremes is not
-        used: it would have to be followed which of several rows holds an extreme.
+        Only unchanged scores count. A score that moves within the extremes would also be safe, but
+        that would require tracking which of several rows holds an extreme.
         """
         if not self.normalizes:
             return np.ones(len(rows), dtype=np.bool_)
         return np.equal(raw, self.raw[rows])
 
     def keeps_others_without(self, rows: Rows) -> Bools:
-        """Return for each row whether no other score changes when it is no longer feasible."""
+        """Return for each row whether no other score changes if the row becomes infeasible."""
         if self.depends_on_feasible:
             return np.zeros(len(rows), dtype=np.bool_)
         if not self.normalizes or (self.by_extremes and self.low == self.high):
@@ -402,7 +402,7 @@ def _extremes(raw: Scores) -> tuple[int, int]:
     return int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
 
 
-#: Indices of plugins, or the negative numbers in place of one.
+#: Indices of plugins, or the negative codes NO_NODE, EXCLUDED and PASSED.
 Plugins = NDArray[np.int16]
 
 
@@ -415,7 +415,7 @@ def first_rejections(
 ) -> None:
     """Set ``plugin`` and ``bits`` of candidate rows: the first rejecting plugin, and its bits.
 
-    ``rows``: those to look at, None for all. Other rows than candidates are left alone.
+    ``rows``: rows to update, None for all. Rows that are no candidates are left unchanged.
     """
     if rows is not None and len(rows) <= FEW_ROWS:
         _first_of_few(columns, rows, candidate, plugin, bits)
@@ -424,8 +424,8 @@ def first_rejections(
         rows = rows[candidate[rows]]
         plugin[rows], bits[rows] = _first(columns, rows, len(rows))
         return
-    # Whole columns, without picking rows out of them: this is what every pod costs whose plugins
-    # count over the cluster (topology spread, inter-pod affinity).
+    # Use whole columns, because picking rows is slower. Every pod whose plugins count over the
+    # cluster (topology spread, inter-pod affinity) takes this path.
     first, words = _first(columns, slice(None), len(plugin))
     np.copyto(plugin, first, where=candidate)
     np.copyto(bits, words, where=candidate)
@@ -434,7 +434,7 @@ def first_rejections(
 def _first_of_few(
     columns: Sequence[FilterColumn], rows: Rows, candidate: Bools, plugin: Plugins, bits: Bits
 ) -> None:
-    """Do it cell by cell: a decision changes a row or two, and each of NumPy's calls takes 1 us."""
+    """Do the same cell by cell: a decision changes one or two rows, and a NumPy call takes 1 us."""
     rejecting = [column for column in columns if column.active and column.rejects]
     for row in rows.tolist():
         if not candidate.item(row):

@@ -1,8 +1,8 @@
 """The evaluation of pods of one key in one profile, kept current row by row.
 
-Pods with equal projections are equal to every plugin, so what the plugins said for one holds for
-the next: only rows that changed since (the columns' journal) are asked about again, and a plugin
-whose inputs changed is asked about all rows. Four parts work on it, one after another:
+Pods with equal projections are equal for every plugin, so the results for one hold for the next.
+Plugins are asked again only about rows that changed (the columns' journal); a plugin whose inputs
+changed is asked about all rows. Three parts do this in turn:
 
     PluginInputs     PreFilter, and which plugins' inputs changed
          |  stale plugins, changed rows (RefreshScope)
@@ -10,20 +10,20 @@ whose inputs changed is asked about all rows. Four parts work on it, one after a
          |  rows that came and went (FeasibleChange)
     ClassScores      raw scores --> normalised --> totals
 
-The first evaluation of a key looks at all rows. Its bulk may be done remotely (``sharding``):
+The first evaluation of a key covers all rows. Most of it may be done remotely (``sharding``):
 
     STALE --refresh--> CURRENT --refresh--> CURRENT        a failure, or a rejection by PreFilter,
       |                   ^                                leads back to STALE
       '--begin--> PENDING-+--adopt
                      '--discard--> STALE
 
-In PENDING, ``begin`` has handed out a ``PendingEvaluation``. A refresh does not wait for it: it
-evaluates all rows itself, and what comes in later is ignored.
+In PENDING, ``begin`` has returned a ``PendingEvaluation``. A refresh does not wait for it: it
+evaluates all rows itself, and a later result is ignored.
 
-Guarantee: after ``refresh`` everything equals an evaluation from scratch (property test), however
-often and in whatever way it was refreshed before.
-Cost: a refresh is linear in the changed rows, as long as no plugin's inputs changed and no score
-that a normalisation rests on; else it makes a few passes over arrays of all rows.
+Guarantee: after any sequence of refreshes the result equals an evaluation from scratch (property
+test).
+Cost: a refresh is linear in the changed rows while neither a plugin's inputs nor an extreme of a
+normalisation changes; otherwise it makes a few passes over arrays of all rows.
 Non-goals: choosing among the feasible rows (``selection``), threads.
 """
 
@@ -62,7 +62,7 @@ _ALONE: Sharing = MappingProxyType({})
 
 
 class Phase(Enum):
-    """What the next refresh can build on."""
+    """The state that the next refresh starts from."""
 
     STALE = "nothing: it looks at all rows"
     PENDING = "nothing, but a remote evaluation is under way"
@@ -85,9 +85,9 @@ class ClassEvaluation:
         shared: SharedColumns | None = None,
         projections: Mapping[str, Hashable] | None = None,
     ) -> None:
-        """Evaluate on its own or, with ``shared``, with columns of other classes.
+        """Evaluate separately or, with ``shared``, with columns that other classes share.
 
-        ``projections``: those of the class by plugin, where plugins have one.
+        ``projections``: the class's projections by plugin.
         """
         self.runtime = runtime
         self.cluster = cluster
@@ -102,15 +102,15 @@ class ClassEvaluation:
         self.failure: PluginFailure | None = None
         self._phase = Phase.STALE
         self._pending: PendingEvaluation | None = None
-        #: The columns' journal up to which rows are known, and the version of the Nodes.
+        #: The position in the columns' journal up to which rows are current, and the Node version.
         self._position = 0
         self._nodes_version: int | None = None
 
     def continue_from(self, other: ClassEvaluation) -> bool:
-        """Begin where another class's evaluation is, if most plugins make the same of both.
+        """Start from another class's evaluation, if most projections are equal.
 
-        Only plugins with another projection are asked about all rows then. False if it is not worth
-        it, or there is nothing to begin with.
+        Then only plugins with a different projection are asked about all rows. False if it is not
+        worth it, or the other evaluation has no results.
         """
         mine, theirs = self._projections, other._projections
         if other._phase is not Phase.CURRENT:
@@ -118,7 +118,7 @@ class ClassEvaluation:
         if other.cls.priority != self.cls.priority and (
             other.feasibility.nominated.rows or self.cluster.nominated_nodes()
         ):
-            return False  # Other nominated pods count for it.
+            return False  # Other nominated pods count for this class.
         if mine.keys() != theirs.keys():
             return False
         different = {name for name, projection in mine.items() if projection != theirs[name]}
@@ -140,7 +140,7 @@ class ClassEvaluation:
 
     @property
     def pre_filtered(self) -> PreFilterOutcome:
-        """What PreFilter came to."""
+        """The outcome of PreFilter."""
         return self.inputs.pre_filtered
 
     @property
@@ -155,12 +155,12 @@ class ClassEvaluation:
 
     @property
     def last_inputs(self) -> tuple[Hashable, ...]:
-        """The versions of all that the evaluation rests on beyond the rows."""
+        """The versions of all data beyond the rows that the evaluation depends on."""
         return self.inputs.last
 
     @property
     def reads_pods(self) -> bool:
-        """Whether a plugin that takes part looks at the single pods of a node."""
+        """Whether an active plugin reads the single pods of a node."""
         return any(
             column.active and column.named.traits.reads_pods
             for columns in (self.feasibility.columns, self.scores.columns)
@@ -168,14 +168,14 @@ class ClassEvaluation:
         )
 
     def outcome(self) -> FilterOutcome:
-        """Return what the filters said of every node."""
+        """Return the filters' outcome for every node."""
         if not self.pre_filtered.status.ok:
             rows = np.flatnonzero(self.cluster.nodes.alive)
             return rejected_everywhere(rows, self.pre_filtered.status)
         return self.feasibility.outcome(self.pre_filtered)
 
     def diagnosis(self) -> Diagnosis:
-        """Return why the pod does not fit where it does not."""
+        """Return why nodes reject the pod."""
         num_all_nodes = int(np.count_nonzero(self.cluster.nodes.alive))
         outcome = self.outcome() if self.pre_filtered.status.ok else None
         return Diagnosis(num_all_nodes, self.pre_filtered, outcome)
@@ -183,7 +183,7 @@ class ClassEvaluation:
     # ------------------------------------------------------------------ local evaluation
 
     def refresh(self, pod: PodInfo) -> None:
-        """Bring everything up to date for a pod of the class."""
+        """Refresh feasibility and scores for a pod of the class."""
         self.failure = None
         self.cost.begin()
         try:
@@ -194,9 +194,9 @@ class ClassEvaluation:
         self.cost.end(feasible=bool(len(self.feasible_rows)))
 
     def fits_row(self, pod: PodInfo, row: int) -> bool:
-        """Whether one pod fits a row; no row is brought up to date.
+        """Whether one pod fits a row; refreshes no row.
 
-        Where PreFilter rejects the pod or fails, it does not; the next refresh says why.
+        False if PreFilter rejects the pod or fails; the next refresh reports why.
         """
         self.failure = None
         self.cost.begin()
@@ -213,15 +213,15 @@ class ClassEvaluation:
         return fits
 
     def filter_row(self, pod: PodInfo, row: int) -> FilterOutcome:
-        """Return what the filters say of one row to one pod, from scratch, after PreFilter."""
+        """Filter one row for one pod from scratch; call it after PreFilter."""
         nodes, rows = self.cluster.nodes, np.array([row], dtype=np.intp)
         settled = self.settled(rows)
         return run_filters(self.runtime, self.state, pod, nodes, rows, self.cluster, settled)
 
     def settled(self, rows: Rows) -> Set[str]:
-        """Name the plugins that let all of the rows pass as long as no Node and no input changes.
+        """Return the plugins that accept all these rows as long as no Node and no input changes.
 
-        They need not be asked when pods were added to these rows or removed from them. After
+        They need not run again after pods were added to or removed from these rows. Call it after
         PreFilter.
         """
         current = self._phase is Phase.CURRENT
@@ -247,7 +247,7 @@ class ClassEvaluation:
         self.inputs.settle()
 
     def _scope(self) -> RefreshScope:
-        """Catch up with the columns: what changed, of which everything else is up to date."""
+        """Return what changed in the columns since the last refresh."""
         nodes, version = self.cluster.nodes, self.cluster.version("Node")
         if self.pre_filtered.node_names != self.feasibility.node_names:
             self._enter(Phase.STALE)
@@ -265,7 +265,7 @@ class ClassEvaluation:
         return RefreshScope(changed, candidates, self.inputs.stale, same_nodes)
 
     def _sharing(self, scope: RefreshScope) -> Sharing:
-        """Return by what the columns of all rows may be shared; not asked for by changed rows."""
+        """Return the keys by which whole columns may be shared; empty if only some rows changed."""
         if not scope.everything and not scope.stale:
             return _ALONE
         inputs, projections = self.inputs, self._projections
@@ -277,7 +277,7 @@ class ClassEvaluation:
         self.scores.reset(self.cluster.nodes.size)
 
     def _reject_all(self) -> None:
-        """Leave no row feasible; once PreFilter accepts the pod again, all rows are looked at."""
+        """Make no row feasible; once PreFilter accepts the pod again, all rows are evaluated."""
         self._enter(Phase.STALE)
         if len(self.feasible_rows) or self.scores.size != self.cluster.nodes.size:
             self._reset()
@@ -287,9 +287,9 @@ class ClassEvaluation:
         self._pending = None
 
     def override_row(self, row: int, outcome: FilterOutcome) -> None:
-        """Take over another rejection for one row, until the next refresh looks at it again.
+        """Set another rejection for one row, until the next refresh evaluates it again.
 
-        For pods to which a row's nominated pods mean something else than to their class.
+        For a nominated pod, which must not count against itself on its nominated row.
         """
         self.feasibility.override_row(row, outcome)
         self.scores.drop(np.array([row], dtype=np.intp))
@@ -298,14 +298,14 @@ class ClassEvaluation:
 
     @property
     def is_evaluated(self) -> bool:
-        """Whether the next refresh looks at changed rows alone."""
+        """Whether the next refresh evaluates only changed rows."""
         return self._phase is Phase.CURRENT
 
     def begin(self, pod: PodInfo) -> PendingEvaluation | None:
-        """Get ready for a first evaluation whose bulk is done remotely.
+        """Prepare a first evaluation that is mostly done remotely.
 
-        Runs PreFilter, and PreScore where it does not depend on the feasible rows. Returns None
-        when the class is evaluated already, or is rejected before Filter. Raises PluginFailure.
+        Run PreFilter, and PreScore where it does not depend on the feasible rows. Return None if
+        the class is already evaluated or is rejected before Filter. Raises PluginFailure.
         """
         self.failure = None
         if self.is_evaluated:
@@ -323,7 +323,7 @@ class ClassEvaluation:
         return pending
 
     def end(self, pending: PendingEvaluation, result: EvaluationResult | None) -> None:
-        """End what ``begin`` began, unless a refresh has ended it before; see PendingEvaluation."""
+        """End what ``begin`` started, unless a refresh has ended it; see PendingEvaluation."""
         if self._pending is not pending:
             return
         self._enter(Phase.STALE)
@@ -340,9 +340,9 @@ class ClassEvaluation:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PendingEvaluation:
-    """A first evaluation under way remotely: to be ended by either of its methods.
+    """A running remote first evaluation; call one of the two methods to end it.
 
-    ``filters`` and ``scores`` name the plugins to be asked for verdicts and raw scores.
+    ``filters`` and ``scores`` name the plugins whose verdicts and raw scores are needed.
     """
 
     evaluation: ClassEvaluation
@@ -351,13 +351,13 @@ class PendingEvaluation:
     scores: tuple[str, ...]
 
     def adopt(self, result: EvaluationResult) -> None:
-        """Take over what was found for rows as they were at ``begin``.
+        """Adopt results for rows as they were at ``begin``.
 
-        Rows not among them are evaluated here, those changed since at the next refresh.
-        Raises PluginFailure; then the next refresh looks at all rows.
+        Rows without a result are evaluated here; rows changed since, at the next refresh.
+        Raises PluginFailure; then the next refresh evaluates all rows.
         """
         self.evaluation.end(self, result)
 
     def discard(self) -> None:
-        """Give up: the next refresh looks at all rows."""
+        """Give up: the next refresh evaluates all rows."""
         self.evaluation.end(self, None)

@@ -1,25 +1,25 @@
-"""The scores of the feasible rows for a pod class, per plugin and in total.
+"""The scores of the feasible rows for a pod class, by plugin and in total.
 
-Every Score plugin has a column: raw scores, and weighted ones after normalisation.
+Every Score plugin has a column with raw scores and weighted, normalised scores.
 
     row               0     1     2     3
     feasible          yes   no    yes   yes
-    columns[0].raw    3     .     7     5       what Score said
+    columns[0].raw    3     .     7     5       results of Score
     columns[0].scores 0     .     100   50      normalised over the feasible rows, times the weight
     columns[0].scored yes   no    yes   no      no: ask again before using it
       ...
     total             120   -1    180   90      sum over the plugins; NO_TOTAL where not feasible
 
-What has to be done again after a change, from cheap to expensive:
+Work after a change, from cheap to expensive:
 
 * a row changed, or became feasible: Score for that row;
-* scores of groups of rows (zones) changed: nothing for any row, since they are *apart*, added to
-  the sums of the others when the best row is looked for (``row_groups``);
-* the scores that a normalisation rests on changed (mostly the smallest or the largest):
-  NormalizeScore for all feasible rows, without asking Score;
-* the plugin's inputs changed, or its PreScore looks at the feasible rows and these changed:
-  PreScore, then Score for all feasible rows, of which those that have other scores than before are
-  normalised and summed up again.
+* scores of groups of rows (zones) changed: nothing per row. Group scores are kept *apart* and added
+  to the sums of the other plugins when the best row is searched (``row_groups``);
+* scores that a normalisation depends on changed (usually the smallest or the largest):
+  NormalizeScore for all feasible rows, without Score;
+* the plugin's inputs changed, or its PreScore depends on the feasible rows and these changed:
+  PreScore, then Score for all feasible rows; rows whose score differs are normalised and summed
+  again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from podsched.framework.verdicts import Rows, Scores
 
 
 class ClassScores:
-    """``total``, of shape ``(size,)``, and what it is made of."""
+    """The weighted totals and the columns that they are summed from."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ClassScores:
         cost: EvaluationCost,
         shared: SharedColumns | None = None,
     ) -> None:
-        """Without ``shared`` no column is taken from other classes."""
+        """``shared``: columns that are shared with other classes, if any."""
         self._shared = shared
         self._runtime = runtime
         self._cluster = cluster
@@ -69,12 +69,12 @@ class ClassScores:
         self._cost = cost
         self.columns = [ScoreColumn(named) for named in runtime.score]
         self._sums: Scores = np.zeros(0, dtype=np.int64)
-        #: What the sums leave out, and the rows in the order of its groups; None: nothing.
+        #: The column that the sums leave out, and the rows ordered by its groups, if any.
         self._apart: tuple[ScoreColumn, RowGroups] | None = None
         self._total: Scores | None = self._sums
 
     def reset(self, size: int) -> None:
-        """Forget everything and make room for ``size`` rows, none of them feasible."""
+        """Clear everything for ``size`` rows, none of them feasible."""
         for column in self.columns:
             column.clear(size)
         self._sum_up_nothing(size)
@@ -90,7 +90,7 @@ class ClassScores:
 
     @property
     def total(self) -> Scores:
-        """The weighted totals, shape ``(size,)``, NO_TOTAL where not feasible. Not written to."""
+        """The weighted totals, shape ``(size,)``, NO_TOTAL where not feasible. Read-only."""
         if self._total is None:
             assert self._apart is not None
             column, groups = self._apart
@@ -98,9 +98,9 @@ class ClassScores:
         return self._total
 
     def best(self) -> tuple[int, int]:
-        """Return the row with the highest total, of equal ones the lowest, and that total.
+        """Return the lowest row with the highest total, and that total.
 
-        NO_TOTAL where no row is feasible.
+        NO_TOTAL if no row is feasible.
         """
         if self._total is None and self._apart is not None:
             column, groups = self._apart
@@ -110,21 +110,20 @@ class ClassScores:
         return row, total.item(row)
 
     def continue_from(self, other: ClassScores, different: Set[str]) -> None:
-        """Begin where the scores of another class are, all but some plugins' columns."""
+        """Start with the scores of another class, except for the columns of some plugins."""
         for column, of_other in zip(self.columns, other.columns, strict=True):
             if column.named.name in different:
                 column.clear(of_other.size)
             else:
                 column.continue_from(of_other)
-        # Summed up when all that is different has been scored.
+        # The sums are computed once the different columns have been scored.
         self._apart = None
         self._sums = self._total = other.total.copy()
 
     def drop(self, rows: Rows) -> None:
         """Forget rows that are no longer feasible.
 
-        Whatever is normalised while they are gone passes them by, so they are scored anew when
-        they come back.
+        Normalisation skips them from now on, so they must be scored again if they come back.
         """
         if not len(rows):
             return
@@ -145,7 +144,7 @@ class ClassScores:
         change: FeasibleChange,
         sharing: Sharing,
     ) -> None:
-        """Score what changed; ``change``: the rows whose feasibility did. Raises PluginFailure.
+        """Score what changed. ``change``: rows whose feasibility changed. Raises PluginFailure.
 
         ``sharing``: the plugins whose columns may be shared; see ``SharedColumns``.
         """
@@ -157,7 +156,7 @@ class ClassScores:
             if stale or (feasible_changed and column.depends_on_feasible):
                 column.forget()
             elif column.grouped:
-                # A row's score is that of its group, whatever pods come and go on it.
+                # Pods that come and go on a row do not change the score of its group.
                 if feasible_changed or not scope.same_nodes:
                     column.forget()
             elif not (column.only_nodes and scope.same_nodes):
@@ -168,7 +167,7 @@ class ClassScores:
         if not everything:
             changed = scope.candidates
             asked = union(changed[feasibility.feasible[changed]], change.came)
-        # What every row had before is of use where it is the same rows that are feasible.
+        # The previous scores are useful only if the same rows are feasible.
         anew = not (everything or feasible_changed)
         to_weigh = self._score_again(pod, again, scope.candidates)
         self._score(
@@ -184,9 +183,9 @@ class ClassScores:
     # ------------------------------------------------------------------ scored remotely
 
     def pre_score_independent(self, pod: PodInfo) -> tuple[str, ...]:
-        """Run PreScore where it does not look at the feasible rows, and name these plugins.
+        """Run PreScore where it does not depend on the feasible rows.
 
-        Those of them that then score. Raises PluginFailure.
+        Return the names of these plugins that did not skip. Raises PluginFailure.
         """
         for column in self.columns:
             if not column.depends_on_feasible:
@@ -194,16 +193,16 @@ class ClassScores:
         return tuple(column.named.name for column in self.columns if column.known and column.active)
 
     def put(self, rows: Rows, raw: Mapping[str, Scores]) -> None:
-        """Take over raw scores by plugin on ``rows``; ``complete`` has to follow."""
+        """Store raw scores by plugin on ``rows``; call ``complete`` afterwards."""
         for column in self.columns:
             found = raw.get(column.named.name)
             if found is not None:
                 column.put(rows, found)
 
     def complete(self, pod: PodInfo, feasibility: Feasibility) -> None:
-        """Score what ``put`` left open, and sum up. Raises PluginFailure."""
+        """Score the rows that ``put`` left out, and sum up. Raises PluginFailure."""
         for column in self.columns:
-            # What fits a shard may not fit here, where nominated pods count, too.
+            # A row that fits in the shard may not fit here, because nominated pods also count.
             column.drop(np.flatnonzero(~feasibility.feasible))
         self._score(pod, feasibility.rows, feasibility, {}, weigh_all=True, feasible_changed=True)
 
@@ -212,9 +211,9 @@ class ClassScores:
     def _score_again(
         self, pod: PodInfo, columns: Sequence[ScoreColumn], rows: Rows
     ) -> Sequence[ScoreColumn]:
-        """Score changed rows of shared columns: feasible or not, others may share what is said.
+        """Score changed rows of shared columns, feasible or not, because other classes read them.
 
-        Returns the columns that have to be weighed again.
+        Return the columns that have to be weighed again.
         """
         if not len(rows):
             return columns
@@ -238,11 +237,11 @@ class ClassScores:
         weigh_all: bool = False,
         anew: bool = False,
     ) -> None:
-        """Score those of ``asked`` that are not scored, and sum up the totals that change.
+        """Score the rows of ``asked`` without a score, and sum up the totals that change.
 
-        ``changed``: shared columns of which rows were scored, but not weighed; ``anew``: columns
-        that were forgotten had scores of the same rows. ``beyond``: whether totals of other rows
-        than ``asked`` and ``more`` change with it.
+        ``changed``: shared columns in which rows were scored, but not weighed. ``anew``: forgotten
+        columns had scores of the same rows. ``beyond``: whether totals of rows other than ``asked``
+        and ``more`` change, too.
         """
         feasible = feasibility.rows
         if not len(feasible):
@@ -278,9 +277,9 @@ class ClassScores:
         sharing: Sharing,
         changed: Rows | None,
     ) -> Rows | None:
-        """Fill a column of which nothing is known; return rows whose sums change, None for all.
+        """Fill an empty column; return the rows whose sums change, None for all.
 
-        ``changed``: rows that changed since it was forgotten; None where others were feasible.
+        ``changed``: rows that changed since it was forgotten; None if other rows were feasible.
         """
         was_active = column.active
         self._cost.time_pre_score(partial(self._pre_score, column, pod, feasible))
@@ -292,7 +291,7 @@ class ClassScores:
         return column.weigh_anew(self._state, feasible, changed)
 
     def _score_groups(self, column: ScoreColumn, pod: PodInfo, feasible: Rows) -> bool:
-        """Fill a column of which nothing is known by groups of rows; False if it has none."""
+        """Fill an empty column by groups of rows; False if its plugin has no groups."""
         named, state = column.named, self._state
         if named.groups is None:
             return False
@@ -307,7 +306,7 @@ class ClassScores:
         return apart is not None and apart[0] is column and apart[1].groups is column.groups.groups
 
     def _set_apart(self) -> None:
-        """Leave a column with scores of few groups out of the sums, if there is one."""
+        """Exclude one column with scores of few groups from the sums, if there is one."""
         self._apart = None
         for column in self.columns:
             if column.active and column.grouped:
@@ -320,7 +319,7 @@ class ClassScores:
     def _score_first(
         self, column: ScoreColumn, pod: PodInfo, feasible: Rows, sharing: Sharing
     ) -> None:
-        """Fill a column of which nothing is known."""
+        """Fill an empty column."""
         named, state, nodes = column.named, self._state, self._cluster.nodes
         of_plugin, shared = sharing.get(named.name), self._shared
         if of_plugin is not None and shared is not None and not column.depends_on_feasible:
@@ -342,8 +341,8 @@ class ClassScores:
     def _add_up(self, rows: Rows, feasibility: Feasibility, *, whole: bool) -> None:
         """Sum the weighted scores of feasible rows; without Score plugins each row has 1.
 
-        ``whole``: these are all feasible rows. Then whole columns are added: picking so many rows
-        out of each column costs several times as much.
+        ``whole``: ``rows`` are all feasible rows. Then whole columns are added, because picking
+        that many rows out of each column costs several times as much.
         """
         if whole:
             self._set_apart()
@@ -358,7 +357,7 @@ class ClassScores:
                 total += scores[rows]
             self._put(rows, total)
             return
-        # Into a new array: whoever looks ahead holds the old one.
+        # Write to a new array, because a running look-ahead still reads the old one.
         total = columns[0] + flat if columns else np.full(self.size, flat, dtype=np.int64)
         for scores in columns[1:]:
             total += scores

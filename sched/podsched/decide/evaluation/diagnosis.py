@@ -1,4 +1,4 @@
-"""Why a pod does not fit: per node, per plugin, and as kube-scheduler's one sentence (FitError).
+"""Why a pod does not fit: by node, by plugin, and as kube-scheduler's FitError sentence.
 
 Rules and texts: kube-scheduler v1.36 ``framework/types.go``, Diagnosis and FitError.Error.
 """
@@ -21,17 +21,17 @@ class Diagnosis:
     num_all_nodes: int
     pre_filter: PreFilterOutcome = field(default_factory=PreFilterOutcome)
     outcome: FilterOutcome | None = None
-    #: What PostFilter added, such as "preemption: 0/5 nodes are available: ...".
+    #: The message of PostFilter, such as "preemption: 0/5 nodes are available: ...".
     post_filter_message: str = ""
 
     @property
     def pre_filter_message(self) -> str:
-        """The reasons for which PreFilter rejected the pod, "" if it did not."""
+        """PreFilter's reasons for rejecting the pod, "" if it did not."""
         return self.pre_filter.status.message
 
     @property
     def unschedulable_plugins(self) -> set[str]:
-        """The plugins that rejected a node or the pod: whose events may help it."""
+        """The plugins that rejected a node or the pod; their events may help it."""
         found = set(self.pre_filter.plugins)
         status = self.pre_filter.status
         if status.code.rejects and status.plugin:
@@ -43,7 +43,7 @@ class Diagnosis:
 
     @property
     def pending_plugins(self) -> set[str]:
-        """The plugins among them that answered Pending."""
+        """The plugins that returned Pending."""
         status = self.pre_filter.status
         return {status.plugin} if status.code is Code.PENDING and status.plugin else set()
 
@@ -66,7 +66,7 @@ class Diagnosis:
             return NO_NODES_AVAILABLE
         reasons: Counter[str] = Counter()
         for status, count in self.statuses():
-            # Extenders may reject a node without a word.
+            # Extenders may reject a node without a reason.
             for reason in filter(None, status.reasons):
                 reasons[reason] += count
         return fit_error_message(

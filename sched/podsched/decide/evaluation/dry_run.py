@@ -1,18 +1,18 @@
-"""Dry runs of preemption for a part of the nodes, to be made in another process.
+"""Make dry runs of preemption for a part of the nodes in another process.
 
     leader                                               part (a shard of the nodes)
     plan_dry_run: which rows PostFilter would try
     dry_run_request: pod, state, budgets  ----------->   dry_run_rows: remove pods, filter, reprieve
     learn_dry_run: by row, victims or a status  <-----   DryRunResult: victims by uid
 
-A dry run on one row costs several evaluations of it (one for each pod that may be reprieved), and
-needs nothing of other rows, so it is worth sending away far earlier than a first evaluation. The
-leader keeps the last word: PostFilter tries itself whatever did not come back or has changed since.
-Victims travel as uids, for a part knows nothing else of them. Requests and results are plain values
-that can be pickled; who carries them is not this module's business.
+A dry run on one row costs several evaluations of the row (one for each pod that may be reprieved)
+and needs no other rows. So remote dry runs pay off at far fewer nodes than remote first
+evaluations. PostFilter in the leader tries all rows that have no result or have changed since.
+Victims are sent as uids, because parts know nothing else of them. Requests and results are plain
+values that can be pickled; transport is done elsewhere.
 
-Guarantee: a part's answer for a row is what a local dry run gives, if the part has the row as it is
-at the leader and no nominated pod counts on it (property test).
+Guarantee: a part's result for a row equals a local dry run, if the part's row is the same as the
+leader's and no nominated pod counts on it (property test).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(frozen=True, slots=True)
 class DryRunRequest:
-    """A question to a part. ``pod`` is a serialized Pod, ``budgets`` are PodDisruptionBudgets.
+    """A request to a part. ``pod`` is a serialized Pod, ``budgets`` are PodDisruptionBudgets.
 
-    ``filters`` name the plugins that will run, whose state has to travel with the request.
+    ``filters`` names the plugins that will run; their state is sent with the request.
     """
 
     scheduler_name: str
@@ -50,7 +50,7 @@ class DryRunRequest:
 
 @dataclass(frozen=True, slots=True)
 class DryRunResult:
-    """Victims by row where evicting them makes room, and the statuses of the rows where none do."""
+    """Victims of rows where evicting them makes room, and statuses of the other rows."""
 
     candidates: Mapping[int, VictimUids]
     rejected: tuple[tuple[Status, tuple[int, ...]], ...]
@@ -60,13 +60,13 @@ class RemoteDryRun(Protocol):
     """Makes dry runs in other processes."""
 
     def worth(self, nodes: int) -> bool:
-        """Whether so many nodes are tried sooner remotely than locally."""
+        """Whether remote dry runs are faster than local ones for this many nodes."""
         ...
 
     async def dry_run(
         self, request: DryRunRequest, rows: Rows, traceparent: str = ""
     ) -> Sequence[DryRunResult]:
-        """Return the results for some of the rows, or none, as they were at the call."""
+        """Return results for some rows, or none, based on the rows' state at the call."""
         ...
 
 
@@ -91,7 +91,7 @@ def dry_run_request(
 
 
 def _plain(budget: v1.PodDisruptionBudget) -> bytes:
-    """Return what preemption reads of it."""
+    """Serialize the fields of a budget that preemption reads."""
     plain = v1.PodDisruptionBudget()
     plain.metadata.namespace = budget.metadata.namespace
     plain.spec.selector.CopyFrom(budget.spec.selector)
@@ -144,7 +144,7 @@ def merged(results: Sequence[DryRunResult]) -> dict[int, VictimUids | Status]:
 
 
 def without_rows(result: DryRunResult, unknown: Rows) -> DryRunResult:
-    """Return the result for the other rows alone."""
+    """Return the result for the other rows only."""
     left_out = set(unknown.tolist())
     return DryRunResult(
         {row: found for row, found in result.candidates.items() if row not in left_out},

@@ -1,4 +1,4 @@
-"""What plugins found out about some rows somewhere else, as plain values that can be pickled."""
+"""Results of plugins on some rows, computed in another process, as values that can be pickled."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from podsched.framework.verdicts import Reason, Rows, Scores, Verdicts
 class EvaluationResult:
     """Verdicts and raw scores for some rows, by plugin; plugins that are missing were not asked.
 
-    ``verdicts`` and ``fits`` (no filter asked rejects the row) are parallel to ``rows``; ``raw``
-    scores are of the rows that fit alone.
+    ``verdicts`` and ``fits`` (no filter that ran rejects the row) are parallel to ``rows``. ``raw``
+    has scores only for rows that fit.
     """
 
     rows: Rows

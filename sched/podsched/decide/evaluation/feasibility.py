@@ -1,7 +1,7 @@
-"""On which rows a pod class fits, and which plugin rejects it first on the others.
+"""The rows on which a pod class fits, and for all others the first plugin that rejects it.
 
-Every Filter plugin has a column of reason bits over all rows. Together they give, per row, the
-first plugin that rejects it (kube-scheduler stops at that one) and its bits:
+Every Filter plugin has a column of reason bits over all rows. From the columns follows, per row,
+the first plugin that rejects it (kube-scheduler stops there) and its bits:
 
     row            0      1      2      3      4
     candidate      yes    yes    yes    no     no     alive, and not left out by PreFilter
@@ -12,12 +12,12 @@ first plugin that rejects it (kube-scheduler stops at that one) and its bits:
     bits           0      0b01   0b10   0      0      those of that plugin
     feasible       yes    no     no     no     no
 
-A column keeps bits for each row even where an earlier plugin has rejected it. So when one plugin's
-inputs change, that plugin alone is asked about all rows again, and the rest of the work is a few
-passes over arrays: 30 µs at 5,000 nodes. The alternative, to keep only the first rejection as
-kube-scheduler does, would have to ask all later plugins wherever the first one gives way.
+A column keeps bits for each row even if an earlier plugin has rejected it. So if the inputs of one
+plugin change, only that plugin is asked about all rows again, and the rest is a few passes over
+arrays: 30 µs at 5,000 nodes. Rejected alternative: keep only the first rejection, as kube-scheduler
+does. Then all later plugins would have to run wherever the first one no longer rejects.
 
-Nominated pods (``nominated_rows``) are counted after that: their pass can only reject more.
+The pass with nominated pods (``nominated_rows``) comes after that: it can only reject more rows.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Feasibility:
         priority: int,
         shared: SharedColumns | None = None,
     ) -> None:
-        """Without ``shared`` no column is taken from other classes."""
+        """``shared``: columns that are shared with other classes, if any."""
         self._cluster = cluster
         self._shared = shared
         self._state = state
@@ -80,24 +80,24 @@ class Feasibility:
         self.feasible: Bools = np.zeros(0, dtype=np.bool_)
         self.rows: Rows = NO_ROWS
         self.plugin: Plugins = np.zeros(0, dtype=np.int16)
-        #: Whether ``plugin`` has a rejection; while it has none, ``bits`` mean nothing.
+        #: Whether ``plugin`` has a rejection; if not, ``bits`` are undefined.
         self._rejected = False
         self.bits: Bits = np.zeros(0, dtype=np.uint64)
         self._candidate: Bools = np.zeros(0, dtype=np.bool_)
-        #: Whether candidates may have come or gone since the feasible rows were brought up to date.
+        #: Whether the candidates may have changed since the feasible rows were computed.
         self._marked = True
         self._overridden: int | None = None
         self._names = runtime.filter_names
-        #: What ``outcome`` returned, until a row's verdict is another one.
+        #: The last result of ``outcome``, until the verdict on a row changes.
         self._outcome: FilterOutcome | None = None
 
     # ------------------------------------------------------------------ reading
 
     def outcome(self, pre_filtered: PreFilterOutcome) -> FilterOutcome:
-        """Return what the filters said of every node.
+        """Return the filters' outcome for every node.
 
-        As long as that is the same, so is what is returned: many pods may fail one after another,
-        and each asks how many nodes have which status.
+        Return the same object while nothing changes: many pods may fail one after another, and
+        each counts the nodes by status.
         """
         excluded = SUCCESS if self.node_names is None else pre_filtered.excluded
         if self._outcome is not None and self._outcome.excluded == excluded:
@@ -116,7 +116,7 @@ class Feasibility:
         return np.flatnonzero(self._candidate)
 
     def admitted_by(self, rows: Rows) -> set[str]:
-        """Name the plugins that read only Nodes and have let all of the rows pass."""
+        """Return the plugins that read only Nodes and accept all these rows."""
         if not all(map(self._candidate.item, rows.tolist())):
             return set()
         return {
@@ -130,9 +130,9 @@ class Feasibility:
     # ------------------------------------------------------------------ which rows count
 
     def reset(self, node_names: frozenset[str] | None) -> None:
-        """Forget all verdicts and make room for the rows that there are now.
+        """Clear all verdicts, for the current number of rows.
 
-        ``node_names``: the only nodes that PreFilter lets in, None for all.
+        ``node_names``: the only nodes that PreFilter allows, None for all.
         """
         size = self._cluster.nodes.size
         self.node_names, self._outcome = node_names, None
@@ -154,9 +154,9 @@ class Feasibility:
         self._mark_candidates(np.arange(size))
 
     def continue_from(self, other: Feasibility, different: Set[str]) -> None:
-        """Begin where the feasibility of another class is, all but some plugins' columns.
+        """Start with the feasibility of another class, except for the columns of some plugins.
 
-        These have to be filled, and ``recompute`` has to look at all rows.
+        Fill these columns afterwards, and let ``recompute`` cover all rows.
         """
         self.node_names, self._outcome = other.node_names, None
         for column, of_other in zip(self.columns, other.columns, strict=True):
@@ -172,9 +172,9 @@ class Feasibility:
         self._overridden = other._overridden
 
     def update_candidates(self, changed: Rows, *, same_nodes: bool) -> Rows:
-        """Return those of the changed rows that may be feasible now.
+        """Return the changed rows that may be feasible now.
 
-        ``same_nodes``: no Node came, went or changed, so these are the candidates of before.
+        ``same_nodes``: no Node was added, removed or changed, so the candidates are the same.
         """
         if not len(changed):
             return changed
@@ -184,7 +184,7 @@ class Feasibility:
         self._mark_candidates(changed)
         now = self._candidate[changed]
         if not np.array_equal(before, now):
-            # A node that has just come may have pods nominated to it long ago.
+            # Pods may have been nominated to a new node before it was added.
             self.nominated.read_again()
         return changed[now]
 
@@ -205,7 +205,7 @@ class Feasibility:
     # ------------------------------------------------------------------ verdicts
 
     def filter(self, pod: PodInfo, scope: RefreshScope, sharing: Sharing) -> bool:
-        """Ask the filters about what changed; whether some plugin was asked about all rows.
+        """Run the filters on what changed; return whether a plugin ran on all rows.
 
         ``sharing``: the plugins whose columns may be shared; see ``SharedColumns``.
         """
@@ -230,10 +230,10 @@ class Feasibility:
         return all_rows is not None
 
     def _share(self, column: FilterColumn, pod: PodInfo, sharing: Sharing) -> bool:
-        """Take the column over from the classes with the same projection, if it has one."""
+        """Use the shared column of the same projection, if the plugin has a projection."""
         of_plugin = sharing.get(column.named.name)
         shared = self._shared
-        # Where few nodes count, asking about these is cheaper than asking about all.
+        # If PreFilter allows few nodes, asking about these is cheaper than asking about all.
         if of_plugin is None or shared is None or self.node_names is not None:
             return False
         named, state, nodes = column.named, self._state, self._cluster.nodes
@@ -247,15 +247,15 @@ class Feasibility:
         return True
 
     def activate(self) -> tuple[str, ...]:
-        """Note which filters take part, as PreFilter has decided, and name them."""
+        """Note which filters PreFilter did not skip, and return their names."""
         for column in self.columns:
             column.active = column.named.name not in self._state.skip_filter
         return tuple(column.named.name for column in self.columns if column.active)
 
     def put(self, pod: PodInfo, rows: Rows, verdicts: Mapping[str, Verdicts]) -> None:
-        """Take over verdicts by plugin on ``rows``, and ask here about all that they leave open.
+        """Store verdicts by plugin on ``rows``, and run the filters here on all other rows.
 
-        For columns that were just reset; ``recompute`` has to follow.
+        For columns that were just reset; call ``recompute`` afterwards.
         """
         known = np.zeros(len(self.feasible), dtype=np.bool_)
         known[rows] = True
@@ -276,9 +276,9 @@ class Feasibility:
     # ------------------------------------------------------------------ feasible rows
 
     def recompute(self, pod: PodInfo, rows: Rows | None) -> FeasibleChange:
-        """Bring the feasible rows up to date after the columns of ``rows`` (None: all) changed.
+        """Update the feasible rows after the columns of ``rows`` (None: all) changed.
 
-        Raises PluginFailure: kube-scheduler gives up the cycle when a Filter fails on any node.
+        Raises PluginFailure: kube-scheduler ends the cycle if a Filter fails on any node.
         """
         unsettled = self._unsettled()
         if rows is not None:
@@ -299,16 +299,16 @@ class Feasibility:
         return self._update(rows)
 
     def _said_of(self, rows: Rows | None) -> list[tuple[int, int]] | None:
-        """Return plugin and reasons of a few rows; None for many, which are not compared."""
+        """Return plugin and reasons of a few rows; None for many, for which comparing is slow."""
         if rows is None or len(rows) > FEW_ROWS:
             return None
         plugin, bits, known = self.plugin, self.bits, self._rejected
         return [(plugin.item(row), bits.item(row) if known else 0) for row in rows.tolist()]
 
     def _reject_for_nodes(self, nominated: Rows) -> None:
-        """Have plugins that read only Nodes decide where they come before the first pass's.
+        """Prefer rejections by plugins that read only Nodes and come earlier in the order.
 
-        What they say of a row is the same with nominated pods added.
+        The pass with nominated pods skips these plugins, because it does not change their verdicts.
         """
         of_nodes = [c for c in self.columns if c.only_nodes and c.active and c.rejects]
         if not of_nodes:
@@ -326,7 +326,7 @@ class Feasibility:
             self.bits = np.zeros(len(self.plugin), dtype=np.uint64)
 
     def _unsettled(self) -> Rows:
-        """Return rows to look at again: their nominated pods changed, or they were overridden."""
+        """Return rows to recompute: their nominated pods changed, or they were overridden."""
         rows = self.nominated.refresh(self._candidate)
         if self._overridden is not None:
             again = np.array([self._overridden], dtype=np.intp)
@@ -335,9 +335,9 @@ class Feasibility:
         return rows
 
     def override_row(self, row: int, outcome: FilterOutcome) -> None:
-        """Take over a rejection of one row, until the next ``recompute`` looks at it again.
+        """Set a rejection for one row, until the next ``recompute`` covers it.
 
-        For pods to which a row's nominated pods mean something else than to their class.
+        For a nominated pod, which must not count against itself on its nominated row.
         """
         self._reject(np.array([row], dtype=np.intp), outcome)
         self._outcome = None
@@ -346,7 +346,7 @@ class Feasibility:
         self._overridden = row
 
     def _reject(self, rows: Rows, outcome: FilterOutcome) -> None:
-        """Take over the rejections of an outcome whose places stand for ``rows``."""
+        """Store the rejections of an outcome that is parallel to ``rows``."""
         if len(rows) <= FEW_ROWS:
             self._reject_few(rows, outcome)
             return
@@ -360,7 +360,7 @@ class Feasibility:
                 self.bits[mine] = renumbered(outcome.bits[rejected], reasons, known)
 
     def _reject_few(self, rows: Rows, outcome: FilterOutcome) -> None:
-        """Do it cell by cell: mostly one row was nominated since the last decision."""
+        """Do the same cell by cell: usually one row was nominated since the last decision."""
         for place, row in enumerate(rows.tolist()):
             index = outcome.plugin.item(place)
             if index == PASSED:
@@ -372,7 +372,7 @@ class Feasibility:
 
     def _raise_errors(self) -> None:
         for column in self.columns:
-            # Most columns have no reasons at all, and this is asked after every change.
+            # This runs after every change, and most columns have no reasons at all.
             if not column.reasons or not column.may_fail:
                 continue
             for row in np.flatnonzero(self.plugin == column.index).tolist():
@@ -383,7 +383,7 @@ class Feasibility:
 
     def _update(self, rows: Rows | None) -> FeasibleChange:
         if rows is not None and not self._rejected and not self._marked:
-            # Nothing is rejected, nor was anything: feasible are the candidates of before.
+            # No row is or was rejected, so the feasible rows are still all candidates.
             return NO_CHANGE
         self._marked = False
         if rows is None and not self._rejected and not len(self.rows):

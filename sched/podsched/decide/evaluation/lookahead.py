@@ -1,7 +1,7 @@
-"""What rows would be like with 1, 2, 3… more pods of a class, for many rows at once.
+"""Compute the totals of rows with 1, 2, 3… more pods of a class, for many rows at once.
 
-One pass of the plugins over a fork whose rows are copies of the candidates, each with so many pods
-added, gives their feasibility and totals:
+A fork has several copies of each candidate row, each with a number of pods added. One pass of the
+plugins over the fork gives feasibility and totals:
 
     fork row        0      1      2      3      4
     base row        4      4      4      7      9
@@ -9,15 +9,14 @@ added, gives their feasibility and totals:
     total           85     79     -1     85     88      -1: does not fit (NO_TOTAL)
     safe            yes    yes    yes    yes    no      no other row's score changes with it
 
-So a batch of equal pods can be placed without an evaluation between one pod and the next, until a
-step that is not *safe*: it changes the normalised scores of other rows, and the class has to be
-evaluated again.
+So a batch of equal pods can be placed without an evaluation after each pod, until a step is not
+*safe*: it changes the normalised scores of other rows, and the class must be evaluated again.
 
-A row is looked at when it first gets a pod: as many steps ahead as rows of the last batch took
-(``depth``), then as many steps more as are known of it, at most MAX_STEPS. Rows that have come as
-far are looked at together, and the rows that come next with them, since a pass costs almost the
-same for one row and for a hundred. So rows that get few pods (spread strategies) cost little, and
-rows that are filled up (bin packing) take few passes.
+Steps of a row are computed when it first gets a pod: as many steps as rows of the last batch took
+(``depth``). When these are used up, their number is doubled, up to MAX_STEPS at a time. Rows at the
+same step are computed together, and with them the next rows, because a pass costs almost the same
+for one row and for a hundred. So rows that get few pods (spreading) cost little, and rows that are
+filled up (bin packing) take few passes.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from podsched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 
-#: Steps looked ahead for one row at most in one go.
+#: Max steps computed for one row at a time.
 MAX_STEPS = 64
-#: Steps of rows looked at together with one that needs more, in the order of the front.
+#: Max steps of other rows computed together with a row that needs more, in the order of the top.
 STEPS_TOGETHER = 192
 
 
@@ -52,7 +51,7 @@ class LookaheadSteps:
 
 
 class LookaheadScores:
-    """Looks ahead on demand; valid while the evaluation is not refreshed and nothing changes."""
+    """Computes steps on demand; valid until the evaluation is refreshed or anything changes."""
 
     def __init__(
         self,
@@ -62,23 +61,24 @@ class LookaheadScores:
         covered: Collection[str] = (),
         depth: int = 1,
     ) -> None:
-        """Look at nothing yet.
+        """Compute nothing yet.
 
-        rows: in the order in which they will get pods, if it is known; depth: steps that each of
-            them is expected to take. covered: plugins that follow their verdicts themselves.
+        rows: the top rows, in the order in which they are expected to get pods.
+        depth: the expected number of steps of each row.
+        covered: plugins that look ahead themselves.
         """
         self._evaluation = evaluation
         self._covered = covered
         self._pod = pod
-        self._front = rows.tolist()
-        self._place_of = {row: place for place, row in enumerate(self._front)}
+        self._top = rows.tolist()
+        self._place_of = {row: place for place, row in enumerate(self._top)}
         self._depth = min(depth, MAX_STEPS)
-        self.of: dict[int, LookaheadSteps] = {row: LookaheadSteps() for row in self._front}
+        self.of: dict[int, LookaheadSteps] = {row: LookaheadSteps() for row in self._top}
 
     def step(self, row: int, pods: int, others: dict[int, int]) -> tuple[int, bool]:
         """Return (total, safe) of the row with ``pods`` more pods.
 
-        ``others``: how many pods rows have got; those that have come as far are looked at together.
+        ``others``: pods placed on each row so far; rows at the same step are computed together.
         """
         steps_of_row = self.of[row]
         if not steps_of_row.totals:
@@ -86,7 +86,7 @@ class LookaheadScores:
         if len(steps_of_row.totals) < pods:
             place, depth = self._place_of[row], len(steps_of_row.totals)
             near = [r for r, n in others.items() if len(self.of[r].totals) == n]
-            next_ones = self._front[place : place + STEPS_TOGETHER // min(depth, MAX_STEPS)]
+            next_ones = self._top[place : place + STEPS_TOGETHER // min(depth, MAX_STEPS)]
             near += [r for r in next_ones if len(self.of[r].totals) == depth]
             rows = np.array(list(dict.fromkeys((row, *near))), dtype=np.intp)
             known = np.array([len(self.of[r].totals) for r in rows.tolist()], dtype=np.int64)
@@ -94,9 +94,9 @@ class LookaheadScores:
         return steps_of_row.totals[pods - 1], steps_of_row.safe[pods - 1]
 
     def _begin(self, place: int) -> None:
-        """Look at the row at this place and those behind it that are expected to get pods, too."""
-        # The front has a row for each pod.
-        wanted = self._front[place : place + len(self._front) // self._depth + 1]
+        """Compute the row at this place and the following rows that are expected to get pods."""
+        # There is one top row per pod.
+        wanted = self._top[place : place + len(self._top) // self._depth + 1]
         rows = np.array([row for row in wanted if not self.of[row].totals], dtype=np.intp)
         self._extend(rows, np.full(len(rows), self._depth), np.zeros(len(rows), dtype=np.int64))
 
@@ -137,7 +137,7 @@ class LookaheadScores:
                 continue
             raw = score_one(column.named, state, self._pod, fork, places)
             if column.normalizes:
-                # Where a step is safe the raw score stayed, and so does the normalised one.
+                # In a safe step the raw score did not change, so neither did the normalised score.
                 safe[places] &= column.keeps_others(state, base[places], raw)
                 sums += column.scores_at(base[places])
             else:

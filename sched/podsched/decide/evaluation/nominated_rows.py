@@ -1,12 +1,12 @@
-"""Rows with nominated pods, which a pod class is filtered on twice.
+"""Rows with nominated pods, on which a pod class is filtered twice.
 
-kube-scheduler (RunFilterPluginsWithNominatedPods) filters a node that has pods of equal or higher
-priority nominated to it once with them added, and once without them, for they may never come; both
-passes must succeed. The second pass is what ``Feasibility`` keeps for every row; the first one is
-made here, on a fork that has only the nominated rows.
+If pods of equal or higher priority are nominated to a node, kube-scheduler
+(RunFilterPluginsWithNominatedPods) filters the node once with these pods added and once without,
+because they may never arrive; both passes must succeed. ``Feasibility`` keeps the second pass for
+every row; this module makes the first pass, on a fork of only the nominated rows.
 
-A class keeps one list of nominated pods per row. A pod that is nominated itself must not count
-against itself: ``Selector.fitting_nominee`` looks after that with ``override_row``.
+A class keeps one list of nominated pods per row. A nominated pod must not count against itself:
+``Selector.fitting_nominee`` handles that with ``override_row``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NominatedRows:
         self._cluster = cluster
         self._priority = priority
         self._pods: dict[int, tuple[PodInfo, ...]] = {}
-        #: (nominations, topology) versions that ``_pods`` rests on; None: read all of them again.
+        #: (nominations, topology) versions of ``_pods``; None: read all nominations again.
         self._versions: tuple[int, int] | None = None
 
     @property
@@ -47,12 +47,12 @@ class NominatedRows:
         self._versions = None
 
     def continue_from(self, other: NominatedRows) -> None:
-        """Begin with what counts for another class, if their priorities are equal."""
+        """Start with the nominated pods of another class, if the priorities are equal."""
         if other._priority == self._priority:
             self._pods, self._versions = dict(other._pods), other._versions
 
     def read_again(self) -> None:
-        """Have the next refresh read all nominations, not just those that changed."""
+        """Make the next refresh read all nominations, not only those that changed."""
         self._versions = None
 
     def refresh(self, candidate: Bools) -> Rows:
@@ -90,9 +90,9 @@ class NominatedRows:
     def first_pass(
         self, state: CycleState, pod: PodInfo, rows: Rows
     ) -> tuple[Rows, FilterOutcome] | None:
-        """Filter those of ``rows`` that have nominated pods, with these added; None without any.
+        """Filter those of ``rows`` that have nominated pods, with these added; None if none has.
 
-        Plugins that read nothing but Nodes are not asked: their columns say it already.
+        Plugins that read only Nodes are skipped: nominated pods do not change their verdicts.
         """
         places = self._places_in(rows) if self._pods else NO_ROWS
         if not len(places):
@@ -105,7 +105,7 @@ class NominatedRows:
         return rows[places], outcome
 
     def _places_in(self, rows: Rows) -> Rows:
-        """Return at which places of ``rows`` nominated rows are, in the cheaper of two ways."""
+        """Return the indices of nominated rows in ``rows``, in the cheaper of two ways."""
         if len(rows) < len(self._pods):
             mine = [place for place, row in enumerate(rows.tolist()) if row in self._pods]
             return np.array(mine, dtype=np.intp)
@@ -117,8 +117,8 @@ class NominatedRows:
 def nominated_node(cluster: ClusterView, pod: PodInfo) -> str:
     """Return the name of the node that a pod is nominated to, or "".
 
-    The cache knows it before the pod's status does: a victim may be gone before the patch with the
-    nomination has come back.
+    The cache knows the nomination before the pod's status does: a victim may be gone before the
+    patch with the nomination comes back.
     """
     return cluster.nominated_node(pod.uid) or pod.nominated_node_name
 

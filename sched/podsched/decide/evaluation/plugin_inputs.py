@@ -1,9 +1,9 @@
-"""What plugins read beyond a row: the versions of it, and what PreFilter made of it.
+"""Versions of the data that plugins read beyond a row, and the results of PreFilter.
 
-A plugin's ``inputs`` names the versions of everything that it reads beyond the rows it is asked
-about. While they stay equal, so do its state and its verdicts on rows that did not change. When
-they differ, PreFilter runs again and the plugin is *stale* until it was asked about all rows.
-Plugins without a PreFilter may name inputs, too (as for their scores alone).
+A plugin's ``inputs`` returns the versions of everything that it reads beyond the rows. While they
+stay equal, its state and its verdicts on unchanged rows are valid. When they differ, PreFilter runs
+again, and the plugin is *stale* until it has been asked about all rows. Plugins without a PreFilter
+may have inputs, too (for instance for Score).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _PreFilterEntry(NamedTuple):
 class PluginInputs:
     """The inputs of all plugins of a profile for one pod class.
 
-    ``pre_filtered`` is PreFilter's outcome, ``stale`` names the plugins whose inputs changed since
+    ``pre_filtered`` is PreFilter's outcome; ``stale`` has the plugins whose inputs changed since
     ``settle``.
     """
 
@@ -48,7 +48,7 @@ class PluginInputs:
         self._state = state
         self._entries: dict[str, _PreFilterEntry] = {}
         self._other_inputs: dict[str, Hashable] = {}
-        #: The plugins whose inputs may change; None: not known, so all are asked.
+        #: The plugins whose inputs may change; None: unknown, so all are checked.
         self._moving: Sequence[Named[PreFilterPlugin]] | None = None
         self.pre_filtered = PreFilterOutcome()
         self.stale: set[str] = set()
@@ -64,14 +64,14 @@ class PluginInputs:
                 self.stale.add(name)
 
     def _merge(self, pod: PodInfo) -> None:
-        """Ask all plugins, in their order, as long as PreFilter goes on."""
+        """Run PreFilter of all plugins in order, until one rejects the pod unresolvably."""
         merge, self._moving = PreFilterMerge(), None
         for named in self._runtime.pre_filter:
             self._turned(named, pod)
             if not merge.add(named.name, self._entries[named.name].result):
                 break
         else:
-            # What the others said holds, so only these are asked from now on.
+            # The other plugins' results stay valid, so only these are checked from now on.
             self._moving = [
                 named
                 for named in self._runtime.pre_filter
@@ -80,7 +80,7 @@ class PluginInputs:
         self.pre_filtered = merge.done()
 
     def _turned(self, named: Named[PreFilterPlugin], pod: PodInfo) -> bool:
-        """Run a plugin's PreFilter if its inputs changed; whether it says something else now."""
+        """Run a plugin's PreFilter if its inputs changed; return whether the result differs."""
         name, cluster = named.name, self._cluster
         inputs = guarded(name, INPUTS_WORDING, named.plugin.inputs, pod, cluster)
         entry = self._entries.get(name)
@@ -92,14 +92,14 @@ class PluginInputs:
         return entry is None or entry.result != result
 
     def continue_from(self, other: PluginInputs, different: Set[str]) -> None:
-        """Begin with what another class's plugins read; the ``different`` ones are stale."""
+        """Start with the inputs of another class; the ``different`` plugins are stale."""
         self._entries = {n: e for n, e in other._entries.items() if n not in different}
         self._other_inputs = {n: i for n, i in other._other_inputs.items() if n not in different}
         self.pre_filtered = other.pre_filtered
         self.stale = {*different, *other.stale}
 
     def of(self, plugin: str) -> Hashable:
-        """Return a plugin's inputs at the last refresh; None: it has none."""
+        """Return a plugin's inputs at the last refresh, or None if it has none."""
         entry = self._entries.get(plugin)
         return self._other_inputs.get(plugin) if entry is None else entry.inputs
 
@@ -115,19 +115,19 @@ class PluginInputs:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The plugins of ``last`` and ``now``, in their order."""
+        """The plugins of ``last`` and ``now``, in the same order."""
         pre_filter = (named.name for named in self._runtime.pre_filter)
         return (*pre_filter, *self._runtime.inputs_without_pre_filter)
 
     @property
     def last(self) -> tuple[Hashable, ...]:
-        """The inputs at the last refresh; shorter than ``names`` when PreFilter ended early."""
+        """The inputs at the last refresh; shorter than ``names`` if PreFilter ended early."""
         names = (named.name for named in self._runtime.pre_filter)
         pre_filter = (self._entries[name].inputs for name in names if name in self._entries)
         return (*pre_filter, *self._other_inputs.values())
 
     def now(self, pod: PodInfo) -> tuple[Hashable, ...]:
-        """Return the inputs as they are at this moment. Raises PluginFailure."""
+        """Return the current inputs. Raises PluginFailure."""
         cluster, runtime = self._cluster, self._runtime
         readers = [(named.name, named.plugin.inputs) for named in runtime.pre_filter]
         others = runtime.inputs_without_pre_filter.items()

@@ -1,4 +1,4 @@
-"""PreFilter of a profile: what Filter needs, and the nodes that count at all.
+"""Run PreFilter of a profile: it prepares the state for Filter and may restrict the nodes.
 
 Rules and texts: kube-scheduler v1.36 ``framework/runtime/framework.go``, RunPreFilterPlugins.
 """
@@ -21,7 +21,7 @@ PRE_FILTER_WORDING = 'running PreFilter plugin "{}"'
 class PreFilterOutcome:
     """The merged result of all PreFilter plugins.
 
-    ``node_names``: the only nodes that count, None for all; ``plugins`` narrowed them down.
+    ``node_names``: the only nodes allowed, None for all; ``plugins`` restricted them.
     """
 
     status: Status = SUCCESS
@@ -30,7 +30,7 @@ class PreFilterOutcome:
 
     @property
     def excluded(self) -> Status:
-        """The status of the nodes that are not among ``node_names``."""
+        """The status of nodes that are not in ``node_names``."""
         listed = " ".join(self.plugins)
         return unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
 
@@ -44,9 +44,10 @@ class PreFilterMerge:
     plugins: list[str] = field(default_factory=list)
 
     def add(self, name: str, result: PreFilterResult) -> bool:
-        """Take over one plugin's result; False when no other plugin needs to be asked.
+        """Merge one plugin's result; return False if no other plugin needs to run.
 
-        Unschedulable lets the others go on (preemption needs their state), unresolvable does not.
+        After Unschedulable the others run (preemption needs their state), after
+        UnschedulableAndUnresolvable they do not.
         """
         status = result.status
         if status.skipped:

@@ -1,27 +1,26 @@
-"""Which pods a profile's plugins decide on alike, though they are of different classes.
+"""Evaluation keys: equal for pods that a profile's plugins cannot tell apart.
 
     pod --projection of each plugin--> EvaluationKey --> one evaluation, one batch
 
-A plugin that declares a projection (``framework.plugin.ProjectingPlugin``) says what of the pod it
-reads. Pods with equal projections to all plugins and equal requests are equal to the profile: they
-share an evaluation and are placed in one batch, whatever else tells them apart (a label that no
-selector sees, an image that no node has, a claim whose volume is reachable from everywhere). Their
-priorities must be equal only while pods are nominated, for it is those of at least its own priority
-that a pod counts. For a plugin without a projection only pods of one class are equal.
+A plugin's projection (``framework.plugin.ProjectingPlugin``) contains everything that the plugin
+reads of the pod. Pods whose projections are equal for all plugins share an evaluation and are
+placed in one batch, even if they differ otherwise (a label that no selector matches, an image that
+no node has, a claim whose volume is reachable from everywhere). Priorities matter only while pods
+are nominated, because a pod counts nominated pods of at least its own priority. For a plugin
+without a projection only pods of one class are equal.
 
-Most plugins read neither what a pod requests nor its labels nor its volumes. Those that read the
-same of a pod form a group (*part*); pods that are equal in that, and differ in anything else, are
-asked about once:
+Most plugins read neither requests nor labels nor volumes. Plugins that read the same part of a pod
+are grouped (``_Part``), and their projections are computed once for all pods with an equal part:
 
-    part of the pod    plugins                         asked once for
+    part of the pod    plugins                         computed once for
     the rest           NodeAffinity, NodePorts, ...    pods of one template
     with labels        PodTopologySpread, ...          those with these labels
     with volumes       VolumeBinding, ...              those with these volumes
     with requests      NodeResourcesFit, ...           those with these requests
 
-Projections are numbered, so that a key is a short tuple of integers. Numbers are never used twice:
-when the table of them is full it is emptied, and what was known gets other numbers, which costs an
-evaluation and nothing else.
+Projections are numbered, so a key is a short tuple of integers. Numbers are never reused: when the
+table is full it is cleared, and equal projections get new numbers. That costs only one more
+evaluation.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from podsched.framework.plugin import NOTHING_READ
 from podsched.framework.pods import PodInfo
 
 PROJECTION_WORDING = 'running plugin "{}" for what it reads of the pod'
-#: Projections that are remembered; a unique one per pod takes some 300 bytes.
+#: Max projections remembered; if every pod has its own, each takes some 300 bytes.
 MAX_KNOWN: Final = 32_768
-#: Projections remembered while pods come and go: of many templates; each takes some 200 bytes.
+#: Max projections remembered while pods come and go (one per template); each takes some 200 bytes.
 MAX_LASTING: Final = 4096
 
 _instances = itertools.count(1)
@@ -55,10 +54,10 @@ _Asked = Sequence[tuple[str, _Ask | None]]
 
 
 class _Part(NamedTuple):
-    """Plugins that read the same of a pod, and where what they said of it is kept.
+    """Plugins that read the same part of a pod.
 
-    ``place`` is the key in ``compiled``; ``varying``: these are the profile's ``varying`` plugins;
-    ``of_placed_pods``: what they say depends on the pods that are placed.
+    ``place`` is the key of their projections in ``compiled``. ``varying``: they are the profile's
+    ``varying`` plugins. ``of_placed_pods``: their projections depend on the placed pods.
     """
 
     place: str
@@ -69,24 +68,24 @@ class _Part(NamedTuple):
 
 
 class _OfPart(NamedTuple):
-    """The projections of a part, and a number for them."""
+    """The projections of a part, and their number."""
 
     number: int
     by_plugin: Mapping[str, Hashable]
 
 
 class _OfClass(NamedTuple):
-    """The projections that depend on a class alone, and a number that stands for all of them.
+    """The projections that depend only on the class, and their number.
 
-    ``kin`` stands for those of plugins that are not ``varying``; 0: such pods have no kin.
+    ``variant_key`` is the number of the projections of plugins that are not ``varying``; 0: none.
     """
 
     number: int
-    kin: int
+    variant_key: int
     parts: Sequence[_OfPart]
 
 
-#: A part, and what pods that are equal in it share.
+#: A part, and the object shared by pods that are equal in it.
 _Place = tuple[str, object]
 
 
@@ -95,20 +94,20 @@ class Stamped(Protocol):
 
     @property
     def stamp(self) -> Hashable:
-        """Change with everything that a decision may depend on."""
+        """A value that changes with everything that a decision may depend on."""
         ...
 
     @property
     def stamp_beside_pods(self) -> Hashable:
-        """Change with that, but for pods that come and go and bring or take no terms."""
+        """The same, but unchanged by pods that come and go without affinity terms."""
         ...
 
 
-class Live:
-    """Projections that depend on more than the class, as long as what they depend on stays.
+class CurrentProjections:
+    """Projections that also depend on the cluster, valid while the cluster does not change.
 
-    ``lasting`` holds while pods only come and go, as they do with each decision, and ``passing``
-    until the next does.
+    ``lasting`` projections stay valid while pods only come and go, as with each decision.
+    ``passing`` projections are valid until the next pod comes or goes.
     """
 
     __slots__ = ("_beside", "_stamp", "lasting", "passing")
@@ -120,7 +119,7 @@ class Live:
         self.passing: dict[_Place, tuple[Hashable, ...]] = {}
 
     def catch_up(self, cluster: Stamped) -> bool:
-        """Forget what may hold no more; whether anything has changed since the last time."""
+        """Drop projections that may be invalid; return whether anything has changed."""
         stamp = cluster.stamp
         if stamp == self._stamp:
             return False
@@ -133,12 +132,12 @@ class Live:
         return True
 
     def get(self, place: _Place) -> tuple[Hashable, ...] | None:
-        """Return what is known."""
+        """Return the projections of a place, if known."""
         found = self.lasting.get(place)
         return self.passing.get(place) if found is None else found
 
     def put(self, place: _Place, said: tuple[Hashable, ...], *, lasts: bool) -> None:
-        """Remember it. Raises TypeError for what cannot be a part of a key."""
+        """Remember projections. Raises TypeError for values that are not hashable."""
         hash(said)
         if not lasts:
             self.passing[place] = said
@@ -149,58 +148,63 @@ class Live:
 
 
 class Projections:
-    """The keys of one profile's pods."""
+    """Computes the evaluation keys of one profile's pods."""
 
     def __init__(self, runtime: ProfileRuntime, cluster: ClusterView) -> None:
         self._runtime = runtime
         self._cluster = cluster
-        # Classes are shared by profiles, and by the states of several terms.
+        # Profiles, and the states of several terms, share classes: each needs its own key there.
         self._compiled_key = f"projections {next(_instances)}"
         self._fixed = _parts(runtime, f"{self._compiled_key} fixed", of_class=True)
-        self._live = _parts(runtime, f"{self._compiled_key} live", of_class=False)
+        self._current = _parts(runtime, f"{self._compiled_key} current", of_class=False)
         self._is_of_shape = not any(
             p.reads_requests for p in runtime.projecting.values() if not p.of_class
         )
-        self._live_names = [name for part in self._live for name, _ in part.plugins]
+        self._current_names = [name for part in self._current for name, _ in part.plugins]
         self._numbers: dict[Hashable, int] = {}
         self._serial = itertools.count(1)
 
-    def key(self, pod: PodInfo, known: Live | None = None) -> EvaluationKey:
-        """Return the pod's key, as long as nothing changes in the cluster.
+    def key(self, pod: PodInfo, known: CurrentProjections | None = None) -> EvaluationKey:
+        """Return the pod's key, which is valid until something changes in the cluster.
 
-        ``known``: projections of pods of the same profile, which have caught up; some are added.
+        ``known``: up-to-date projections of pods of the profile, to which new ones are added.
         """
         cls, number = pod.cls, self._of(pod).number
-        known = Live() if known is None else known
+        known = CurrentProjections() if known is None else known
         whole = (self._compiled_key, cls.shape if self._is_of_shape else cls)
-        live = known.get(whole)
-        if live is None:
+        current = known.get(whole)
+        if current is None:
             try:
-                live = self._all_live(pod, known, whole)
+                current = self._all_current(pod, known, whole)
             except (PluginFailure, TypeError):
-                # What is wrong with the plugin shows in the evaluation, which reports it.
+                # The evaluation fails in the same way and reports it.
                 return (number, "class", cls.id, _FAILED)
-        return (number, cls.priority if self._cluster.nominated_nodes() else None, *live)
+        return (number, cls.priority if self._cluster.nominated_nodes() else None, *current)
 
-    def _all_live(self, pod: PodInfo, known: Live, whole: _Place) -> tuple[Hashable, ...]:
-        """Return what depends on more than the class. Raises PluginFailure, TypeError."""
+    def _all_current(
+        self, pod: PodInfo, known: CurrentProjections, whole: _Place
+    ) -> tuple[Hashable, ...]:
+        """Return the projections that also depend on the cluster.
+
+        Raises PluginFailure, TypeError.
+        """
         found: list[Hashable] = []
         last = True
-        for part in self._live:
+        for part in self._current:
             place = (part.place, part.source(pod.cls))
-            live = known.get(place)
-            if live is None:
-                live = self._live_of(part, pod)
-                nothing = not part.of_placed_pods or all(one is NOTHING_READ for one in live)
-                known.put(place, live, lasts=nothing)
+            current = known.get(place)
+            if current is None:
+                current = self._current_of(part, pod)
+                nothing = not part.of_placed_pods or all(one is NOTHING_READ for one in current)
+                known.put(place, current, lasts=nothing)
             last = last and place in known.lasting
-            found += live
-        live = tuple(found)
-        known.put(whole, live, lasts=last)
-        return live
+            found += current
+        current = tuple(found)
+        known.put(whole, current, lasts=last)
+        return current
 
-    def _live_of(self, part: _Part, pod: PodInfo) -> tuple[Hashable, ...]:
-        """Return it for one part, which is not certain to be hashable. Raises PluginFailure."""
+    def _current_of(self, part: _Part, pod: PodInfo) -> tuple[Hashable, ...]:
+        """Return them for one part; they may be unhashable. Raises PluginFailure."""
         compiled, place = part.source(pod.cls).compiled, part.place
         plugins: _Asked = compiled.get(place, part.plugins)
         cluster = self._cluster
@@ -213,24 +217,24 @@ class Projections:
             compiled[place] = [(n, None if one is NOTHING_READ else ask) for (n, ask), one in pairs]
         return said
 
-    def kin(self, pod: PodInfo, key: EvaluationKey) -> EvaluationKey | None:
-        """Return what is equal for pods with such a key that differ in varying plugins alone.
+    def variant_key(self, pod: PodInfo, key: EvaluationKey) -> EvaluationKey | None:
+        """Return a key that is equal for pods that only the varying plugins tell apart.
 
-        None where some plugin reads what it does not declare, or has failed.
+        None if some plugin has no projection or has failed.
         """
-        number = self._of(pod).kin
+        number = self._of(pod).variant_key
         return None if not number or key[-1] is _FAILED else (number, *key[1:])
 
-    def may_be_alike(self, one: PodInfo, other: PodInfo) -> bool:
+    def may_be_equal(self, one: PodInfo, other: PodInfo) -> bool:
         """Return False where the pods' classes alone show that their keys differ."""
         return self._of(one).number == self._of(other).number
 
     def by_plugin(self, pod: PodInfo, key: EvaluationKey) -> Mapping[str, Hashable]:
-        """Return the projections of a pod with this key, by plugin; for columns to be shared."""
+        """Return the projections of a pod with this key by plugin, to share columns by."""
         if key[-1] is _FAILED:
             return {}
         of_class = {n: said for part in self._of(pod).parts for n, said in part.by_plugin.items()}
-        return {**of_class, **dict(zip(self._live_names, key[2:], strict=True))}
+        return {**of_class, **dict(zip(self._current_names, key[2:], strict=True))}
 
     def _of(self, pod: PodInfo) -> _OfClass:
         compiled = pod.cls.compiled
@@ -240,7 +244,7 @@ class Projections:
         return found
 
     def _compile(self, pod: PodInfo) -> _OfClass:
-        """Return what depends on the pod's class alone, and a number for it."""
+        """Return the projections that depend only on the class, and their number."""
         cls = pod.cls
         own: Hashable = cls.id if self._runtime.reads_whole_pods else None
         found: Sequence[_OfPart] = ()
@@ -249,15 +253,17 @@ class Projections:
         except (PluginFailure, TypeError):
             own = cls.id
         numbers = [of_part.number for of_part in found]
-        kin = 0
+        variant_key = 0
         if own is None and self._runtime.varying:
             pairs = zip(self._fixed, numbers, strict=True)
-            kin = self._number(("kin", *(n for part, n in pairs if not part.varying)))
+            variant_key = self._number(
+                ("variant_key", *(n for part, n in pairs if not part.varying))
+            )
         number = self._number((own, cls.amounts.key, *numbers))
-        return _OfClass(number, kin, found)
+        return _OfClass(number, variant_key, found)
 
     def _of_part(self, part: _Part, pod: PodInfo) -> _OfPart:
-        """Return what depends on a part of the pod's class. Raises PluginFailure, TypeError."""
+        """Return the projections of a part of the class. Raises PluginFailure, TypeError."""
         compiled = part.source(pod.cls).compiled
         found: _OfPart | None = compiled.get(part.place)
         if found is None:
@@ -279,7 +285,7 @@ class Projections:
 
 
 def _parts(runtime: ProfileRuntime, place: str, *, of_class: bool) -> Sequence[_Part]:
-    """Return the plugins whose projections depend on the class alone, or on more, by part."""
+    """Return by part the plugins that read only the class (``of_class``), or the others."""
     found: dict[tuple[Source, bool, bool], list[tuple[str, _Ask]]] = {}
     for name, projecting in runtime.projecting.items():
         if projecting.of_class is of_class:

@@ -1,4 +1,4 @@
-"""What one refresh of an evaluation has to look at."""
+"""The rows and plugins that one refresh of an evaluation has to cover."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Final, NamedTuple
 from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.framework.verdicts import Rows
 
-#: By plugin, the pod's projection and the plugin's inputs: what a column may be shared by.
+#: By plugin, the pod's projection and the plugin's inputs: classes with equal values share columns.
 Sharing = Mapping[str, tuple[Hashable, Hashable]]
 
 
 class RefreshScope(NamedTuple):
     """Rows that changed, and plugins that have to be asked about all rows.
 
-    ``changed`` is None when nothing is known yet, so that all rows count as changed; ``candidates``
-    are those of them that may be feasible. ``stale`` names plugins whose inputs changed.
-    ``same_nodes``: only pods came and went, so that plugins that read nothing but the Node have
-    nothing to add.
+    ``changed`` is None if nothing is known yet; then all rows count as changed. ``candidates`` are
+    the changed rows that may be feasible. ``stale`` has the plugins whose inputs changed.
+    ``same_nodes``: only pods came and went, so plugins that read only Nodes need not run.
     """
 
     changed: Rows | None

@@ -1,15 +1,15 @@
-"""Rows in the order of their groups, so that the best row is found without summing up all rows.
+"""Rows ordered by group, so that the best row is found without summing up all rows.
 
-Where a plugin gives whole groups of rows one score (zones, mostly), each pod changes the scores of
-these few groups and, beside that, few rows. With the sums of all other plugins' scores in the order
-of the groups, a group's best row is found in one piece of an array:
+If a plugin gives all rows of a group (usually a zone) the same score, each pod changes the scores
+of few groups and few rows. The sums of all other plugins' scores are stored in the order of the
+groups, so the best row of a group is found in one slice of an array:
 
     row          0   1   2   3   4        order    0   2   4 | 1   3
     group        a   b   a   b   a        sums     7   9   .   9   4       . not feasible (NO_TOTAL)
     sums         7   9   9   4   .        score    a: 0        b: 5
                                           best     row 2: 9    row 1: 14   <-- highest
 
-instead of a sum for each row, in a pass for each plugin.
+instead of summing every row in one pass per plugin.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from podsched.framework.verdicts import Rows, Scores
 
 #: The total of rows that are not feasible; all others are at least 0.
 NO_TOTAL: Final = -1
-#: Groups beyond which a pass over all rows costs less than a look at each of them, 0.5 us.
+#: With more groups, a pass over all rows is cheaper than 0.5 us per group.
 FEW_GROUPS: Final = 24
 
 
 class RowGroups:
-    """``order``: the rows by group, ascending in each; ``place``: where each row is in it."""
+    """``order``: the rows by group, ascending in each group; ``place``: each row's index in it."""
 
     def __init__(self, groups: Rows, number: int) -> None:
-        """Put rows in order by their groups, which are below ``number``, shape ``(size,)``."""
+        """Order rows by group. ``groups``: group of each row, in 0..number-1, shape ``(size,)``."""
         self.groups = groups
         self.order: Rows = np.argsort(groups, kind="stable")
         self.place: Rows = np.empty_like(self.order)
@@ -44,10 +44,10 @@ class RowGroups:
         ]
 
     def best(self, sums: Scores, scores: Scores) -> tuple[int, int]:
-        """Return the row with the highest total, of equal ones the lowest, and that total.
+        """Return the lowest row with the highest total, and that total.
 
-        sums: in ``order``, shape ``(size,)``, NO_TOTAL where not feasible; scores: those to be
-        added, by group. NO_TOTAL if no row is feasible.
+        sums: in ``order``, shape ``(size,)``, NO_TOTAL where not feasible. scores: added to the
+        sums, by group. The total is NO_TOTAL if no row is feasible.
         """
         row, best = 0, NO_TOTAL
         of_group = scores.tolist()

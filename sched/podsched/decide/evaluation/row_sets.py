@@ -1,8 +1,8 @@
 """Sets of rows, as ascending arrays without duplicates.
 
-Every set of rows in an evaluation is ascending to begin with, and mostly complete or empty. So
-nothing here hashes or sorts from scratch, as ``np.union1d`` does: at 5,000 nodes, with each pod of
-another class, that took a third to a half of the time of a decision.
+Every set of rows in an evaluation is already ascending, and usually complete or empty. So nothing
+here hashes or sorts from scratch. ``np.union1d`` does: at 5,000 nodes, with a different class for
+each pod, it took a third to a half of a decision.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_ROWS: Rows = np.empty(0, dtype=np.intp)
 def union(rows: Rows, more: Rows) -> Rows:
     """Return the rows of two ascending sets, in time linear in their sizes.
 
-    Where one of them is all of the union, that array itself is returned.
+    If one set contains the other, that array itself is returned.
     """
     if not len(more):
         return rows

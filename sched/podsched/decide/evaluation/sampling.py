@@ -1,8 +1,8 @@
 """percentageOfNodesToScore: how many feasible nodes are scored, and where the search begins.
 
-Unset, every feasible node is scored: over columns that costs little, and the choice is the best
-there is. 0 means kube-scheduler's adaptive share (numFeasibleNodesToFind), at 5,000 nodes 10 %.
-Where a share is taken, the next pod's search starts where this one stopped (nextStartNodeIndex).
+If it is unset, every feasible node is scored: over columns that is cheap and gives the best choice.
+0 means kube-scheduler's adaptive percentage (numFeasibleNodesToFind), 10 % at 5,000 nodes. If only
+a part is scored, the next pod's search starts where this one stopped (nextStartNodeIndex).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MIN_FEASIBLE_PERCENTAGE = 5
 
 
 def num_feasible_nodes_to_find(percentage: int | None, num_all_nodes: int) -> int:
-    """Return how many feasible nodes are scored; None: all, 0: the adaptive share."""
+    """Return how many feasible nodes are scored; None: all, 0: the adaptive percentage."""
     if percentage is None or percentage >= 100 or num_all_nodes < MIN_FEASIBLE_NODES:
         return num_all_nodes
     if percentage == 0:
@@ -32,7 +32,7 @@ class Rotation:
         self.start = 0
 
     def take(self, order: Rows, feasible: Rows, wanted: int) -> tuple[Rows, int]:
-        """Return the first ``wanted`` feasible rows, and how many nodes were looked at for them."""
+        """Return the first ``wanted`` feasible rows, and how many nodes the search covered."""
         start = self.start % len(order)
         rotated = np.concatenate([order[start:], order[:start]])
         fits = np.zeros(int(order.max()) + 1, dtype=np.bool_)
@@ -43,5 +43,5 @@ class Rotation:
         return rotated[places], processed
 
     def advance(self, processed: int, num_all_nodes: int) -> None:
-        """Have the next search start after the nodes looked at."""
+        """Start the next search after the nodes that this one covered."""
         self.start = (self.start + processed) % max(num_all_nodes, 1)

@@ -1,7 +1,7 @@
-"""What a choice was made from: the chosen row's scores by plugin, and those of the best others.
+"""The scores behind a choice: those of the chosen row and of the best other rows, by plugin.
 
-Read off an evaluation after the fact, before it is refreshed: nothing is scored for it, so that it
-costs some 30 µs at 5,000 nodes.
+They are read from an evaluation before its next refresh, without scoring again, so this costs some
+30 µs at 5,000 nodes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.row_groups import NO_TOTAL
 from podsched.framework.verdicts import Rows, Scores
 
-#: Rows of which scores are told beside the chosen one.
+#: Number of rows whose scores are kept besides the chosen row's.
 RUNNERS_UP = 3
 
 
 def best_rows(total: Scores, chosen: int, most: int = RUNNERS_UP) -> tuple[Rows, int]:
     """Return the chosen row and the best others, and how many rows share the best total.
 
-    Of equal totals the lowest row first, as choices are made. Rows with NO_TOTAL are left out.
+    Among equal totals lower rows come first, as in choices. Rows with NO_TOTAL are left out.
     """
     left = total.copy()
     ties = int(np.count_nonzero(left == left.max())) if len(left) else 0
@@ -38,7 +38,7 @@ def best_rows(total: Scores, chosen: int, most: int = RUNNERS_UP) -> tuple[Rows,
 
 
 def details_of(evaluation: ClassEvaluation, chosen: int) -> ScoreDetails | None:
-    """Return what a row was chosen from; None where it was not scored: a nominated node."""
+    """Return the scores behind a choice; None if the row (a nominated node) was not scored."""
     total = evaluation.total
     if chosen >= len(total) or total[chosen] == NO_TOTAL:
         return None

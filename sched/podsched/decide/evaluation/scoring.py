@@ -1,4 +1,4 @@
-"""PreScore, Score and NormalizeScore of a profile, over any rows of any columns.
+"""Run PreScore, Score and NormalizeScore of a profile, over any rows of any columns.
 
 Rules: kube-scheduler v1.36 ``framework/runtime/framework.go``, RunPreScorePlugins and
 RunScorePlugins.
@@ -82,7 +82,7 @@ def score_one(
 def score_all(
     named: Named[ScorePlugin], state: CycleState, pod: PodInfo, nodes: JournaledColumns, alive: Rows
 ) -> Scores:
-    """Do the same for all rows, in a new array; rows that are not ``alive`` mean nothing.
+    """Do the same for all rows, in a new array; entries of rows not ``alive`` are undefined.
 
     Raises PluginFailure.
     """
@@ -99,7 +99,7 @@ def score_all(
 
 def in_range(scores: Scores) -> bool:
     """Whether all scores are 0..100."""
-    if scores.dtype != np.int64:  # A plugin's mistake, which may yet be in range.
+    if scores.dtype != np.int64:  # A mistake of a plugin, but the scores may be in range.
         return bool(((scores >= MIN_NODE_SCORE) & (scores <= MAX_NODE_SCORE)).all())
     # One pass: a negative number is a large one without its sign.
     return not len(scores) or int(np.maximum.reduce(scores.view(np.uint64))) <= MAX_NODE_SCORE
@@ -121,7 +121,7 @@ def weighted(named: Named[ScorePlugin], state: CycleState, raw: Scores) -> Score
 def run_score(
     runtime: ProfileRuntime, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
 ) -> NodeScores:
-    """Score the rows, which are all the feasible ones; without Score plugins each has 1.
+    """Score all feasible rows; without Score plugins each has 1.
 
     Raises PluginFailure.
     """

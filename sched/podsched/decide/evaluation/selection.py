@@ -1,12 +1,12 @@
-"""Choosing nodes for pods of one evaluation key, one at a time or a batch of them at once.
+"""Choose nodes for pods of one evaluation key, one pod or a batch at a time.
 
-The highest total wins, and of equal totals the lowest row, so that a choice can be repeated;
-kube-scheduler takes any of the best. A pod's nominated node goes before all others if the pod fits
-there, without a look at the rest (evaluateNominatedNode).
+The lowest row with the highest total wins, so that choices are reproducible; kube-scheduler takes
+any of the best. If a pod fits its nominated node, that node wins without evaluating the others
+(evaluateNominatedNode).
 
-A batch of equal pods is placed exactly as one after another would be (property test). Each round
-refreshes the evaluation once and then places as many pods as ``BatchLookahead`` can tell
-beforehand, else the first of them alone:
+A batch of equal pods is placed exactly as if one after another (property test). Each round
+refreshes the evaluation once, then places as many pods as ``BatchLookahead`` is certain about, or
+else only the first one:
 
     refresh --> look ahead --> commit (assume) --> learn --> refresh ...
                     |             ^
@@ -33,10 +33,10 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 
-#: Pods placed at most between two evaluations: the forks of a look-ahead grow with their number.
+#: Max pods placed between two evaluations, because look-ahead forks grow with their number.
 MAX_ROUND = 512
 
-#: Carries out choices: ``commit(pods, rows)`` assumes each pod on its row's node, in that order.
+#: ``commit(pods, rows)`` assumes each pod on its row's node, in order.
 Commit = Callable[[Sequence[PodInfo], Sequence[int]], None]
 
 
@@ -52,7 +52,7 @@ class Ending(Enum):
 class ScheduleResult(NamedTuple):
     """A row for a pod, and how many nodes were evaluated and feasible (kube-scheduler's name).
 
-    ``total`` is the row's, None where it was not scored: the pod's nominated node.
+    ``total`` is the row's score, None if it was not scored because it is the nominated node.
     """
 
     row: int
@@ -62,9 +62,9 @@ class ScheduleResult(NamedTuple):
 
 
 class Placements(NamedTuple):
-    """The rows for the first ``len(rows)`` pods of a batch, and why it ended there.
+    """The rows for the first ``len(rows)`` pods of a batch, and why the batch ended there.
 
-    ``rounds`` tells on what the choices rest: as many pods as its ``rows`` were placed in each.
+    ``rounds`` groups the same rows by the refresh that they are based on.
     """
 
     rows: list[int]
@@ -73,7 +73,7 @@ class Placements(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Rows for pods that one refresh was enough for, their totals, and the nodes looked at."""
+    """Rows chosen after one refresh, their totals, and the numbers of nodes looked at."""
 
     rows: Sequence[int]
     totals: Sequence[int | None]
@@ -94,9 +94,9 @@ class Selector:
         """``looks_ahead``: place several pods between two refreshes where that is exact."""
         self.evaluation = evaluation
         self._looks_ahead = looks_ahead
-        #: Whether a batch was placed before.
+        #: Whether a batch has been placed.
         self.has_chosen = False
-        #: Whether the last batch ended with a pod that has no node.
+        #: Whether the last batch ended with a pod that found no node.
         self.has_failed = False
         self._rotation = rotation or Rotation()
         self._lookahead = BatchLookahead(evaluation)
@@ -104,7 +104,7 @@ class Selector:
     # ------------------------------------------------------------------ one pod
 
     def select(self, pod: PodInfo) -> ScheduleResult | None:
-        """Return the row for one pod; None when none fits, or ``evaluation`` failed."""
+        """Return the row for one pod; None if none fits or ``evaluation`` failed."""
         self.evaluation.refresh(pod)
         return self._choose(pod)
 
@@ -120,8 +120,8 @@ class Selector:
     def fitting_nominee(self, pod: PodInfo) -> int | None:
         """Return the row of the pod's nominated node if the pod fits there, after a refresh.
 
-        If it does not, the row no longer counts as feasible: what fits the class may not fit this
-        pod, to which the row's nominated pods mean something else.
+        If it does not fit, the row no longer counts as feasible. A row that fits the class may not
+        fit this pod, because different nominated pods count for it.
         """
         row = nominated_row(self.evaluation.cluster, pod)
         if row is None:
@@ -133,7 +133,7 @@ class Selector:
         return None
 
     def sample(self, feasible: Rows) -> Rows:
-        """Return those of the feasible rows that are scored, ascending: all, or a share."""
+        """Return the feasible rows to be scored, ascending: all or a part."""
         nodes = self.evaluation.cluster.nodes
         order = np.flatnonzero(nodes.alive)
         percentage = self.evaluation.runtime.percentage_of_nodes_to_score
@@ -143,7 +143,7 @@ class Selector:
         return np.sort(self._rotation.take(order, feasible, wanted)[0])
 
     def totals(self, pod: PodInfo, rows: Rows) -> Scores:
-        """Return the totals of feasible rows when these alone compete. Raises PluginFailure."""
+        """Return the totals of feasible rows if only these compete. Raises PluginFailure."""
         evaluation = self.evaluation
         if len(rows) == len(evaluation.feasible_rows):
             return evaluation.total[rows]
@@ -184,8 +184,8 @@ class Selector:
     ) -> Placements:
         """Place pods of the class, as if one after another.
 
-        Ends early when a pod has no node (``evaluation`` is then that pod's and knows why), after a
-        pod for which a plugin reserves something, and after a round when that is enough.
+        Ends early if a pod finds no node (``evaluation`` then has the reason), after a pod for
+        which a plugin reserves something, and after a round if ``enough`` returns True.
         """
         self.has_chosen, self.has_failed = True, False
         placed: list[int] = []
@@ -202,8 +202,8 @@ class Selector:
             rounds.append(round_)
             commit(left[: len(rows)], rows)
             if self._looks_ahead and len(pods) > 1 and round_.totals[0] is not None:
-                # Else there is nobody to look ahead for, and every pod of its own would pay for it.
-                # Nor is anything learned of the class where one pod's nominated node was tried.
+                # If no pod is left there is nothing to look ahead for, and single pods would pay
+                # for learning. A pod on its nominated node teaches nothing about the class.
                 self._lookahead.learn(left[0])
             placed += rows
             if self.reserves(left[0]) and len(placed) < len(pods):
@@ -221,7 +221,7 @@ class Selector:
         first, evaluation = pods[0], self.evaluation
         nominated = nominated_row(evaluation.cluster, first)
         if nominated is not None and evaluation.fits_row(first, nominated):
-            # No other row matters, so none is brought up to date.
+            # No other row matters, so none is refreshed.
             return Round([nominated], [None], 1, 1)
         evaluation.refresh(first)
         if evaluation.failure is None and len(evaluation.feasible_rows):
@@ -237,7 +237,7 @@ class Selector:
         return Round([result.row], [result.total], result.feasible, result.evaluated)
 
     def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
-        """Return the first of the pods, up to one that is nominated and tried there first."""
+        """Return the leading pods without a nominated node, which would be tried first."""
         for count, pod in enumerate(pods):
             if nominated_node(self.evaluation.cluster, pod):
                 return pods[:count]

@@ -1,16 +1,15 @@
-"""Filter and Score of a pod class over a part of the nodes, to be run in another process.
+"""Filter and Score a pod class over a part of the nodes in another process.
 
     leader                                            part (a shard of the nodes)
     ClassEvaluation.begin: PreFilter, PreScore
     request_for: pod, CycleState, plugins --------->  evaluate: Filter, Score for its rows
     adopt: merge, nominated pods, NormalizeScore  <-- EvaluationResult
 
-Requests and results are plain values that can be pickled; who carries them is not this module's
-business.
+Requests and results are plain values that can be pickled; transport is done elsewhere.
 
-Guarantee: any split into parts gives what the whole gives (property test). That rests on a part's
-columns having the asking side's rows and label value ids (``cache.deltas``), for plugins put arrays
-over rows into CycleState. Nominated pods are counted by the asking side.
+Guarantee: any split into parts gives the same result as the whole (property test). This requires
+that a part's columns have the leader's rows and label value ids (``cache.deltas``), because plugins
+put arrays over rows into CycleState. The leader counts nominated pods.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """A question to a part. ``pod`` is a serialized Pod; ``filters``, ``scores`` name plugins.
+    """A request to a part. ``pod`` is a serialized Pod; ``filters`` and ``scores`` name plugins.
 
-    ``node_names``: the only nodes worth looking at, None for all that the part holds.
+    ``node_names``: the only nodes to evaluate, None for all nodes of the part.
     """
 
     scheduler_name: str
@@ -67,9 +66,9 @@ def evaluate(
     request: EvaluationRequest,
     rows: Rows | None = None,
 ) -> EvaluationResult:
-    """Answer a request for rows of these columns, by default for all of their nodes.
+    """Answer a request for rows of these columns, by default for all their nodes.
 
-    Raises PluginFailure when a Score fails.
+    Raises PluginFailure if a Score fails.
     """
     pod = make_pod_info(v1.Pod.FromString(request.pod), classes)
     rows = np.flatnonzero(nodes.alive) if rows is None else rows
@@ -97,8 +96,8 @@ def adopt(
 ) -> None:
     """Complete a pending evaluation; without results it is discarded.
 
-    ``unknown``: rows that the parts may not have had as they were at the request. These, and rows
-    that no result has, are evaluated here. Raises PluginFailure.
+    ``unknown``: rows whose state in the parts may have differed from that at the request. These
+    rows, and rows without a result, are evaluated here. Raises PluginFailure.
     """
     if not results:
         pending.discard()

@@ -1,9 +1,9 @@
-"""Columns by plugin and projection, for all classes of a profile.
+"""Columns by plugin and projection, shared by all classes of a profile.
 
-A plugin says the same of all pods with the same projection, so a class that is new to the profile
-needs a plugin's opinion on all rows only if no class before it had that projection:
+A plugin gives the same results for all pods with the same projection. So a plugin is asked about
+all rows for a new class only if no earlier class had the same projection:
 
-    pods differ in      their classes share             and are asked about on their own
+    pods differ in      their classes share             each class runs by itself
     labels, claims      the whole evaluation            nothing
     requests            taints, affinity, images ...    NodeResourcesFit, BalancedAllocation
     tolerations         requests, images ...            TaintToleration, NodeUnschedulable
@@ -12,14 +12,15 @@ needs a plugin's opinion on all rows only if no class before it had that project
     NodeResourcesFit, 100m     bits, raw     position 40   <-- class 1
     NodeResourcesFit, 250m     bits, raw     position 38   <-- class 2
 
-A column has a place in the cache's journal. When a class takes it over, the rows that changed since
-are asked about; from then on class and column go on separately, in the same arrays: whoever looks
-at a changed row writes what is true of the row now, and each reads only rows that it has looked at.
-Arrays in which all rows were evaluated anew are new arrays, so nobody finds values in theirs that
-rest on inputs they do not know of yet.
+A column has a position in the cache's journal. When a class adopts a column, the plugin is asked
+about the rows that changed since. Then class and column advance separately but share the arrays.
+This is safe: each writes the current value of a changed row, and reads only rows that it has
+checked itself. An evaluation of all rows goes to new arrays, so no class finds values that depend
+on inputs which it has not seen yet.
 
-Guarantee: taking a column over equals asking the plugin about all rows (property test).
-Bounds: MAX_BYTES; the columns used longest ago go first, and stay with the classes that have them.
+Guarantee: adopting a column equals asking the plugin about all rows (property test).
+Bound: MAX_BYTES; the least recently used columns are dropped first; classes that have them keep
+them.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ from podsched.decide.evaluation.scoring import in_range
 from podsched.framework.nodes import ClusterView
 from podsched.framework.verdicts import Rows, Scores, Verdicts
 
-#: Bytes of columns kept for classes to come: 800 columns at 5,000 nodes, 40 at 100,000.
+#: Max bytes of columns kept for future classes: 800 columns at 5,000 nodes, 40 at 100,000.
 MAX_BYTES: Final = 32 * 1024 * 1024
 MIN_COLUMNS: Final = 32
-#: Groupings of rows that are remembered: one for each topology key that pods spread over.
+#: Max groupings of rows kept: one for each topology key that pods spread over.
 MAX_GROUPS: Final = 8
 
-#: A plugin's opinion on rows: on these, or with None on all of them, of shape ``(size,)``.
+#: Runs a plugin's Filter on some rows, or with None on all rows (shape ``(size,)``).
 AskFilter = Callable[[Rows | None], Verdicts]
 AskScore = Callable[[Rows | None], Scores]
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What a column rests on: inputs, the rows up to a place in the journal, the Nodes."""
+    """A column, and its state: inputs, position in the journal, Node version."""
 
     inputs: Hashable
     position: int
@@ -71,7 +72,7 @@ class SharedColumns:
         self._row_groups: list[RowGroups] = []
 
     def row_groups(self, groups: Rows, number: int) -> RowGroups:
-        """Return the rows in the order of their groups; one for all who have the same array."""
+        """Return the rows ordered by group; the same object for the same array."""
         known = next((found for found in self._row_groups if found.groups is groups), None)
         if known is None:
             known = RowGroups(groups, number)
@@ -94,7 +95,7 @@ class SharedColumns:
     def filter(
         self, column: FilterColumn, projection: Hashable, inputs: Hashable, ask: AskFilter
     ) -> None:
-        """Bring a column to what its plugin says of all rows, asking about as few as possible."""
+        """Update a column for all rows, running the plugin on as few rows as possible."""
         key = (column.named.name, "filter", projection)
         kept = self._current(key, inputs)
         if kept is not None and kept.filter is not None:
@@ -115,16 +116,16 @@ class SharedColumns:
         self._forget_failed(key, column)
 
     def _forget_failed(self, key: Hashable, column: FilterColumn) -> None:
-        """Have a plugin that has failed tried again by whoever comes next."""
+        """Drop a column in which the plugin failed, so that the next class tries again."""
         if column.reasons and column.may_fail:
             del self._kept[key]
 
     def score(
         self, column: ScoreColumn, projection: Hashable, inputs: Hashable, ask: AskScore
     ) -> bool:
-        """Do the same for raw scores; False if the column is to be scored on feasible rows alone.
+        """Do the same for raw scores; False if only feasible rows may be scored.
 
-        That is for plugins whose final scores are out of range somewhere. Raises PluginFailure.
+        That is the case if a final score is out of range on some row. Raises PluginFailure.
         """
         key = (column.named.name, "score", projection)
         kept = self._current(key, inputs)
@@ -187,5 +188,5 @@ class SharedColumns:
 
 
 def _in_range(column: ScoreColumn, raw: Scores) -> bool:
-    """Whether final scores are 0..100 on all rows, feasible or not; normalised ones become so."""
+    """Whether scores are 0..100 on all rows, feasible or not; normalisation ensures it."""
     return column.normalizes or in_range(raw)

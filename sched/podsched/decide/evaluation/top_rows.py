@@ -1,7 +1,7 @@
 """The best rows of an evaluation, and where they stop being the best.
 
-For ``count`` pods at most ``count`` rows matter: the *front*. The best of all other rows is the
-*barrier*: as long as the best row of the front stands before it, the front decides alone. Rows are
+For ``count`` pods at most ``count`` rows matter: the *top* rows. The best of all other rows is the
+*barrier*: while the best top row is better than the barrier, other rows need no look. Rows are
 ordered by (-total, row): higher totals first, lower rows first among equals.
 """
 
@@ -20,18 +20,18 @@ from podsched.framework.verdicts import Rows, Scores
 NO_BARRIER = (1, 0)
 
 
-class Front(NamedTuple):
+class TopRows(NamedTuple):
     """The best rows, best first, and the (-total, row) of the best of the rest."""
 
     rows: Rows
     barrier: tuple[int, int]
 
 
-def best_rows(total: Scores, count: int, excluded: Sequence[int]) -> Front:
-    """Return the front for ``count`` pods; ``excluded`` rows count as the rest.
+def top_rows(total: Scores, count: int, excluded: Sequence[int]) -> TopRows:
+    """Return the top rows for ``count`` pods; ``excluded`` rows count as the rest.
 
-    Mostly some hundred rows share the best total, so the common case is one comparison over all
-    rows; only where fewer do are rows of several totals partitioned and sorted.
+    Usually hundreds of rows share the best total, so the common case is one comparison over all
+    rows. Only if fewer do, rows of several totals are partitioned and sorted.
     """
     left = total
     if excluded:
@@ -39,17 +39,17 @@ def best_rows(total: Scores, count: int, excluded: Sequence[int]) -> Front:
         left[list(excluded)] = NO_TOTAL
     best = int(left.max())
     if best == NO_TOTAL:
-        return Front(NO_ROWS, NO_BARRIER)
+        return TopRows(NO_ROWS, NO_BARRIER)
     rows = np.flatnonzero(left == best)
     if len(rows) < count:
         rows = _several_totals(left, count)
-    front, rest = rows[:count], rows[count:]
+    top, rest = rows[:count], rows[count:]
     others = ((-int(total[row]), row) for row in excluded if total[row] != NO_TOTAL)
-    return Front(front, min(_barrier(left, front, rest), *others, NO_BARRIER))
+    return TopRows(top, min(_barrier(left, top, rest), *others, NO_BARRIER))
 
 
 def _several_totals(total: Scores, count: int) -> Rows:
-    """Return the best ``count`` rows in order, and with them all that equal the last one."""
+    """Return the best ``count`` rows in order, and all rows that equal the last one."""
     if count < len(total):
         least = int(np.partition(total, len(total) - count)[len(total) - count])
     else:
@@ -58,9 +58,9 @@ def _several_totals(total: Scores, count: int) -> Rows:
     return rows[np.argsort(-total[rows], kind="stable")]
 
 
-def _barrier(total: Scores, front: Rows, rest: Rows) -> tuple[int, int]:
+def _barrier(total: Scores, top: Rows, rest: Rows) -> tuple[int, int]:
     if len(rest):
         return -int(total[rest[0]]), int(rest[0])
-    lower = np.where(total < int(total[front[-1]]), total, NO_TOTAL)
+    lower = np.where(total < int(total[top[-1]]), total, NO_TOTAL)
     row = int(lower.argmax())
     return (-int(lower[row]), row) if lower[row] != NO_TOTAL else NO_BARRIER
