@@ -1,4 +1,4 @@
-"""The scheduler's cache: what the informer reports, and what is assumed until it is reported.
+"""The scheduler's cache: the informer's objects, and pods assumed until the informer reports them.
 
 A pod's states are those of kube-scheduler's cache (``backend/cache/interface.go``, v1.36), without
 Expired, which kube-scheduler never enters either (its durationToExpireAssumedPod is 0)::
@@ -13,19 +13,19 @@ Expired, which kube-scheduler never enters either (its durationToExpireAssumedPo
                                      +-----------------> Deleted
                                       the pod is deleted after finish_binding
 
-A pod that is deleted while it is being bound (assumed, before ``finish_binding``) stays assumed:
-its binding cycle learns of it by a ``PendingChange``, gives up and forgets it.
+A pod that is deleted while it is being bound (assumed, before ``finish_binding``) stays assumed. A
+``PendingChange`` tells its binding cycle, which gives up and forgets the pod.
 
-A pod on a node that is not there (not seen yet, or removed before its pods) is kept apart by the
-node's name and counted as soon as the node comes.
+A pod on an unknown node (not seen yet, or removed before its pods) is kept under the node's name
+and counted as soon as the node is added.
 
-Invariants, which ``invariants.check`` computes again from scratch:
+Invariants, checked from scratch by ``invariants.check``:
 
-* a pod held here is counted once: on the row of its node, or among the pods without node;
+* each pod is counted once: on the row of its node, or among the pods on unknown nodes;
 * the columns equal those built from the same nodes and pods;
 * no pod held here is nominated.
 
-Non-goals: threads, clocks, I/O. What the queue has to do is returned, not done.
+Non-goals: threads, clocks, I/O. Changes for the queue are returned, not applied.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class CacheError(Exception):
-    """A call that the pod's state does not allow: a fault of the caller."""
+    """The pod's state does not allow this call; the caller is at fault."""
 
 
 class Stage(enum.Enum):
@@ -75,7 +75,7 @@ class Stage(enum.Enum):
 
 
 class _Held(NamedTuple):
-    """A pod with a node, as it is counted; never changed, so that copies of a cache share it."""
+    """A pod with a node, as it is counted; immutable, so that copies of a cache share it."""
 
     info: PodInfo
     stage: Stage
@@ -84,7 +84,7 @@ class _Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A pod that a trial has taken out, and its number among the pods of its node."""
+    """A pod that a trial has removed, and its number in the order of its node's pods."""
 
     held: _Held
     node_name: str
@@ -92,9 +92,9 @@ class Removed:
 
 
 class Cache:
-    """Nodes, pods and all other objects, with assumptions.
+    """Nodes, pods and all other objects, including assumed pods.
 
-    ``schedulers`` names the profiles whose pods are decided here; None: all.
+    ``schedulers`` names the profiles whose pods are scheduled here; None: all.
     """
 
     def __init__(
@@ -113,10 +113,10 @@ class Cache:
         self._pods_without_node: dict[str, dict[str, PodInfo]] = {}
 
     def copy(self) -> Cache:
-        """Return the same cluster for a thread of its own, with no trial open.
+        """Return a copy of the cluster for another thread, without open trials.
 
-        Pods and objects are shared, so none may be assumed there that waits here. Whoever shares
-        the thread takes a trial, which costs what is done in it and not what the cluster is.
+        Pods and objects are shared, so do not assume pods in the copy that are pending here. In the
+        same thread use a trial: its cost depends on the changes, not on the size of the cluster.
         """
         made = Cache(None, self._schedulers, self.cluster.copy())
         made._held, made._assumed = dict(self._held), set(self._assumed)
@@ -131,7 +131,7 @@ class Cache:
 
     @property
     def pod_count(self) -> int:
-        """Pods with a node, assumed ones included."""
+        """The number of pods with a node, including assumed pods."""
         return len(self._held)
 
     @property
@@ -150,16 +150,16 @@ class Cache:
         return ((held.info, held.stage) for held in self._held.values())
 
     def pods_without_node(self, node_name: str) -> Collection[PodInfo]:
-        """Return the pods on a node that is not there: removed, or not seen yet."""
+        """Return the pods on an unknown node: removed, or not seen yet."""
         return self._pods_without_node.get(node_name, {}).values()
 
     @property
     def missing_nodes(self) -> Collection[str]:
-        """The names of the nodes that are not there although pods are on them."""
+        """The names of unknown nodes that have pods."""
         return self._pods_without_node.keys()
 
     def is_responsible_for(self, scheduler_name: str) -> bool:
-        """Whether pods that name this scheduler are decided here."""
+        """Whether pods with this schedulerName are scheduled here."""
         return self._schedulers is None or scheduler_name in self._schedulers
 
     # ------------------------------------------------------------------ assuming
@@ -167,7 +167,7 @@ class Cache:
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Count the pod on the node until the informer confirms it; sets ``pod.node_name``.
 
-        Raises CacheError when the cache holds the pod already.
+        Raises CacheError if the cache already holds the pod.
         """
         if pod.uid in self._held:
             raise CacheError(f"pod {pod.key} ({pod.uid}) is in the cache, so it can't be assumed")
@@ -184,7 +184,7 @@ class Cache:
             if pod.uid in self._held:
                 raise CacheError(f"pod {pod.key} ({pod.uid}) is in the cache already")
         rows = [self.columns.row_of(name) for name in node_names]
-        # NumPy adds once per row, however often a row occurs in the index.
+        # NumPy adds once per row even if the row occurs several times in the index.
         distinct = len(pods) > 1 and len(set(rows)) == len(rows) and None not in rows
         if not distinct or any(p.cls is not pods[0].cls or p.terminating for p in pods):
             for pod, node_name in zip(pods, node_names, strict=True):
@@ -196,15 +196,15 @@ class Cache:
             self._hold(pod, Stage.ASSUMED)
 
     def finish_binding(self, uid: str) -> None:
-        """Note that the pod is bound; without effect for a pod that was added or is gone."""
+        """Note that the pod is bound; no effect if the pod was added or deleted meanwhile."""
         held = self._held.get(uid)
         if held is not None:
             self._held[uid] = held._replace(binding_finished=True)
 
     def forget(self, pod: PodInfo) -> Change:
-        """Take an assumption back, clear ``pod.node_name`` and return the event of its going.
+        """Remove an assumed pod, clear ``pod.node_name`` and return the pod's deletion event.
 
-        Raises CacheError when the pod is not assumed.
+        Raises CacheError if the pod is not assumed.
         """
         if pod.uid not in self._assumed:
             raise CacheError(f"pod {pod.key} ({pod.uid}) wasn't assumed so cannot be forgotten")
@@ -214,7 +214,7 @@ class Cache:
         return change
 
     def nominate(self, pod: PodInfo, node_name: str) -> bool:
-        """Nominate a pod in memory; False, and no effect, if it is bound, assumed or unknown."""
+        """Nominate a pod in memory; return False if it is bound, assumed or unknown."""
         known = self.cluster.pods.get(pod.key)
         if known is None or known.uid != pod.uid or pod.uid in self._held:
             return False
@@ -224,7 +224,7 @@ class Cache:
     # ------------------------------------------------------------------ pods with a node
 
     def add_pod(self, pod: PodInfo) -> Anomaly | None:
-        """Take over a pod with a node as it is now: add, confirm or update it."""
+        """Add, confirm or update a pod with a node."""
         held = self._held.get(pod.uid)
         if held is None:
             self._hold(pod, Stage.ADDED)
@@ -243,11 +243,11 @@ class Cache:
         return anomaly
 
     def remove_pod(self, uid: str) -> PodInfo | None:
-        """Remove a pod, assumed or not, and return it; None when the cache does not hold it."""
+        """Remove and return a pod, assumed or not; None if the cache does not hold it."""
         return self._drop(uid) if uid in self._held else None
 
     def take_out(self, uid: str) -> Removed | None:
-        """Remove a pod for a trial, assumed or not; None when the cache does not hold it."""
+        """Remove a pod for a trial, assumed or not; None if the cache does not hold it."""
         held, orders = self._held.get(uid), self.cluster.orders
         if held is None or orders is None:
             return None
@@ -257,7 +257,7 @@ class Cache:
         return Removed(held, node_name, number)
 
     def put_back(self, removed: Removed) -> None:
-        """Count a pod again as it was, in its old place among the pods of its node."""
+        """Restore a pod removed by a trial, at its old place in the order of its node's pods."""
         held, pod, orders = removed.held, removed.held.info, self.cluster.orders
         assert orders is not None
         pod.node_name = removed.node_name
@@ -268,7 +268,7 @@ class Cache:
         orders.put_back(pod.node_name, self._pods_of(pod.node_name), pod.uid, removed.number)
 
     def _pods_of(self, node_name: str) -> dict[str, PodInfo]:
-        """Return the pods that are on a node, whether it is there or not, in their order."""
+        """Return the pods on a node, known or unknown, in order."""
         row = self.columns.row_of(node_name)
         if row is None:
             return self._pods_without_node[node_name]
@@ -306,9 +306,9 @@ class Cache:
             del self._pods_without_node[pod.node_name]
 
     def _replace(self, pod: PodInfo) -> None:
-        """Put a newer state of a pod in its old place, or last on its node if it counts otherwise.
+        """Replace a pod by a newer state, in its old place, or last if its usage changed.
 
-        Whether the node is there makes no difference to the order: a trial may have added it.
+        The order is the same for known and unknown nodes, because a trial may have added the node.
         """
         pods = self._pods_of(pod.node_name)
         keeps_place = counts_alike(pods[pod.uid], pod)
@@ -325,9 +325,9 @@ class Cache:
     # ------------------------------------------------------------------ nodes
 
     def add_node(self, node: v1.Node, row: int | None = None) -> None:
-        """Add a node, with the pods that came before it, or update it.
+        """Add a node, with pods already known to be on it, or update it.
 
-        ``row``: the one that was kept when the node was removed.
+        ``row``: the row that was kept when the node was removed.
         """
         name = node.metadata.name
         if self.columns.row_of(name) is not None:
@@ -345,7 +345,7 @@ class Cache:
         return None
 
     def remove_node(self, name: str, *, keep_row: bool = False) -> Anomaly | None:
-        """Remove a node; its pods are kept until they go themselves, in case it comes back.
+        """Remove a node. Its pods are kept until they are deleted, because the node may return.
 
         ``keep_row``: see ``Columns.remove_node``.
         """
@@ -364,16 +364,16 @@ class Cache:
         return self.cluster.open_trial
 
     def trial(self) -> Trial:
-        """Begin changes that can be undone, as a part of the trial that is open."""
+        """Begin a trial, nested in the open one, if any."""
         self.cluster.open_trial = made = Trial(self, self.open_trial)
         return made
 
     def keep_orders(self, orders: Orders | None) -> None:
-        """Have the outermost trial know where everything stands; None: none is open any more."""
+        """Let the outermost trial record the order of items; None: no trial is open any more."""
         self.cluster.orders = self.nominator.orders = orders
 
     def apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
-        """Take over an informer's event: no ``old`` means added, no ``new`` means deleted.
+        """Apply an informer's event: no ``old`` means added, no ``new`` means deleted.
 
         Raises QuantityError for an amount that is not a quantity, and then changes nothing.
         """
@@ -432,7 +432,7 @@ class Cache:
         if known is not None and known.uid != info.uid:
             gone = self._pod_gone(known)
             new_one = self._apply_unfinished(None, info)
-            # The queue's update takes the old pod out when the uids differ, so one change does.
+            # One change is enough: if the uids differ, the queue's update removes the old pod.
             pending = new_one.pending or gone.pending
             if new_one.pending is not None and gone.pending is not None:
                 pending = PendingChange(gone.pending.old, info, gone.pending.assumed)
@@ -471,7 +471,7 @@ class Cache:
         return Applied((change,), pending, anomaly)
 
     def _pod_gone(self, known: PodInfo) -> Applied:
-        """Take a pod out; ``known`` is the pod as the informer reported it last."""
+        """Remove a pod; ``known`` is its last version from the informer."""
         self.cluster.delete_pod(known.key)
         held = self._held.get(known.uid)
         if held is None:
@@ -488,7 +488,7 @@ class Cache:
 
 
 def _deleted(pod: PodInfo) -> Change:
-    """Return the event of a pod leaving its node; hints look at the message's nodeName."""
+    """Return the event of a pod leaving its node; hints read the message's nodeName."""
     message = pod.pod
     if message.spec.node_name != pod.node_name:
         message = v1.Pod()

@@ -1,6 +1,7 @@
-"""What an informer's event led to in the cache, as values for the owner of the queue.
+"""Results of an informer's event in the cache, as values for the owner of the queue.
 
-Those that each event makes are named tuples, which take half as long to make as frozen dataclasses.
+Values created for each event are named tuples: creating one takes half as long as a frozen
+dataclass.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from podsched.framework.pods import PodInfo
 
 
 class AnomalyKind(enum.Enum):
-    """What the cache did not expect of the informer; it follows the informer in every case."""
+    """Unexpected events of the informer; the cache applies them in any case."""
 
     NODE_MISMATCH = "the pod is on another node than the cache had it"
     UNASSIGNED = "a pod that was bound has no node any more"
@@ -23,7 +24,7 @@ class AnomalyKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """Something unexpected that the cache has put right; to be logged."""
+    """An inconsistency that the cache has repaired, for the log."""
 
     kind: AnomalyKind
     object: str
@@ -41,8 +42,8 @@ class Change(NamedTuple):
 class PendingChange(NamedTuple):
     """A change of a pod without a node: added (no ``old``), updated, or deleted (no ``new``).
 
-    ``assumed``: the cache holds the pod as assumed, so it is not in the queue. When such a pod was
-    deleted, its binding cycle has to give up and ``forget`` it.
+    ``assumed``: the cache holds the pod as assumed, so it is not in the queue. If such a pod was
+    deleted, its binding cycle must give up and ``forget`` it.
     """
 
     old: PodInfo | None
@@ -51,7 +52,7 @@ class PendingChange(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What an informer's event led to."""
+    """The results of an informer's event."""
 
     changes: tuple[Change, ...] = ()
     pending: PendingChange | None = None

@@ -1,8 +1,8 @@
 """What one pod adds to its node's row, computed once per class.
 
-A ``ClassUsage`` belongs to a class and a value of ``terminating``, the two things that counts may
-depend on. It also knows on which rows such pods are, so that a new counter is built without
-walking over all pods.
+A ``ClassUsage`` belongs to a class and a value of ``terminating``; counts depend only on these two.
+It also knows the rows that have such pods, so that a new counter is built without iterating over
+all pods.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from podsched.cache.host_ports import Port, host_ports
 from podsched.cache.pod_counter import PodCounter, TermTotal
 from podsched.framework.pods import PodClass, PodInfo, PodShape
 
-#: Classes without pods are looked for when there are twice as many classes as after the last look,
-#: and this many more: the cost of a look is then spread over as many new classes.
+#: Classes without pods are searched when there are twice as many classes as after the last search,
+#: plus this many. So the cost of a search is spread over as many new classes.
 _MIN_SWEEP = 256
 #: The key of ``PodShape.compiled``.
 _PORTS: Final = "host ports"
 
 
 class ClassUsage:
-    """What a pod of one class adds to a row, and on which rows there are such pods.
+    """What a pod of one class adds to a row, and the rows that have such pods.
 
-    ``amounts``: (index of a usage column, amount); ``counters`` and ``terms``: what counts such
-    pods, with how much one adds; ``rows``: row -> number of such pods there. ``exemplar`` is or was
-    one of them: queries are put to it.
+    ``amounts``: (index of a usage column, amount). ``counters`` and ``terms``: the counters of such
+    pods, with the amount that one pod adds. ``rows``: row -> number of such pods. ``exemplar`` is
+    or was one of these pods; queries are evaluated on it.
     """
 
     __slots__ = ("amounts", "counters", "exemplar", "ports", "rows", "terms")
@@ -40,7 +40,7 @@ class ClassUsage:
         self.terms: list[tuple[TermTotal, int]] = []
 
     def copy(self) -> ClassUsage:
-        """Return the same usage, of pods that nothing counts yet."""
+        """Return the same usage without counters."""
         made = ClassUsage.__new__(ClassUsage)
         made.exemplar, made.amounts, made.ports = self.exemplar, self.amounts, self.ports
         made.rows, made.counters, made.terms = dict(self.rows), [], []
@@ -48,7 +48,7 @@ class ClassUsage:
 
 
 def _ports(cls: PodClass) -> tuple[Port, ...]:
-    """Return the host ports of the class, which all pods of its plain shape have."""
+    """Return the host ports of the class; they depend only on its plain shape."""
     compiled = cls.shape.plain.compiled
     found: tuple[Port, ...] | None = compiled.get(_PORTS)
     if found is None:
@@ -57,14 +57,14 @@ def _ports(cls: PodClass) -> tuple[Port, ...]:
 
 
 class ClassUsages:
-    """The usage of every class that has pods, or had some lately."""
+    """The usage of every class that has, or recently had, pods."""
 
     def __init__(self) -> None:
-        #: By class. Two dictionaries and not one with pairs as keys: one is read for every pod that
-        #: is added or removed.
+        #: By class. Two dictionaries instead of one with pairs as keys, because one is read for
+        #: every pod that is added or removed.
         self.running: dict[PodClass, ClassUsage] = {}
         self.terminating: dict[PodClass, ClassUsage] = {}
-        #: One of each shape, for others that differ in requests alone; by ``terminating``, too.
+        #: One usage per shape (and ``terminating``), for classes that differ only in requests.
         self._of_shape: dict[tuple[PodShape, bool], ClassUsage] = {}
         self._sweep_at = _MIN_SWEEP
 
@@ -73,7 +73,7 @@ class ClassUsages:
         yield from self.terminating.values()
 
     def copy(self) -> ClassUsages:
-        """Return the same usages, to be changed by themselves; nothing counts their pods yet."""
+        """Return an independent copy without counters."""
         made = ClassUsages()
         for mine, theirs in (
             (made.running, self.running),
@@ -87,9 +87,9 @@ class ClassUsages:
     def add(
         self, pod: PodInfo, amounts: tuple[tuple[int, int], ...]
     ) -> tuple[ClassUsage, ClassUsage | None]:
-        """Add the usage of a class that is not known yet.
+        """Add the usage of a new class.
 
-        Also returns one of a class that differs in requests alone, if there is one, or was lately.
+        Also return the usage of a class that differs only in requests, if one is known.
         """
         known = self.terminating if pod.terminating else self.running
         usage = known[pod.cls] = ClassUsage(pod, amounts)
@@ -97,7 +97,7 @@ class ClassUsages:
         return usage, None if like is usage else like
 
     def sweep(self, after: Callable[[], None]) -> None:
-        """Drop classes that no pod has any more, if there are many; then call ``after``."""
+        """Drop classes without pods, if there may be many; then call ``after``."""
         if len(self.running) + len(self.terminating) < self._sweep_at:
             return
         for known in (self.running, self.terminating):

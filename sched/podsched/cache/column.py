@@ -16,8 +16,8 @@ class Column(Generic[Scalar]):
     """A NumPy array of one value per row with a read-only ``view`` for plugins.
 
     ``cells`` is the same memory as a memoryview: reading and writing single cells through it takes
-    half the time of NumPy's scalars. All three are replaced when the column grows, so they
-    must not be kept.
+    half the time of NumPy's scalars. All three are replaced when the column grows, so callers must
+    not keep them.
     """
 
     __slots__ = ("_fill", "array", "cells", "view")
@@ -37,14 +37,14 @@ class Column(Generic[Scalar]):
         self.view.flags.writeable = False
 
     def copy(self) -> Column[Scalar]:
-        """Return a column of its own with the same values."""
+        """Return an independent copy."""
         made: Column[Scalar] = Column.__new__(Column)
         made._fill = self._fill
         made._adopt(self.array.copy())
         return made
 
     def grow(self, size: int) -> None:
-        """Make the column longer; new cells have the value it was filled with."""
+        """Make the column longer; new cells get the fill value."""
         grown = np.full(size, self._fill, dtype=self.array.dtype)
         grown[: len(self.array)] = self.array
         self._adopt(grown)

@@ -4,14 +4,13 @@
 usage is kube-scheduler's ``NodeInfo``: requested, non-zero requested and the number of pods,
 terminating ones included. Sums wrap around like Go's int64.
 
-Every change of a row is noted in a journal: a reader keeps ``position`` and asks ``changed_since``
-for the rows to look at again. So a decision costs as much as what changed since the one before it,
-not as much as there are nodes. Each of a pod's changes is O(usage columns + counters of its class),
-whatever the number of nodes and pods; growing is O(size), by an eighth at a time.
+Every change of a row is noted in a journal. A reader keeps its ``position`` and gets the rows to
+read again from ``changed_since``. So the cost of a decision depends on the changes since the last
+decision, not on the number of nodes. Adding or removing a pod is O(usage columns + counters of its
+class), independent of the number of nodes and pods; growing is O(size), by an eighth at a time.
 
 Guarantee: the columns after any sequence of changes equal those built from scratch
-(``tests/cache/test_columns.py``). Non-goals: pods whose node is not here (``Cache`` keeps them),
-threads.
+(``tests/cache/test_columns.py``). Non-goals: pods on unknown nodes (``Cache`` keeps them), threads.
 """
 
 from __future__ import annotations
@@ -35,12 +34,13 @@ from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
-#: Resources whose usage is counted though no node offers them; a column takes 8 bytes a node.
+#: Max resources counted that no node offers. Pods may name any resource, and each column takes 8
+#: bytes per node.
 MOST_RESOURCES = 500
 
 
 class Columns:
-    """The live columns. Arrays handed out are read-only and stay current until the columns grow."""
+    """The live columns. Returned arrays are read-only and stay current until the columns grow."""
 
     def __init__(self, size: int = FIRST_SIZE) -> None:
         self.versions = Versions()
@@ -56,14 +56,14 @@ class Columns:
         self._ports = PortsInUse()
         self._journal = Journal()
         #: The rows where only start times of pods changed. No Filter or Score depends on them, so
-        #: that nothing need be evaluated again; but among victims of equal priority preemption
-        #: spares those that started first: copies of the columns and remembered dry runs need it.
+        #: nothing is evaluated again. But among victims of equal priority, preemption spares those
+        #: that started first, so copies of the columns and kept dry runs need these changes.
         self._start_times = Journal()
 
     def copy(self) -> Columns:
-        """Return the same nodes and pods in the same rows, to be changed by themselves.
+        """Return an independent copy with the same nodes and pods in the same rows.
 
-        Counters are built anew when they are asked for. 30 ms at 5,000 nodes and 20,000 pods.
+        Counters are built again on first use. Takes 30 ms at 5,000 nodes and 20,000 pods.
         """
         made = Columns(0)
         made.versions = Versions(self.versions.tick)
@@ -82,10 +82,10 @@ class Columns:
     # ------------------------------------------------------------------ nodes
 
     def add_node(self, node: v1.Node, row: int | None = None) -> int:
-        """Add a node and return its row. Raises ValueError when there is one of that name.
+        """Add a node and return its row. Raises ValueError if a node of that name exists.
 
-        ``row``: where to put it, in columns that copy others and so take all their rows, where it
-        must exist (``reserve``) and be free; or the row that was kept for the node.
+        ``row``: the row to use. It is either the row kept for the node or, in columns that mirror
+        others, the row that the node has there; then it must exist (``reserve``) and be free.
         """
         if node.metadata.name in self._table.row_of:
             raise ValueError(f"node {node.metadata.name} is there already")
@@ -96,9 +96,9 @@ class Columns:
         return row
 
     def update_node(self, node: v1.Node) -> bool:
-        """Take over a node's new object; whether anything changed that a plugin can see.
+        """Replace a node's object; return whether anything changed that a plugin can see.
 
-        Raises KeyError when there is no such node.
+        Raises KeyError if there is no such node.
         """
         row = self._table.row_of[node.metadata.name]
         changed = self._table.update(row, node)
@@ -107,9 +107,9 @@ class Columns:
         return changed
 
     def remove_node(self, name: str, *, keep_row: bool = False) -> list[PodInfo]:
-        """Remove a node and return the pods that were on it. Raises KeyError when unknown.
+        """Remove a node and return its pods. Raises KeyError if there is no such node.
 
-        ``keep_row``: the row is given to no other node until ``release_row``.
+        ``keep_row``: no other node gets the row until ``release_row``.
         """
         row = self._table.row_of[name]
         pods = list(self._pods[row].values())
@@ -128,7 +128,7 @@ class Columns:
         return self._table.order()
 
     def put_in_order(self, order: Mapping[str, list[str]]) -> None:
-        """Have the nodes in an order that they were in before; new ones come last."""
+        """Restore an earlier order of nodes; new nodes come last."""
         self._table.put_in_order(order)
 
     def reserve(self, nodes: int) -> None:
@@ -143,24 +143,24 @@ class Columns:
         self._cells = [column.cells for column in self._usage]
         self._pods.extend({} for _ in range(size - len(self._pods)))
         self._counters.grow(size)
-        # Arrays that readers keep have the old size: they must take all rows anew.
+        # Arrays that readers keep have the old size, so readers must read all rows again.
         self._journal.restart()
 
     # ------------------------------------------------------------------ pods
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
-        """Count the pod on the row. Raises ValueError when a pod of its uid is there already."""
+        """Count the pod on the row. Raises ValueError if a pod of its uid is already there."""
         pods = self._pods[row]
         uid = pod.uid
         if uid in pods:
             raise ValueError(f"pod {pod.key} ({uid}) is on node {self.names[row]} already")
-        # As in ``class_usage``, without the call: it is there for nearly every pod.
+        # ``class_usage`` inlined: the usage exists for nearly every pod, so this saves a call.
         usage = (self._terminating if pod.terminating else self._running).get(pod.cls)
         if usage is None:
             usage = self.class_usage(pod)
         pods[uid] = pod
-        # Through memoryviews: half the time of NumPy's scalars. They refuse what does not fit into
-        # an int64, which no real pod comes near; the sum then wraps as Go's does.
+        # Memoryviews take half the time of NumPy's scalars. They refuse sums outside int64, which
+        # no real pod reaches; such a sum wraps around, as in Go.
         cells = self._cells
         for index, amount in usage.amounts:
             column = cells[index]
@@ -177,7 +177,7 @@ class Columns:
         self._note(row)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
-        """Take the pod of this uid off the row. Raises KeyError when it is not there."""
+        """Remove the pod of this uid from the row. Raises KeyError if it is not there."""
         pod = self._pods[row].pop(pod.uid)
         usage = (self._terminating if pod.terminating else self._running)[pod.cls]
         cells = self._cells
@@ -200,15 +200,15 @@ class Columns:
         self._note(row)
 
     def ordered_pods(self, row: int) -> dict[str, PodInfo]:
-        """Return the row's pods to put them into another order, and nothing else."""
+        """Return the row's pods; the caller may only reorder them."""
         return self._pods[row]
 
     def replace_pod(self, row: int, pod: PodInfo) -> None:
-        """Put a newer state of a pod in the place of the one of its uid.
+        """Replace the pod of the same uid by a newer state.
 
-        Nothing is counted again nor noted as changed when the pod counts as it did: nearly all
-        updates are of the status, and no result depends on that. The pod then keeps its place in
-        the order of the row's pods; else it comes last.
+        If its usage is the same, nothing is counted again or noted as changed: nearly all updates
+        change only the status, which no result depends on. The pod then keeps its place in the
+        order of the row's pods; otherwise it comes last.
         """
         pods = self._pods[row]
         old = pods[pod.uid]
@@ -216,7 +216,7 @@ class Columns:
             pods[pod.uid] = pod
             usage = (self._terminating if pod.terminating else self._running)[pod.cls]
             if usage.exemplar is old:
-                usage.exemplar = pod  # or the old message would stay, twice the memory
+                usage.exemplar = pod  # The old message would take the memory a second time.
             if old.start_time != pod.start_time:
                 self._note_start_times(row)
         else:
@@ -224,9 +224,9 @@ class Columns:
             self.add_pod(row, pod)
 
     def add_pods(self, rows: Rows, pods: Sequence[PodInfo]) -> None:
-        """Count pods of one class (none terminating) on as many rows, all different, in one step.
+        """Count pods of one class (none terminating) on distinct rows, in one NumPy step.
 
-        Raises ValueError when they are not of one class, or a pod is there already.
+        Raises ValueError if they are not of one class, or a pod is already there.
         """
         if not len(pods):
             return
@@ -248,7 +248,7 @@ class Columns:
         self._journal.extend(numbers)
 
     def class_usage(self, pod: PodInfo) -> ClassUsage:
-        """Return what pods of this class (and ``terminating``) add to a row; made when new."""
+        """Return the usage of this class (and ``terminating``); create it if it is new."""
         found = (self._terminating if pod.terminating else self._running).get(pod.cls)
         if found is None:
             self._usages.sweep(after=self._counters.sweep)
@@ -264,9 +264,9 @@ class Columns:
         )
 
     def _usage_column(self, name: str) -> int | None:
-        """Return the column's index; None for one resource too many that no node offers.
+        """Return the column's index; None beyond MOST_RESOURCES resources that no node offers.
 
-        Pods may ask for any names, and no decision depends on those that no node offers.
+        Pods may request any name, and no decision depends on resources that no node offers.
         """
         index = self._usage_index.get(name)
         if index is None:
@@ -292,21 +292,21 @@ class Columns:
 
     @property
     def position(self) -> int:
-        """A place in the journal of changed rows."""
-        journal = self._journal  # Read ten times a decision: without a further call.
+        """The position at the end of the journal of changed rows."""
+        journal = self._journal  # Inlined, because it is read ten times per decision.
         return journal.start + len(journal.rows)
 
     @property
     def start_times_position(self) -> int:
-        """A place in the journal of rows where start times of pods changed."""
+        """The position at the end of the journal of rows where start times of pods changed."""
         return self._start_times.position
 
     def start_times_changed_since(self, position: int) -> Rows | None:
-        """Like ``changed_since``, for start times alone."""
+        """Like ``changed_since``, for start times only."""
         return self._start_times.changed_since(position)
 
     def changed_since(self, position: int) -> Rows | None:
-        """Return the distinct rows changed since, ascending; None when it may be all of them."""
+        """Return the distinct rows changed since, ascending; None if all may have changed."""
         return self._journal.changed_since(position)
 
     # ------------------------------------------------------------------ reading: NodeColumns
@@ -321,12 +321,12 @@ class Columns:
 
     @property
     def live_rows(self) -> Rows:
-        """Ascending rows of the nodes there are."""
+        """The rows that have a node, ascending."""
         return self._table.live_rows
 
     @property
     def free_rows(self) -> list[int]:
-        """Rows without a node, the one that the next node gets last."""
+        """The free rows; the next node gets the last one."""
         return self._table.free_rows
 
     @property
@@ -340,11 +340,11 @@ class Columns:
 
     @property
     def nodes_version(self) -> int:
-        """Changes on every change of a node that a plugin can see, unlike heartbeats."""
+        """A version that changes with every node change that a plugin can see (not heartbeats)."""
         return self._table.nodes.version
 
     def node_version(self, row: int) -> int:
-        """Change when the row has another node, or its node changes visibly; 0 without a node."""
+        """Return a version of the row's node as plugins see it; 0 without a node."""
         return self._table.row_version(row)
 
     @property
@@ -403,7 +403,7 @@ class Columns:
         return self._table.values_from(start)
 
     def adopt_values(self, start: int, values: list[str]) -> None:
-        """Take over the ids that other columns gave out, so that theirs mean the same here."""
+        """Use the ids assigned by other columns, so that ids mean the same in both."""
         self._table.adopt_values(start, values)
 
     def used_ports(self, row: int) -> Mapping[Port, int]:
@@ -433,14 +433,14 @@ class Columns:
 
     @property
     def all_terms_version(self) -> int:
-        """Changes whenever the terms of any family do that pods on nodes have."""
+        """A version that changes with the terms, of any family, of pods on nodes."""
         return self._counters.all_terms.version
 
     def terms_version(self, family: TermFamily) -> int:
         return self._counters.terms_version(family)
 
     def term_query(self, family: TermFamily, term: Hashable) -> PodQuery:
-        """Return the query for a term of the family, whether some pod carries it or not."""
+        """Return the query for a term of the family, even if no pod has the term."""
         return TermQuery(family, term)
 
     # ------------------------------------------------------------------ forks
@@ -489,10 +489,10 @@ class Columns:
         return self._usage_index.get(name)
 
     def fork(self, rows: Rows) -> Fork:
-        """Copy rows to try things on; valid until the columns themselves change."""
+        """Copy rows to try changes on; valid until the columns change."""
         return Fork(self, rows)
 
 
 def counts_alike(old: PodInfo, new: PodInfo) -> bool:
-    """Whether two states of one pod add the same to their node."""
+    """Whether two states of a pod add the same usage to their node."""
     return old.cls is new.cls and old.terminating == new.terminating

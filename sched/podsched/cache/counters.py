@@ -1,16 +1,16 @@
-"""Counts of pods per row, built when first asked for and then kept current by event.
+"""Counts of pods per row, built on first use and then updated by events.
 
-A query puts a question to each pod ("does it match this selector?"); its counter has the sum of
-the answers per row. Every ``ClassUsage`` lists the counters that its pods add to, so a pod costs
-one addition per counter that concerns its class, and nothing for all others. Building a counter
-asks each class once and adds up ``ClassUsage.rows``: O(classes + rows with such pods), not O(pods).
+A query returns a number for each pod ("does it match this selector?"); its counter has the sums
+per row. Every ``ClassUsage`` lists the counters that its pods add to, so a pod costs one addition
+per counter that concerns its class, and nothing for other counters. Building a counter evaluates
+each class once and adds up ``ClassUsage.rows``: O(classes + rows with such pods), not O(pods).
 
-Terms are queries too: each term that pods have, such as one of required anti-affinity, has a
-counter of the pods that have it (``TermQuery``), from the first such pod to the last
-(``TermTotal``). A family of terms is looked at from when a plugin first asks for it.
+Terms are queries, too: each term of a pod, such as one of required anti-affinity, has a counter of
+the pods with this term (``TermQuery``), from the first such pod to the last (``TermTotal``). A
+family of terms is tracked from its first use by a plugin.
 
-Counters that have not been asked for in a long time are dropped when there are too many; when they
-are asked for again they are built again, with a new version.
+If there are too many counters, the least recently used are dropped. A dropped counter is built
+again on its next use, with a new version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from podsched.framework.nodes import PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 
-#: Memory that counters may take together before idle ones are dropped.
+#: Max memory of all counters, in bytes, before idle ones are dropped.
 MAX_BYTES = 256 * 1024 * 1024
 MIN_COUNTERS = 256
 
@@ -38,12 +38,12 @@ class Counters:
         self._usages = usages
         self._versions = versions
         self._counters: dict[PodQuery, PodCounter] = {}
-        #: Those of queries, not of terms, by the label that pods must have to count.
+        #: Counters of queries, not of terms, by the label that a pod must have to be counted.
         self._by_label: dict[tuple[str, str] | None, list[PodCounter]] = {}
         self._families: dict[str, Family] = {}
-        #: Whether some query or family that was asked for reads requests.
+        #: Whether any query or family in use reads requests.
         self._reading_requests = False
-        #: Changes whenever ``terms_in_cluster`` of some family does.
+        #: Changes with ``terms_in_cluster`` of any family.
         self.all_terms = Version()
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Counters:
             counter.grow(size)
 
     def get(self, query: PodQuery) -> PodCounter:
-        """Return the query's counter; built when it is not there."""
+        """Return the query's counter; build it if there is none."""
         counter = self._counters.get(query)
         if counter is None and isinstance(query, TermQuery):
             self._family(query.family)
@@ -103,7 +103,7 @@ class Counters:
         return found
 
     def _attach_terms(self, family: Family, usage: ClassUsage) -> None:
-        """Count the usage, with the pods it has already, for each term that its pods have."""
+        """Count the usage, with its existing pods, for each term of its pods."""
         terms = list(family.family.terms(usage.exemplar))
         for term in dict.fromkeys(terms):
             known = family.known.get(term)
@@ -128,8 +128,8 @@ class Counters:
     def attach(self, usage: ClassUsage, like: ClassUsage | None = None) -> None:
         """Find the counters that a new usage adds to.
 
-        ``like``: one of a class that differs in requests alone. Where every pod has requests or
-        labels of its own, hundreds of counters would be gone through for each.
+        ``like``: the usage of a class that differs only in requests, whose counters are reused. If
+        every pod has its own requests, checking hundreds of counters for each would be slow.
         """
         counters: Iterable[PodCounter] = self._concerned(usage.exemplar)
         families: Iterable[Family] = self._families.values()
@@ -189,9 +189,9 @@ class Counters:
         self._versions.change(self.all_terms)
 
     def _drop_idle(self) -> None:
-        """Drop the half asked for longest ago, if there is no room for another counter.
+        """Drop the least recently used half, if there is no room for another counter.
 
-        Terms stay: they are counted for as long as pods have them, and ``sweep`` drops them.
+        Terms stay: they are counted while pods have them, and ``sweep`` drops them.
         """
         limit = max(MIN_COUNTERS, MAX_BYTES // (8 * self._size))
         if len(self._counters) < limit:
@@ -201,7 +201,7 @@ class Counters:
         self._drop({counter.query for counter in idle[: max(1, len(idle) // 2)]})
 
     def sweep(self) -> None:
-        """Drop the terms that no pod has any more."""
+        """Drop terms without pods."""
         gone: set[PodQuery] = set()
         for family in self._families.values():
             for term, known in list(family.known.items()):

@@ -1,8 +1,8 @@
-"""The leader's side of a shard: what changed on its nodes, as deltas.
+"""The leader's side of a shard: encodes changes of its nodes as deltas.
 
-The encoder remembers, for each of the shard's rows, what it has sent of it (``_SentRow``), and
-compares that with the row as it is now. So a delta has the net change of a row however often it
-changed, and the encoder needs nothing of the journal but *which* rows to compare::
+For each row of the shard the encoder keeps what it has sent (``_SentRow``) and compares it with the
+current row. So a delta contains only the net change of a row, and the journal only has to tell
+*which* rows to compare::
 
     journal:  4, 9, 4, 4     -> _due = {4, 9}   9 belongs to another shard -> dropped
     row 4 was sent:   node version 12, pods {a, b}
@@ -27,9 +27,9 @@ from podsched.framework.verdicts import Rows
 
 
 class ClassWriter:
-    """Which classes a shard knows already; used for the classes of waiting pods too.
+    """Tracks the classes that a shard knows; also used for the classes of pending pods.
 
-    It refers to classes weakly: that a shard knows a class must not keep the class alive here.
+    References to classes are weak: a class that a shard knows must not stay alive for that.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class ClassWriter:
 
 @dataclass(slots=True)
 class _SentRow:
-    """What the shard knows of a row."""
+    """The state of a row that was last sent to the shard."""
 
     name: str
     version: int
@@ -91,8 +91,8 @@ class DeltaEncoder:
     def encode(self, limit: int | None = None) -> Delta | None:
         """Return what changed since the last delta; None when nothing did.
 
-        ``limit``: look at so many changed rows at most and leave the others to the next delta, so
-        that no call takes long.
+        ``limit``: max rows to compare; the others are left to the next delta, so that no call takes
+        long.
         """
         self._due.update(self._changed_rows())
         self._position = self._columns.position
@@ -103,7 +103,7 @@ class DeltaEncoder:
         self._due.difference_update(rows)
         for row in rows:
             self._compare(row, writer)
-        # Only now: comparing rows gives out ids of classes.
+        # Take classes last, because comparing rows assigns class ids.
         classes = self.classes.take()
         forgotten = self.classes.take_forgotten()
         first, values = self.take_values()
@@ -127,7 +127,7 @@ class DeltaEncoder:
         return first, values
 
     def unsent_rows(self, *, with_start_times: bool = False) -> Rows | None:
-        """Return the rows, ascending, that the shard may not have as they are now; None: maybe all.
+        """Return the rows, ascending, that may be outdated in the shard; None: possibly all.
 
         ``with_start_times``: the rows where only start times of pods changed as well.
         """

@@ -1,7 +1,7 @@
-"""Copied rows to try changes on: preemption dry runs, filtering with nominated pods.
+"""Copies of rows to try changes on: preemption dry runs, filtering with nominated pods.
 
-A fork may have thousands of rows, of whose columns only a few are ever read. So it copies what
-nearly every plugin reads, and the rest when it is asked for::
+A fork may have thousands of rows, but only a few of its columns are read. So it copies at once what
+nearly every plugin reads, and the rest on first use::
 
     usage columns   copied at once: one NumPy step per column
     pods of a row   copied when pods of that row are changed or asked for after a change
@@ -10,12 +10,12 @@ nearly every plugin reads, and the rest when it is asked for::
     ports           computed again from the pods, for rows where pods with host ports changed
     Node objects    the base's, by row
 
-A fork of a fork is a fork of the live columns again, with the first one's changes to its rows: a
-chain of forks would make every read longer.
+A fork of a fork is again a fork of the live columns, with the first fork's changes to its rows: a
+chain of forks would slow down every read.
 
 Guarantee: a fork reads like columns on which the same pods were changed; the one exception is
 ``terms_in_cluster``, which keeps the terms of removed pods (their counts are right). Valid until
-the base changes. Non-goal: taking a trial over into the base.
+the base changes. Non-goal: applying changes to the base.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class BaseColumns(NodeColumns, Protocol):
-    """What a fork reads of the columns that it is taken of: ``Columns``."""
+    """The columns that a fork copies: ``Columns``."""
 
     @property
     def usage_names(self) -> Sequence[str]: ...
@@ -50,7 +50,7 @@ class BaseColumns(NodeColumns, Protocol):
 class _Delta:
     """A query's counts on the fork minus those on the base, per row.
 
-    The answer of a class is kept: the same few classes are removed from row after row.
+    Results per class are kept, because the same few classes are removed from many rows.
     """
 
     __slots__ = ("_amounts", "array", "cells", "query")
@@ -189,8 +189,8 @@ class Fork:
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
         """Return the base's terms and those of pods added here; those of removed pods stay.
 
-        Whether the last pod with a term was removed would take a look at all rows of the base; a
-        term that nothing has any more counts 0 everywhere, which is as good.
+        Finding out whether the last pod with a term was removed would need all rows of the base.
+        Keeping the term is safe: its count is 0 on all rows.
         """
         terms = self._base.terms_in_cluster(family)
         added = [pod for _, pod, sign in self._log if sign > 0 and family.terms(pod)]

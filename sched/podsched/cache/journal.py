@@ -1,4 +1,4 @@
-"""Which rows changed, in order, so that readers look at just these again.
+"""The rows that changed, in order, so that readers read only these again.
 
 ::
 
@@ -6,12 +6,12 @@
     positions before 7    position  7  8  9  10         changed_since(9) = {0, 5}
     are forgotten
 
-Writing is appending a number; each of many readers keeps its own position, and the journal does
-not know them. Flags per row would have to be cleared by somebody, for each reader. It is bounded: a
-reader that was away for too long gets None and looks at all rows, which is right as well.
+A write appends a number. Each of many readers keeps its own position, and the journal does not know
+the readers. Rejected alternative: flags per row, which must be cleared for each reader. The journal
+is bounded: a reader whose position is too old gets None and must read all rows.
 
-Guarantee: ``changed_since(p)`` names every row that changed after ``position`` was ``p``, or is
-None when that is no longer known. Non-goal: what changed in them.
+Guarantee: ``changed_since(p)`` returns every row that changed after ``position`` was ``p``, or None
+if that is no longer known. Non-goal: what changed in the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from podsched.framework.verdicts import Rows
 
-#: Entries at which the owner of a journal calls ``trim``, which keeps the newer half.
+#: At this many entries the owner calls ``trim``, which keeps the newer half.
 JOURNAL_LIMIT: Final = 131_072
 
 
@@ -35,7 +35,7 @@ class Journal:
     def __init__(self) -> None:
         #: The position of the first of ``rows``.
         self.start = 0
-        #: What was answered since the last change, by position: readers come in groups.
+        #: Results since the last change, by position, because several readers ask in a row.
         self._changed: dict[int, Rows] = {}
         self._changed_at = 0
         #: The owner appends to it directly: this is the hottest line of the cache.
@@ -46,7 +46,7 @@ class Journal:
         return self.start + len(self.rows)
 
     def trim(self) -> None:
-        """Forget all but the newer half of what the journal may hold."""
+        """Keep only the newer half of the entries."""
         excess = len(self.rows) - JOURNAL_LIMIT // 2
         if excess > 0:
             del self.rows[:excess]
@@ -56,7 +56,7 @@ class Journal:
         self.rows.extend(rows)
 
     def restart(self) -> None:
-        """Make every position given out so far too old."""
+        """Make all earlier positions too old."""
         self.start += len(self.rows) + 1
         self.rows.clear()
 
@@ -64,7 +64,7 @@ class Journal:
         """Return the distinct rows, ascending; None when ``position`` is too old."""
         if position < self.start:
             return None
-        # Mostly a handful of rows after each decision: a set is far ahead of ``np.unique`` there.
+        # Usually a few rows changed, for which a set is much faster than ``np.unique``.
         now = self.start + len(self.rows)
         if now != self._changed_at:
             self._changed, self._changed_at = {}, now

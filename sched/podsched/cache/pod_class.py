@@ -1,20 +1,19 @@
-"""Interning pods by what can influence a decision.
+"""Intern pods by everything that can influence a decision.
 
-Two steps: a memo from everything that is cheap to read (the bytes of the spec, labels, namespace,
-owner) straight to the class, and behind it the real identity, the *content*: the spec without
-fields that no decision depends on, and the computed requests. So pods made from one template cost
-one dictionary look-up, and pods that differ in host names, environment or mounted tokens still
-share their class.
+There are two steps: a memo maps everything that is cheap to read (the bytes of the spec, labels,
+namespace, owner) to the class. Behind it is the real identity, the *content*: the spec without
+fields that no decision depends on, and the computed requests. So pods of one template cost one
+dictionary look-up, and pods that differ in host names, environment or mounted tokens still share
+their class.
 
 A pod has the same class before and after it is bound: the node name is not part of it.
 
-Bounds: memo and contents refer to classes weakly, so a class goes with the last pod that has it,
-except the classes met last, which are kept: pods of a template may come one after another. A memo
-that held the classes of all pods of the past would take 8 kB for each. The memo forgets its older
-half when full, as pods of one class may differ in what is cheap to read, and until then keeps the
-keys of classes that are gone: to be told of each that goes costs more than its key.
-What is compiled of the latest specs is remembered as well, for pods that differ in labels alone;
-so is what is left of them without requests, limits and volumes, for pods that differ in these.
+Bounds: memo and contents refer to classes weakly, so a class is freed with its last pod. The latest
+classes are kept anyway, because pods of a template may arrive one after another. A memo holding the
+classes of all past pods would take 8 kB for each. A full memo drops its older half; until then it
+keeps keys of freed classes, because a callback per freed class costs more than its key.
+The compiled parts of the latest specs are also kept, for pods that differ only in labels. So are
+these parts without requests, limits and volumes, for pods that differ in these.
 """
 
 from __future__ import annotations

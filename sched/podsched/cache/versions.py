@@ -1,11 +1,10 @@
-"""Numbers that change when something does, and that come back when a trial is rolled back.
+"""Versions: numbers that change with their content and are restored when a trial is rolled back.
 
-A version stands for a content: whoever kept a number and reads it again knows that nothing has
-changed. All numbers of a cluster come from one sequence, and none is ever given out twice, so
-that a version may also be put back: when a trial is rolled back, what only the trial changed has
-its old content again, and gets its old number (``Versions.saved``). Whatever was computed before
-the trial is still valid then. What was computed during the trial carries numbers that no content
-will ever have again.
+Equal versions mean equal content: a reader that reads the same number again knows that nothing has
+changed. All numbers of a cluster come from one sequence and are never reused. So a rollback may
+restore a version: content that only the trial changed gets its old number back
+(``Versions.saved``), and results computed before the trial are valid again. Results computed during
+the trial carry numbers that no content will ever have again.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Protocol
 
 
 class Versioned(Protocol):
-    """Something with a version, which ``Versions.change`` sets."""
+    """An object with a version, which ``Versions.change`` sets."""
 
     version: int
 
@@ -29,9 +28,9 @@ class Version:
 
 
 class SavedVersions:
-    """The versions that things had when a trial began, as far as they can be put back.
+    """The versions at the beginning of a trial, as far as they can be restored.
 
-    Changes inside ``with saved:`` are the trial's own, all others somebody else's.
+    Changes inside ``with saved:`` are the trial's own; all other changes are not.
     """
 
     __slots__ = ("_before", "_began", "_outer", "_own")
@@ -39,7 +38,7 @@ class SavedVersions:
     def __init__(self, began: int, outer: SavedVersions | None) -> None:
         self._began = began
         self._outer = outer
-        #: None: changed by something else than the trial, or not there when it began.
+        #: None: changed outside the trial, or created after it began.
         self._before: dict[Versioned, int | None] = {}
         #: How many ``with`` blocks are open.
         self._own = 0
@@ -51,14 +50,14 @@ class SavedVersions:
         self._own -= 1
 
     def note(self, one: Versioned) -> None:
-        """Note that a thing is about to change."""
+        """Note that an object is about to change."""
         if not self._own:
             self._before[one] = None
         elif one not in self._before:
             self._before[one] = one.version if one.version <= self._began else None
 
     def put_back(self) -> None:
-        """Put back the versions of what only the trial changed, once that is undone."""
+        """Restore the versions of objects that only the trial changed, after its rollback."""
         for one, version in self._before.items():
             if version is not None:
                 one.version = version
@@ -66,7 +65,7 @@ class SavedVersions:
                 self._outer._before[one] = None
 
     def hand_over(self) -> None:
-        """Leave it to the outer trial, if there is one, to put the versions back."""
+        """Let the outer trial, if any, restore the versions."""
         if self._outer is None:
             return
         for one, version in self._before.items():
@@ -77,7 +76,7 @@ class SavedVersions:
 
 
 class Versions:
-    """The sequence of versions of one cluster. ``tick`` is the last number that was given out."""
+    """The sequence of versions of one cluster. ``tick`` is the last number used."""
 
     __slots__ = ("saved", "tick")
 
@@ -87,7 +86,7 @@ class Versions:
         self.saved: SavedVersions | None = None
 
     def change(self, one: Versioned) -> None:
-        """Give a thing that changes a new version."""
+        """Give a changing object a new version."""
         self.tick += 1
         if self.saved is not None:
             self.saved.note(one)

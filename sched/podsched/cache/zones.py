@@ -1,6 +1,6 @@
-"""The order in which kube-scheduler looks at nodes: round robin over zones (nodeTree).
+"""The order in which kube-scheduler iterates over nodes: round robin over zones (nodeTree).
 
-It matters only where nodes are sampled (percentageOfNodesToScore) or ties go to the first node.
+It matters only if nodes are sampled (percentageOfNodesToScore) or ties go to the first node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _first(labels: Mapping[str, str], keys: tuple[str, str]) -> str:
 
 
 class ZoneTree:
-    """Node names by zone, zones and nodes each in the order in which they came."""
+    """Node names by zone; zones and nodes in the order in which they were added."""
 
     def __init__(self) -> None:
         self._zones: dict[str, dict[str, None]] = {}

@@ -1,16 +1,16 @@
-"""How late an event loop is, and how work on it gives way in time.
+"""Measure the lag of an event loop, and let tasks with much work yield in time.
 
-A loop that is blocked, by a long computation or by the garbage collector, answers nobody, renews
-no lease and notices no timeout. What is due has to wait for the rest of the loop's current round
-and for the whole next one, whoever works in them. So tasks that have much to do share a round: it
-lasts for ``ROUND``, and whoever finds it over (``Turn``) goes on in the next one, before those that
-have worked since:
+A loop that is blocked, by a long computation or by garbage collection, answers no requests, renews
+no lease and notices no timeout. A callback that becomes due waits for the rest of the loop's
+current round and for the whole next one. So all tasks with much work share rounds of ``ROUND``
+seconds. A task that finds the round used up (``Turn``) resumes first in the next round, before
+tasks that have worked since:
 
-    round 1   a works for 4 ms and gives way; b finds the round over
-    round 2   b works for 3 ms and awaits something; a works for 1 ms and finds the round over
+    round 1   a works for 4 ms and yields; b finds the round used up
+    round 2   b works for 3 ms and awaits something; a works for 1 ms and finds the round used up
 
-What counts is processor time, so that parts of work are not smaller, and cost more, where others
-use the machine.
+Rounds are measured in processor time. In real time they would hold less work on a busy machine,
+and smaller parts cost more in total.
 """
 
 from __future__ import annotations
@@ -23,40 +23,42 @@ from time import monotonic, process_time, thread_time
 from typing import Final
 from weakref import WeakKeyDictionary
 
-#: Seconds between two samples of the lag; while the loop is busy; while the process idles, where
-#: ten milliseconds cost a hundredth of a processor. The second bounds how much processor time from
-#: before a sample was due may be taken for a part of its lag.
+#: Seconds between two samples of the lag: normally, while the loop is busy, while the process idles
+#: (sampling every ten milliseconds would cost a hundredth of a processor). The second value bounds
+#: how much processor time from before a sample was due may be counted as part of its lag.
 PERIOD, _BUSY_PERIOD, _IDLE_PERIOD = 0.01, 0.002, 0.05
-#: A lag, in seconds, from which on the loop counts as busy.
+#: The loop counts as busy from this lag on, in seconds.
 _BUSY: Final = 0.001
-#: The share of the time between two samples below which the process idles: more than samples take.
+#: The process idles if it uses less than this share of the time between two samples. It is more
+#: than sampling itself takes.
 _IDLE: Final = 0.05
 
-#: Seconds of processor time of a round in which long work goes on. A callback may wait for two
-#: rounds, each with what cannot be divided: a leader's are 4 to 9 ms long. With 4 ms one run in ten
-#: had a lag of 20 to 25 ms, with 3 none more than 18, for up to 3 % of a leader's CPU. With 2 ms
-#: batches of pods that differ would be too small.
+#: Seconds of processor time per round. A callback may wait for two rounds, each prolonged by work
+#: that cannot be divided: a leader's rounds last 4 to 9 ms. With 4 ms one run in ten had a lag of
+#: 20 to 25 ms; with 3 ms no lag exceeded 18, for up to 3 % of a leader's CPU. With 2 ms batches of
+#: pods that differ would be too small.
 ROUND: Final = 0.003
-#: Rounds that a task waits for at most: who never waits, as calls do not, may fill one after the
-#: other.
+#: Max rounds that a task waits for. Otherwise work that never waits (calls) could fill every round.
 _MOST_ROUNDS: Final = 3
-#: Seconds of work that no round is marked for: that would cost a short call as much as it saves.
+#: Work shorter than this, in seconds, is not charged to a round: charging would cost a short call
+#: as much as it saves.
 _SHORT: Final = 0.0005
 
 
 async def watch_lag(observe: Callable[[float, float], None]) -> None:
-    """Call ``observe`` with the running loop's lag in seconds, again and again, until cancelled.
+    """Call ``observe`` with the running loop's lag in seconds, repeatedly, until cancelled.
 
-    A timer sees how much later than due it runs, so a block is seen with up to ``PERIOD`` less than
-    it took; the first block after the process has idled with up to ``_IDLE_PERIOD`` less. The
-    second argument is how much of the lag this process can have caused: no more than the processor
-    time that it used meanwhile. The rest others took. What ``observe`` raises ends it.
+    A timer measures how late it runs. So a block is reported up to ``PERIOD`` shorter than it was,
+    and the first block after the process has idled up to ``_IDLE_PERIOD`` shorter. The second
+    argument is the part of the lag that this process can have caused: at most the processor time
+    that it used meanwhile. An exception of ``observe`` ends the task.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     timer: asyncio.TimerHandle | None = None
 
-    # Each sample sets the next timer. If this task did, a round later, that would go unseen.
+    # Each sample sets the next timer itself. If this task set it, a round later, a block in that
+    # round would not be seen.
     def sample(due: float, period: float, before: float) -> None:
         now, used = loop.time(), process_time()
         lag = max(0.0, now - due)
@@ -84,7 +86,7 @@ async def watch_lag(observe: Callable[[float, float], None]) -> None:
 
 
 class _Round:
-    """When the current round of a loop ends for long work; kept as long as there is some."""
+    """The current round of a loop; it exists while tasks use rounds."""
 
     __slots__ = ("_ends", "_loop", "_used", "_waiting", "_worked_in")
 
@@ -102,7 +104,7 @@ class _Round:
         return self._ends == ends
 
     def ends(self, began: float) -> float:
-        """Return when the round ends in which work goes on that began then."""
+        """Return when the round ends for work that began at ``began``."""
         self._worked_in = True
         if self._ends is None:
             self._ends = began + ROUND
@@ -110,7 +112,7 @@ class _Round:
         return self._ends
 
     async def following(self, worked: float) -> None:
-        """Wait for the next round, in which those come first that have worked least lately."""
+        """Wait for the next round, in which tasks that have worked least come first."""
         if self._ends is None:
             await asyncio.sleep(0)
             return
@@ -119,19 +121,19 @@ class _Round:
         await begins
 
     def _next(self) -> None:
-        """Begin a round, before all that works in it.
+        """Begin a round, before any task works in it.
 
-        That is why the next one is asked for before anybody is woken, and why this goes on for a
-        round in which nobody worked. Were it asked for by the first that works, it would begin
-        amid a round of the loop, behind whoever was woken before: those in front and the others
-        had a whole one each, a leader's rounds took 9 to 12 ms, and two in a row 17 to 20.
+        The next round is scheduled before tasks are woken, and even after a round without work.
+        If the first working task scheduled it, the round would begin in the middle of a round of
+        the loop. Tasks before and after that point then had a full round each: a leader's rounds
+        took 9 to 12 ms, and two in a row 17 to 20.
         """
         waiting, self._waiting = self._waiting, []
         if not self._worked_in and not waiting:
             self._ends = None
             return
         self._loop.call_soon(self._next)
-        self._worked_in = bool(waiting)  # they go on in it
+        self._worked_in = bool(waiting)  # the waiting tasks will work in this round
         self._ends = self._used() + ROUND
         for _, begins in sorted(waiting, key=itemgetter(0)):
             if not begins.done():
@@ -142,10 +144,10 @@ _rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Round] = WeakKeyDictionar
 
 
 class Turn:
-    """One task's share of the rounds of the running event loop; see ``is_over``.
+    """One task's turns in the rounds of the running event loop; see ``is_over``.
 
-    In a loop that has a ``processor_time`` of its own, as one of virtual time has, that counts:
-    what happens there must not depend on how fast the machine is.
+    If the loop has its own ``processor_time``, as a loop with virtual time does, that is used:
+    results there must not depend on the speed of the machine.
     """
 
     __slots__ = (
@@ -173,30 +175,30 @@ class Turn:
         self._worked = self._began
 
     def begin(self) -> None:
-        """Begin a turn, whatever others have done in this round."""
+        """Begin a turn, regardless of what other tasks have used of this round."""
         self._began, self._began_at = self._used(), self._real_time()
-        #: When the round seen last ends, and the real time before which it cannot be over.
+        #: The end of the round seen last, and the real time before which it cannot be over.
         self._ends = self._look_at = -math.inf
 
     async def wait(self) -> None:
-        """Begin a turn after something was awaited: in another round, if this one is over."""
+        """Begin a turn after awaiting something: in a later round, if this one is used up."""
         self.begin()
         if self._round.is_over(self._began):
             await self._following()
 
     def has_lasted(self, seconds: float) -> bool:
-        """Whether the turn has taken more than so many seconds of processor time."""
-        # The kernel is asked for processor time, 1 us each time; no more can have passed of it than
-        # of real time, which costs a twentieth of that.
+        """Whether the turn has taken more than ``seconds`` of processor time."""
+        # Reading processor time is a system call of 1 us. Real time costs a twentieth of that and
+        # is an upper bound, so check it first.
         if self._real_time() - self._began_at <= seconds:
             return False
         return self._used() - self._began > seconds
 
     @property
     def is_over(self) -> bool:
-        """Whether it is time to ``give_way``, after work of this task or of others before it."""
-        # Asked after each of many small pieces of work, and mostly answered without the kernel, by
-        # the same reasoning as in ``has_lasted``.
+        """Whether the round is used up, by this task or by others, so that it must ``give_way``."""
+        # Called after each of many small pieces of work; usually real time answers it, as in
+        # ``has_lasted``.
         now = self._real_time()
         if now - self._began_at <= _SHORT:
             return False
@@ -210,18 +212,18 @@ class Turn:
         return used >= self._ends
 
     async def give_way(self) -> None:
-        """Let others on, then begin the next turn."""
+        """Let other tasks run, then begin the next turn."""
         self.end()
         await self._following()
 
     def end(self) -> None:
-        """End a turn before something is awaited, so that others in this round know of it."""
+        """End a turn before awaiting something, so that its time is charged to this round."""
         if self.has_lasted(_SHORT):
             self._round.ends(self._began)
         self._worked = self._used()
 
     async def _following(self) -> None:
-        """Begin a turn in one of the next rounds: the first that others have not filled before."""
+        """Begin a turn in the first of the next rounds that is not used up by others."""
         for _ in range(_MOST_ROUNDS):
             await self._round.following(self._worked)
             self.begin()

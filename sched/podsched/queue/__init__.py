@@ -1,4 +1,4 @@
-"""Pods that wait for an attempt: activeQ, the backoff queues and the unschedulable pods."""
+"""The pending pods: activeQ, the backoff queues and the unschedulable pods."""
 
 from podsched.queue.observer import QueueObserver, SilentObserver
 from podsched.queue.scheduling_queue import QueueCorrupted, SchedulingQueue

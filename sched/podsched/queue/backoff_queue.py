@@ -1,9 +1,9 @@
-"""Pods that wait out their backoff: rejected ones, and apart from them those that met an error.
+"""Pods in backoff: one heap for rejected pods, one for pods whose attempt failed with an error.
 
-A pod's backoff ends at ``floor(timestamp + duration)``, and it is over in the first whole second
-after that: pods that failed within one second come back together and are then ordered by priority.
-When activeQ is empty, rejected pods are popped before their backoff has ended; pods that met an
-error never are, so that whatever failed (an API server, a plugin) is not called without a pause.
+A pod's backoff expires at ``floor(timestamp + duration)``, and the pod returns in the first whole
+second after that. So pods that failed within one second return together, ordered by priority.
+When activeQ is empty, rejected pods are popped before their backoff expires. Pods with an error
+never are, so that a failing API server or plugin is not called without a pause.
 
 The duration doubles with each failure: ``initial * 2 ** (count - 1)``, at most ``maximum``, where
 count is the number of errors in a row or, if the last attempt met none, of rejections.
@@ -49,18 +49,18 @@ class BackoffQueue:
         yield from self._errors
 
     def duration(self, pod: QueuedPodInfo) -> float:
-        """Return the seconds that the pod has to back off after its last failure."""
+        """Return the backoff of the pod after its last failure, in seconds."""
         count = pod.consecutive_errors_count or pod.unschedulable_count
         return exponential(self._initial, self._maximum, count)
 
     def is_backing_off(self, pod: QueuedPodInfo, now: float) -> bool:
-        """Return whether the pod's backoff lasts; sets ``backoff_expiration`` if it is not set."""
+        """Whether the pod is still backing off; sets ``backoff_expiration`` if it is not set."""
         if self.duration(pod) <= 0:
             return False
         return self._expiration(pod) >= align(now)
 
     def left(self, pod: QueuedPodInfo, now: float) -> float:
-        """Return the seconds until the pod's backoff is over, 0 where it is; changes nothing."""
+        """Return the remaining backoff in seconds, 0 if it is over; changes nothing."""
         duration = self.duration(pod)
         if duration <= 0:
             return 0.0
@@ -83,15 +83,15 @@ class BackoffQueue:
         return self._rejected.remove(uid) or self._errors.remove(uid)
 
     def peek(self) -> QueuedPodInfo | None:
-        """Return the first of the rejected pods, whether or not its backoff has ended."""
+        """Return the first rejected pod, whether or not its backoff is over."""
         return self._rejected.peek()
 
     def pop(self) -> QueuedPodInfo | None:
-        """Take the first of the rejected pods out."""
+        """Remove and return the first rejected pod."""
         return self._rejected.pop()
 
     def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
-        """Take out the pods whose backoff has ended."""
+        """Remove and yield the pods whose backoff is over."""
         window = align(now)
         for heap in (self._rejected, self._errors):
             while (key := heap.first_key()) is not None and key[0] < window:
@@ -100,7 +100,7 @@ class BackoffQueue:
                 yield pod
 
     def next_completion(self) -> float | None:
-        """Return the earliest time at which ``pop_completed`` gives a pod."""
+        """Return the earliest time at which ``pop_completed`` yields a pod."""
         keys = [heap.first_key() for heap in (self._rejected, self._errors)]
         return min((key[0] + WINDOW for key in keys if key is not None), default=None)
 
@@ -119,5 +119,5 @@ def align(time: float) -> float:
 
 
 def has_rejectors(pod: QueuedPodInfo) -> bool:
-    """Whether plugins rejected the pod; otherwise its attempt met an error."""
+    """Whether plugins rejected the pod; otherwise its attempt failed with an error."""
     return bool(pod.unschedulable_plugins or pod.pending_plugins)

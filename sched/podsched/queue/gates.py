@@ -24,8 +24,8 @@ class Gates:
     def rejecting(self, pod: QueuedPodInfo) -> str:
         """Return the first plugin that rejects the pod, "" if none does.
 
-        The plugin that rejected it last (``gating_plugin``) is asked first: most likely it still
-        does.
+        The last rejecting plugin (``gating_plugin``) is asked first, because it most likely still
+        rejects the pod.
         """
         plugins = self._plugins.get(pod.info.cls.scheduler_name, ())
         if pod.gating_plugin:
@@ -41,7 +41,7 @@ class Gates:
         return ""
 
     def stays(self, pod: QueuedPodInfo) -> bool:
-        """Whether the plugin that gates a pod rejects it still; False for a pod without one."""
+        """Whether the plugin that gates a pod still rejects it; False for a pod without one."""
         gating = pod.gating_plugin
         for name, plugin in self._plugins.get(pod.info.cls.scheduler_name, ()) if gating else ():
             if name == gating:
@@ -49,7 +49,7 @@ class Gates:
         return False
 
     def reasons(self, pod: QueuedPodInfo) -> tuple[str, ...]:
-        """Return what the plugin that gates the pod says about it now."""
+        """Return the current reasons of the plugin that gates the pod."""
         plugins = dict(self._plugins.get(pod.info.cls.scheduler_name, ()))
         plugin = plugins.get(pod.gating_plugin)
         try:

@@ -1,8 +1,9 @@
-"""Which plugin registered for which event, and what its queueing hint answers.
+"""The events that plugins registered for, and their queueing hints.
 
-After kube-scheduler's ``isPodWorthRequeuing``: only plugins that rejected the pod are asked; the
-answer Queue of a plugin that said Pending sends the pod to activeQ at once, that of another one
-after its backoff; a pod that met an error, which no plugin rejected, backs off whatever comes.
+As in kube-scheduler's ``isPodWorthRequeuing``, only plugins that rejected the pod are asked. If a
+plugin that returned Pending answers Queue, the pod goes to activeQ at once; for other plugins it
+goes there after its backoff. A pod whose attempt failed with an error, without a rejecting plugin,
+always backs off.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 _NODE_TAINT = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT)
 
 
-#: One hint in so many is asked through the observer, which may time it: a clock and a histogram
+#: One of this many hints is called through the observer, which may time it: a clock and a histogram
 #: cost more than most hints.
 SAMPLE_EVERY = 10
 
 
 class Strategy(enum.IntEnum):
-    """Where an event sends a pod; of several the greatest counts."""
+    """Where an event sends a pod; the greatest of several counts."""
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -104,7 +105,7 @@ class HintTable:
     def queues(
         self, registration: Registration, pod: PodInfo, event: ClusterEvent, old: Any, new: Any
     ) -> bool:
-        """Ask a hint; one that fails counts as Queue: a needless attempt beats a lost one."""
+        """Call a hint. A failing hint counts as Queue: a needless attempt is better than none."""
         if registration.hint is None:
             return True
         hint = registration.hint
@@ -116,12 +117,12 @@ class HintTable:
             ask = partial(hint, pod, old, new)
             answer = self._observer.hint(registration.plugin, event.text, ask)
             return answer is QueueingHint.QUEUE
-        except Exception as error:  # Plugins may raise anything, and this is their barrier.
+        except Exception as error:  # Plugins may raise anything; errors of hints stop here.
             self._observer.plugin_failed(registration.plugin, event.text, error)
             return True
 
     def strategy(self, pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
-        """Return what an event means for one pod (``isPodWorthRequeuing``)."""
+        """Return where an event sends one pod (``isPodWorthRequeuing``)."""
         if event.is_wildcard or not has_rejectors(pod):
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
@@ -139,7 +140,7 @@ class HintTable:
     def candidates(
         self, registration: Registration, index: HintIndex, event: ClusterEvent, old: Any, new: Any
     ) -> Iterable[Hashable] | None:
-        """Ask an index; one that fails leaves no pod out."""
+        """Query an index; if it fails, all pods are candidates."""
         try:
             return index.candidates(old, new)
         except Exception as error:  # As above.
@@ -149,7 +150,7 @@ class HintTable:
     def named(
         self, registration: Registration, event: ClusterEvent, old: Any, new: Any
     ) -> Iterable[str] | None:
-        """Return the uids of the only pods to ask about; None: all. Failing counts as None."""
+        """Return the uids of the pods to ask about, or None for all; a failure counts as None."""
         if registration.pods is None:
             return None
         try:
@@ -159,7 +160,7 @@ class HintTable:
             return None
 
     def index_failed(self, registration: Registration, error: Exception) -> None:
-        """Report an index that could not take a pod."""
+        """Report an index that failed to add a pod."""
         self._observer.plugin_failed(registration.plugin, registration.event.text, error)
 
 
@@ -173,10 +174,10 @@ def _registrations(
 
 
 def _hidden_by_taints(registered: Sequence[Registration]) -> list[Registration]:
-    """Return the registrations for new nodes that need one for changed taints as well.
+    """Return the registrations for new nodes that also need one for changed taints.
 
-    A plugin that waits for new nodes may have missed one, because a taint kept the pod off it at
-    first; kube-scheduler's ``buildQueueingHintMap`` does the same.
+    A pod may have been rejected from a new node by a taint first. When the taint goes, the plugin
+    must be asked about the node. kube-scheduler's ``buildQueueingHintMap`` does the same.
     """
     if any(r.event.matches(_NODE_TAINT) for r in registered):
         return []
@@ -184,9 +185,9 @@ def _hidden_by_taints(registered: Sequence[Registration]) -> list[Registration]:
 
 
 def _after_taint(added: Registration) -> Registration:
-    """Return the same question asked of a node whose taints changed as if it had just been added.
+    """Return a registration that treats a node whose taints changed as just added.
 
-    kube-scheduler queues such pods without asking anything; the plugin's own answer is as safe.
+    kube-scheduler queues such pods without a hint; the plugin's own hint is as safe.
     """
     hint, index, pods = added.hint, added.index, added.pods
     return Registration(
@@ -201,7 +202,7 @@ def _after_taint(added: Registration) -> Registration:
 
 
 class _AsAdded:
-    """An index that takes every event for an addition of the object."""
+    """An index that treats every event as an addition of the object."""
 
     def __init__(self, index: HintIndex) -> None:
         self.add = index.add

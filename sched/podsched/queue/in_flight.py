@@ -1,19 +1,19 @@
-"""Pods whose attempt is running, and the events that came meanwhile (``inFlightEvents``).
+"""Pods in flight, and the events received meanwhile (``inFlightEvents``).
 
-An event may help a pod whose attempt looked at the cluster just before it. So while any pod is in
-flight, events are kept; when an attempt fails, those since its pop are replayed through the hints
-of the plugins that rejected it. Events older than the oldest pod in flight are forgotten::
+An event may help a pod whose attempt read the cluster just before it. So events are kept while any
+pod is in flight. When an attempt fails, the events since its pop are replayed through the hints of
+the plugins that rejected it. Events older than the oldest pod in flight are dropped::
 
     events by position     3   4   5   6   7
     pod a, popped at 3     ^                   fails: 3 to 7 are replayed
     pod b, popped at 6                 ^       fails: 6 and 7 are replayed
-                           when a is done, 3 to 5 are forgotten
+                           when a is done, 3 to 5 are dropped
 
-Events are kept by kind, so a replay looks only at those that a rejecting plugin registered for.
-Where a registration names the pods that an event concerns, the event is kept with these: a
-preemptor looks at the victims that leave its own node, not at those of all the others.
-Pods of one group (class and rejecting plugins) that were popped at the same position get the same
-answers from hints that look at classes only: a failed batch replays once, not once for each pod.
+Events are kept by kind, so a replay covers only events that a rejecting plugin registered for. If a
+registration names the pods that an event concerns, the event is kept with these pods: a preemptor
+sees only the victims that leave its own node, not those of all other preemptors.
+Pods of one group (class and rejecting plugins) popped at the same position get the same answers
+from hints that read only classes. So a failed batch is replayed once, not once per pod.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from podsched.framework.events import ClusterEvent
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.queue.hints import HintTable, Registration, Strategy
 
-#: Answers kept for pods of the same group; they only save time.
+#: Max answers kept for pods of the same group; keeping them only saves time.
 _MAX_MEMO = 1024
 
 
@@ -41,12 +41,12 @@ class Flight:
 
     pod: QueuedPodInfo
     position: int
-    #: The newest version seen of the pod; the attempt works on the one it began with.
+    #: The newest version of the pod; the attempt works on the version that it began with.
     latest: PodInfo
     deleted: bool = False
-    #: Events of the pod itself: it was updated, or activated.
+    #: Events of the pod itself: updates and activation.
     own: list[tuple[ClusterEvent, Any, Any]] = field(default_factory=list)
-    #: Events for which a registration named the pod as one of those to ask about.
+    #: Events for which a registration named this pod.
     named: list[tuple[Registration, ClusterEvent, Any, Any]] = field(default_factory=list)
 
 
@@ -55,7 +55,7 @@ class InFlight:
 
     def __init__(self, hints: HintTable) -> None:
         self._hints = hints
-        # An OrderedDict finds its first item at once, a dict after skipping all that were deleted.
+        # An OrderedDict finds its first item at once; a dict first skips all deleted entries.
         self._flights: OrderedDict[str, Flight] = OrderedDict()
         self._events: dict[ClusterEvent, deque[_Kept]] = {}
         self._position = 0
@@ -83,7 +83,7 @@ class InFlight:
             return
         self._events.setdefault(event, deque()).append((self._position, old, new))
         self._position += 1
-        # Asked when the event comes: a pod that becomes one of them later is tried after it.
+        # Names are resolved when the event arrives. A pod popped later is tried after the event.
         for registration in self._hints.matching(event):
             if registration.pods is None:
                 continue
@@ -94,14 +94,14 @@ class InFlight:
                     flight.named.append((registration, event, old, new))
 
     def finish(self, uid: str) -> Flight | None:
-        """Forget a pod, and the events that only it had to know."""
+        """Remove a pod, and the events that were kept only for it."""
         flight = self._flights.pop(uid, None)
         if flight is not None:
             self._prune()
         return flight
 
     def finish_all(self, uids: Iterable[str]) -> None:
-        """Forget pods as ``finish`` does."""
+        """Remove pods as ``finish`` does."""
         flights = self._flights
         gone = [flight for uid in uids if (flight := flights.pop(uid, None)) is not None]
         if gone:
@@ -115,15 +115,15 @@ class InFlight:
         return counts
 
     def replay(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
-        """Return what the events since the pod's pop mean to the plugins that have rejected it.
+        """Return where the events since the pod's pop send it, by its rejecting plugins' hints.
 
-        ``group`` names the pods that get the same answers from hints that look at classes only.
+        ``group``: pods of one group get the same answers from hints that read only classes.
         """
         own = (self._hints.strategy(pod, *event) for event in flight.own)
         return max(self._shared(flight, pod, group), self._personal(flight, pod), *own)
 
     def _personal(self, flight: Flight, pod: QueuedPodInfo) -> Strategy:
-        """Return the answers of hints that look at the pod itself."""
+        """Return the answers of hints that read the pod itself."""
         best = Strategy.SKIP
         for event in self._events:
             for registration, gain in self._rejecting(pod, event):
@@ -193,7 +193,7 @@ class InFlight:
 
 
 def _gain(registration: Registration, pod: QueuedPodInfo) -> Strategy:
-    """Return where a helpful answer of the registration sends the pod; SKIP: it is not asked."""
+    """Return where a Queue answer of the registration sends the pod; SKIP: it is not asked."""
     if registration.profile != pod.info.cls.scheduler_name:
         return Strategy.SKIP
     if registration.plugin in pod.pending_plugins:

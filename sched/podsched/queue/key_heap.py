@@ -3,10 +3,10 @@
 Guarantees: add and pop in O(log n), get, remove and peek in amortised O(1); equal keys leave in the
 order in which they were added.
 
-Why keys and not a less-than function: with 100,000 pods that function would be called some fifty
-times for one pop; tuples are compared by ``heapq`` itself, an order of magnitude quicker. A removed
-item stays in the list until it surfaces, or until half of the list is of that kind and the list is
-rebuilt.
+Why keys and not a less-than function: with 100,000 pods the function would be called some fifty
+times per pop, whereas ``heapq`` compares tuples itself, an order of magnitude faster. A removed
+item stays in the list until it reaches the top, or until half of the list consists of removed items
+and the list is rebuilt.
 """
 
 from __future__ import annotations

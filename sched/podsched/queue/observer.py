@@ -1,4 +1,4 @@
-"""What the queue reports, for metrics and logs; it writes neither."""
+"""The interface through which the queue reports to metrics and logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class QueueObserver(Protocol):
         ...
 
     def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
-        """Return a hint's answer, having timed it or not; called for a sample of the hints."""
+        """Call a hint and return its answer, possibly timed; used for a sample of the hints."""
         ...
 
 

@@ -1,15 +1,16 @@
-"""The pods that wait for an attempt: where each of them is, and how it moves on.
+"""The pending pods in their queues, and moves between the queues.
 
-Three places: activeQ (a heap), the backoff queues, and unschedulablePods, which also has the gated
-pods. Whoever enters activeQ or a backoff queue passes PreEnqueue first, and is gated when a plugin
-rejects it; not again from backoff to activeQ, as in kube-scheduler since it pops from backoffQ.
+A pod is in activeQ (a heap), in a backoff queue, or in unschedulablePods, which also holds gated
+pods. A pod that enters activeQ or a backoff queue passes PreEnqueue first and is gated if a plugin
+rejects it. PreEnqueue does not run again from backoff to activeQ, as in kube-scheduler since it
+pops from backoffQ.
 
-Beside the places it keeps what the metrics tell: how many pods each plugin rejected, and how many
-entered which queue because of what.
+This module also keeps counts for the metrics: pods by rejecting plugin, and pods that entered a
+queue, by event.
 
-Invariants (``problems`` looks for what contradicts them, in O(pods)): a pod is in one place; gated
-pods are in unschedulablePods; the counts by plugin are those of the pods. Non-goals: pods in
-flight, and deciding what an event means for a pod.
+Invariants (``problems`` checks them, in O(pods)): a pod is in one place; gated pods are in
+unschedulablePods; the counts by plugin match the pods. Non-goals: pods in flight, and deciding
+what an event means for a pod.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from podsched.queue.key_heap import KeyHeap
 from podsched.queue.observer import QueueObserver
 from podsched.queue.unschedulable_pods import UnschedulablePods
 
-#: Whether a pod may leave together with those that were taken out before it.
+#: Whether a pod may join the pods already popped into a batch.
 Alike = Callable[[Sequence[QueuedPodInfo], PodInfo], bool]
 
 POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
-#: Pods that are named of those ahead of another one.
+#: How many of the pods ahead of another pod are named.
 FIRST = 10
 ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "gated"
 
 
 class PendingPods:
-    """activeQ, backoffQ and unschedulablePods. Pods given to the moves are in none of them."""
+    """activeQ, backoffQ and unschedulablePods. A pod that is to be moved is in none of them."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class PendingPods:
         self._rejections: Counter[tuple[str, str]] = Counter()
         #: Pods by (queue, event) that have entered since the last report.
         self._incoming: Counter[tuple[str, str]] = Counter()
-        #: Whether nothing is reported for now.
+        #: Whether reports are held back.
         self.holds_reports = False
 
     # ------------------------------------------------------------------ reading
@@ -92,15 +93,15 @@ class PendingPods:
         return ""
 
     def ahead(self, pod: QueuedPodInfo) -> tuple[int, list[QueuedPodInfo]]:
-        """Return how many pods of activeQ come before a pod by their order, and the first ones."""
+        """Return how many pods of activeQ come before a pod, and the first of them."""
         return self.active.before(self._order(pod), FIRST)
 
     def gate_reasons(self, pod: QueuedPodInfo) -> tuple[str, ...]:
-        """Return why the pod's gating plugin rejects it; nothing for a pod that is not gated."""
+        """Return why the pod's gating plugin rejects it; empty for a pod that is not gated."""
         return self._gates.reasons(pod) if pod.gating_plugin else ()
 
     def in_order(self) -> list[QueuedPodInfo]:
-        """Return all pods, those of activeQ and of the backoff queues in the order of these."""
+        """Return all pods; those of activeQ and of the backoff queues in queue order."""
         return [*self.active.in_order(), *self.backoff.in_order(), *self.unschedulable]
 
     def counts(self) -> dict[str, int]:
@@ -118,7 +119,7 @@ class PendingPods:
         return dict(self._rejections)
 
     def problems(self) -> Iterator[str]:
-        """Say what contradicts the invariants."""
+        """Yield a description of each violated invariant."""
         yield from self.unschedulable.problems()
         places = Counter(pod.info.uid for pod in self)
         yield from (f"{uid} is in {n} places" for uid, n in places.items() if n > 1)
@@ -142,18 +143,18 @@ class PendingPods:
     # ------------------------------------------------------------------ entering
 
     def enter(self, pod: PodInfo, event: str, now: float) -> None:
-        """Take in a pod that was not here before."""
+        """Add a new pod."""
         queued = QueuedPodInfo(pod, now)
         self._stamp(queued, now)
         self.to_active(queued, event, now)
 
     def enter_failed(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
-        """Take back a pod whose attempt failed, with the plugins that rejected it; its queue."""
+        """Add a pod whose attempt failed, with its rejecting plugins; return its queue."""
         self._count_rejections(pod, 1)
         return self.requeue(pod, strategy, event, now)
 
     def requeue(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
-        """Put a pod where an event sends it; return the name of that queue."""
+        """Put a pod into the queue where an event sends it; return that queue's name."""
         if strategy is Strategy.SKIP:
             self.park(pod, event, now)
             return UNSCHEDULABLE
@@ -194,14 +195,14 @@ class PendingPods:
             if pod.gating_plugin not in pod.pending_plugins:
                 self._rejections[pod.gating_plugin, pod.info.cls.scheduler_name] += 1
             pod.unschedulable_plugins.add(pod.gating_plugin)
-        # A pod that stays gated has not entered anything.
+        # A pod that stays gated has not entered a queue, so it is not counted.
         self.park(pod, None if gated_before else event, now)
         return False
 
     # ------------------------------------------------------------------ changing and leaving
 
     def replace(self, pod: QueuedPodInfo, new: PodInfo) -> None:
-        """Give a pod of activeQ or of a backoff queue its new version, and the place it has now."""
+        """Replace a pod of activeQ or a backoff queue by its new version, and reorder it."""
         before = self._order(pod)
         pod.info = new
         if self._order(pod) == before:
@@ -212,13 +213,13 @@ class PendingPods:
             self.backoff.add(pod)
 
     def delete(self, pod: QueuedPodInfo) -> None:
-        """Take a pod out for good."""
+        """Remove a pod."""
         uid = pod.info.uid
         _ = self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid)
         self._count_rejections(pod, -1)
 
     def pop(self, limit: int, now: float, alike: Alike | None) -> list[QueuedPodInfo]:
-        """Take the next pods out for an attempt: see ``SchedulingQueue.pop_batch``."""
+        """Remove and return the next pods for an attempt; see ``SchedulingQueue.pop_batch``."""
         source: KeyHeap[QueuedPodInfo] | BackoffQueue
         source = self.active if len(self.active) else self.backoff
         batch: list[QueuedPodInfo] = []
@@ -246,7 +247,7 @@ class PendingPods:
     # ------------------------------------------------------------------ order and counts
 
     def count_failure(self, pod: QueuedPodInfo, now: float) -> None:
-        """Count the attempt's failure: it decides how long the pod backs off."""
+        """Count the attempt's failure, which determines the length of the backoff."""
         if has_rejectors(pod):
             pod.unschedulable_count += 1
             pod.consecutive_errors_count = 0

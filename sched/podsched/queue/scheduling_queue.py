@@ -1,14 +1,14 @@
-"""The scheduling queue: which pod is tried next, and which event gives a waiting pod another try.
+"""The scheduling queue: chooses the next pod, and moves pending pods when events may help them.
 
 Pure and synchronous; ``now`` is the owner's monotonic clock in seconds and never goes back.
 Guarantees: every pod that was added and neither deleted nor done is in exactly one place; pods
-leave activeQ by the QueueSort plugin's order, equals in the order in which they entered; no pod is
-left unschedulable when a hint says that an event since its last attempt began helps it. Source:
-kube-scheduler v1.36, ``pkg/scheduler/backend/queue``. Non-goals: the nominator and the assumed pods
-(the cache's), and which pods the scheduler is responsible for (the owner's).
+leave activeQ in the QueueSort plugin's order, equals in the order in which they entered; no pod
+stays unschedulable if a hint says that an event since the start of its last attempt helps it.
+Source: kube-scheduler v1.36, ``pkg/scheduler/backend/queue``. Non-goals: the nominator and assumed
+pods (the cache has them), and which pods the scheduler is responsible for (the owner decides).
 
-``PendingPods`` has the pods that wait and moves them, ``InFlight`` those whose attempt is running,
-``HintTable`` asks the plugins; this module says when.
+``PendingPods`` stores and moves the pending pods, ``InFlight`` has the pods whose attempt is
+running, and ``HintTable`` asks the plugins. This module decides when.
 
 ::
 
@@ -90,11 +90,11 @@ LEFTOVER_PERIOD = 30.0
 
 
 class QueueCorrupted(AssertionError):
-    """The queue contradicts its own invariants: a bug in this package."""
+    """The queue violates its own invariants: a bug in this package."""
 
 
 def of_one_class(batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
-    """Return whether a pod is like those of a batch in all that can influence a decision."""
+    """Whether a pod is of the same class as a batch: equal in all that can influence a decision."""
     return batch[0].info.cls is other.cls
 
 
@@ -130,7 +130,7 @@ class SchedulingQueue:
     # ------------------------------------------------------------------ pods come, change and go
 
     def add(self, pod: PodInfo, now: float) -> None:
-        """Take a pod in; one that is already here is updated."""
+        """Add a pod; update it if it is already in the queue."""
         flight = self._in_flight.get(pod.uid)
         known = None if flight else self._pods.get(pod.uid)
         if flight is not None:
@@ -142,9 +142,9 @@ class SchedulingQueue:
         self._pods.report()
 
     def update(self, old: PodInfo | None, new: PodInfo, now: float) -> None:
-        """Take note of a change of a pod without a node; one unknown so far is added.
+        """Update a pod without a node; add it if it is unknown.
 
-        Not to be called for pods that are assumed or being bound.
+        Must not be called for pods that are assumed or being bound.
         """
         if old is not None and old.uid != new.uid:
             self.delete(old, now)
@@ -156,9 +156,9 @@ class SchedulingQueue:
         self._pods.report()
 
     def delete(self, pod: PodInfo, now: float, *, bound: bool = False) -> None:
-        """Forget a pod that was deleted or, with ``bound``, got its node.
+        """Remove a pod that was deleted or, with ``bound``, was bound.
 
-        A deleted pod gives back the node that it was nominated to: see ``_release_nomination``.
+        A deleted pod releases its nominated node; see ``_release_nomination``.
         """
         flight = self._in_flight.get(pod.uid)
         if flight is not None:
@@ -170,18 +170,18 @@ class SchedulingQueue:
         self._pods.report()
 
     def hold_reports(self) -> None:
-        """Tell the observer nothing before ``report``: what follows is a part of one operation."""
+        """Hold back reports until ``report``: the following calls are parts of one operation."""
         self._pods.holds_reports = True
 
     def report(self) -> None:
-        """Tell the observer what has been held back."""
+        """Send the reports that were held back."""
         self._pods.holds_reports = False
         self._pods.report()
 
     # ------------------------------------------------------------------ attempts
 
     def pop(self, now: float) -> QueuedPodInfo | None:
-        """Take the next pod out for an attempt; None when there is none."""
+        """Remove and return the next pod for an attempt, or None."""
         batch = self.pop_batch(now, 1)
         return batch[0] if batch else None
 
@@ -192,13 +192,12 @@ class SchedulingQueue:
         *,
         alike: Alike | None = of_one_class,
     ) -> list[QueuedPodInfo]:
-        """Take out the next pods in queue order, at most ``limit``.
+        """Remove and return the next pods in queue order, at most ``limit``.
 
-        Each is ``alike`` to those before it (None: any pods); that is not asked about a pod of the
-        class of the one before it.
-        All come from activeQ or, when that is empty,
-        all from podBackoffQ: a pod is not kept waiting while there is nothing else to do. Pods that
-        met an error (podErrorBackoffQ) wait their backoff out.
+        Each pod must be ``alike`` to the pods before it (None: any pods); a pod of the same class
+        as the one before it always is. All pods come from activeQ or, if that is empty, all from
+        podBackoffQ, so that a pod does not wait while there is nothing else to do. Pods with an
+        error (podErrorBackoffQ) always wait for the end of their backoff.
         """
         batch = self._pods.pop(limit, now, alike)
         for pod in batch:
@@ -207,7 +206,7 @@ class SchedulingQueue:
         return batch
 
     def done(self, *uids: str) -> None:
-        """Note that events cannot matter to attempts any more: before PreBind at the latest."""
+        """End the recording of events for attempts; call it before PreBind at the latest."""
         self._in_flight.finish_all(uids)
 
     def add_unschedulable_if_not_present(
@@ -218,12 +217,12 @@ class SchedulingQueue:
         unschedulable_plugins: Collection[str] = (),
         pending_plugins: Collection[str] = (),
     ) -> str:
-        """Take a pod back whose attempt failed, and end the attempt.
+        """Return a pod whose attempt failed to the queue, and end the attempt.
 
-        The plugins are those that rejected it (with Pending: the second); none mean an error.
-        Returns the queue it went to: active, backoff, unschedulable or gated; "" if it is not
-        wanted any more, having been deleted or added anew meanwhile. If ``done`` was called before,
-        the owner has to know that the pod still exists.
+        ``plugins`` rejected it, ``pending_plugins`` with Pending; without any, the attempt failed
+        with an error. Returns the queue it went to: active, backoff, unschedulable or gated; "" if
+        the pod was deleted or added again meanwhile. If ``done`` was called before, the caller must
+        know that the pod still exists.
         """
         uid = pod.info.uid
         flight = self._in_flight.get(uid)
@@ -245,7 +244,7 @@ class SchedulingQueue:
         return place
 
     def return_unattempted(self, pods: Iterable[QueuedPodInfo], now: float) -> None:
-        """Put popped pods back to where they were in the order, as if they had not been popped."""
+        """Put popped pods back in their old order, as if they had not been popped."""
         for pod in pods:
             flight = self._in_flight.finish(pod.info.uid)
             if flight is None or flight.deleted:
@@ -267,27 +266,27 @@ class SchedulingQueue:
         max_priority: int | None = None,
         except_uid: str = "",
     ) -> int:
-        """Give every waiting pod another try that the event may help; return how many these are.
+        """Move all pending pods that the event may help; return their number.
 
-        ``old`` and ``new`` are the object's messages; ``max_priority`` leaves out pods above it,
-        ``except_uid`` the pod of that uid.
+        ``old`` and ``new`` are the object's messages. Pods above ``max_priority`` and the pod
+        ``except_uid`` are left out.
         """
         moved = self._move(event, old, new, now, max_priority, except_uid)
         self._pods.report()
         return moved
 
     def note_for_in_flight(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        """Keep an event that only pods in flight can have missed.
+        """Record an event only for pods in flight.
 
-        All others began to wait before its cause, or after it was over.
+        It cannot help other pods: they were rejected before its cause, or after it was over.
         """
         if event.is_wildcard or self._hints.matching(event):
             self._in_flight.record(event, old, new)
 
     def activate(self, pods: Iterable[PodInfo], now: float) -> None:
-        """Move waiting pods to activeQ whatever their hints and backoff say (``Activate``).
+        """Move pending pods to activeQ regardless of hints and backoff (``Activate``).
 
-        One in flight is tried again should its attempt fail; gates are respected.
+        A pod in flight is tried again if its attempt fails. PreEnqueue still applies.
         """
         for pod in pods:
             flight = self._in_flight.get(pod.uid)
@@ -325,10 +324,10 @@ class SchedulingQueue:
         return len(helped)
 
     def _release_nomination(self, pod: PodInfo, now: float) -> None:
-        """Wake the pods for which the pod was in the way on the node it was nominated to.
+        """Wake pods that could not use a node because this pod was nominated to it.
 
-        Filtering counts a nominated pod as if it were on its node, for pods of no higher priority;
-        to those its nomination's end is the deletion of an assigned pod.
+        For pods of no higher priority, filtering counts a nominated pod as if it were on its node.
+        So for these pods the end of the nomination is like the deletion of an assigned pod.
         """
         if pod.nominated_node_name:
             self._move(ASSIGNED_POD_DELETE, pod.pod, None, now, pod.priority)
@@ -350,7 +349,7 @@ class SchedulingQueue:
             self._pods.enter(new, UNSCHEDULED_POD_UPDATE.text, now)
 
     def _update_unschedulable(self, pod: QueuedPodInfo, new: PodInfo, now: float) -> None:
-        """Give the pod another try if a hint says that its own change helps it."""
+        """Move the pod if a hint says that its own update helps it."""
         old = pod.info
         if not _concerns_queue(old, new) and self._pods.unschedulable.replace_info(new):
             return
@@ -366,13 +365,13 @@ class SchedulingQueue:
     # ------------------------------------------------------------------ time
 
     def flush(self, now: float) -> None:
-        """Do what ``next_wakeup`` was waiting for."""
+        """Do the work that is due; see ``next_wakeup``."""
         self.flush_backoff_completed(now)
         if now - self._last_leftover_flush >= LEFTOVER_PERIOD:
             self.flush_unschedulable_leftover(now)
 
     def flush_backoff_completed(self, now: float) -> int:
-        """Move pods whose backoff has ended to activeQ; return their number."""
+        """Move pods whose backoff is over to activeQ; return their number."""
         completed = list(self._pods.backoff.pop_completed(now))
         for pod in completed:
             self._pods.to_active(pod, BACKOFF_COMPLETE, now, pre_enqueue=False)
@@ -380,9 +379,9 @@ class SchedulingQueue:
         return len(completed)
 
     def flush_unschedulable_leftover(self, now: float) -> int:
-        """Give pods another try that no event has helped for too long; return their number.
+        """Move pods that have been unschedulable for too long; return their number.
 
-        Gates of pods that have been gated as long are looked at again, in case an event was missed.
+        PreEnqueue runs again for pods gated that long, in case an event was missed.
         """
         self._last_leftover_flush = now
         leftover = self._pods.unschedulable.older_than(now - self._max_in_unschedulable)
@@ -393,7 +392,7 @@ class SchedulingQueue:
         return len(leftover)
 
     def next_wakeup(self, now: float) -> float | None:
-        """Return when ``flush`` next has something to do, maybe now; None: not before a change."""
+        """Return when ``flush`` next has work, possibly now; None: not before a change."""
         times = [self._pods.backoff.next_completion()]
         oldest = self._pods.unschedulable.oldest()
         if oldest is not None:
@@ -405,12 +404,12 @@ class SchedulingQueue:
     # ------------------------------------------------------------------ reading
 
     def __len__(self) -> int:
-        """Return the number of pods waiting, those in flight not counted."""
+        """Return the number of pending pods, without those in flight."""
         return len(self._pods)
 
     @property
     def has_active(self) -> bool:
-        """Whether a pod waits for nothing but its turn."""
+        """Whether activeQ has a pod."""
         return bool(len(self._pods.active))
 
     def counts(self) -> dict[str, int]:
@@ -418,7 +417,7 @@ class SchedulingQueue:
         return self._pods.counts()
 
     def unschedulable_by_plugin(self) -> dict[tuple[str, str], int]:
-        """Return the waiting pods by (plugin, profile) that rejected them, for the gauge."""
+        """Return the number of pending pods by rejecting (plugin, profile), for the gauge."""
         return self._pods.rejections()
 
     def in_flight_events(self) -> dict[str, int]:
@@ -430,7 +429,7 @@ class SchedulingQueue:
         return [flight.pod for flight in self._in_flight]
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """Return a waiting pod."""
+        """Return a pending pod by uid."""
         return self._pods.get(uid)
 
     def place(self, uid: str) -> str:
@@ -438,7 +437,7 @@ class SchedulingQueue:
         return self._pods.place(uid) or (IN_FLIGHT if uid in self._in_flight else "")
 
     def standing(self, uid: str, now: float) -> Standing | None:
-        """Return where a pod stands, None for one that is not here; O(pods of activeQ)."""
+        """Return a pod's place in the queue, None if it is not here; O(pods of activeQ)."""
         place = self.place(uid)
         flight = self._in_flight.get(uid)
         pod = self._pods.get(uid) or (flight.pod if flight is not None else None)
@@ -463,11 +462,11 @@ class SchedulingQueue:
         )
 
     def unschedulable_pods(self) -> Iterator[QueuedPodInfo]:
-        """Iterate over the pods that wait for an event, without gated ones; not across changes."""
+        """Iterate over the unschedulable pods, without gated ones; the queue must not change."""
         return (pod for pod in self._pods.unschedulable if not pod.gating_plugin)
 
     def pending_pods(self) -> tuple[list[PodInfo], str]:
-        """Return all waiting pods, and kube-scheduler's line of how many are where."""
+        """Return all pending pods, and kube-scheduler's summary of the queue sizes."""
         counts = self.counts()
         summary = (
             f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; "
@@ -476,7 +475,7 @@ class SchedulingQueue:
         return [pod.info for pod in self._pods.in_order()], summary
 
     def check_invariants(self) -> None:
-        """Raise QueueCorrupted with all that contradicts the module's guarantees; O(pods)."""
+        """Raise QueueCorrupted with all violated invariants; O(pods)."""
         problems = list(self._pods.problems())
         problems += [
             f"{flight.pod.info.uid} is in 2 places"
@@ -492,7 +491,7 @@ def _own_event(old: PodInfo, new: PodInfo) -> ClusterEvent:
 
 
 def _concerns_queue(old: PodInfo, new: PodInfo) -> bool:
-    """Whether more changed than the status and bookkeeping such as the resource version.
+    """Whether anything changed except the status and metadata such as the resource version.
 
     kube-scheduler's ``isPodUpdated``.
     """

@@ -1,4 +1,4 @@
-"""Where a pod stands in the scheduling queue, for those who ask; nothing here changes it."""
+"""A pod's place in the scheduling queue, for explanations; read-only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 class Standing:
     """A pod's place. Times are those of the queue's clock; durations are in seconds.
 
-    backoff: the whole of it after the last failure; timeout_left: until the pod is tried again
-    even if nothing happens, None where that is not so. ahead: the pods of activeQ that are
-    attempted before it, or would be if it were woken now; ``ahead_first`` are the next of them.
+    backoff: the full backoff after the last failure. timeout_left: time until the pod is tried
+    again even without an event, None if it will not be. ahead: the number of pods of activeQ that
+    come before it, or would if it were woken now; ``ahead_first``: the first of these pods.
     """
 
     queue: str

@@ -1,11 +1,11 @@
-"""Pods that wait for an event, found by what they wait for.
+"""Pods that wait for an event, indexed by the events that can help them.
 
-Pods of one class that the same plugins rejected form a *group*: an event is put to one hint per
-group and plugin, not to every pod, and with an index (``framework.hint_index``) only to the groups
-it can help. So an event costs as much as it wakes, however many pods wait.
+Pods of one class that the same plugins rejected form a *group*. An event calls one hint per group
+and plugin, not per pod, and with an index (``framework.hint_index``) only for groups that it can
+help. So the cost of an event depends on the pods that it wakes, not on the number of pending pods.
 
-Gated pods (rejected by a PreEnqueue plugin) are here too; hints are asked on their behalf only
-about events that the gating plugin registered.
+Gated pods (rejected by a PreEnqueue plugin) are here too. For them, hints are called only for
+events that the gating plugin registered.
 
 ::
 
@@ -31,7 +31,7 @@ _CLASS_NOTE = "podsched.queue"
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Pods that get the same answers; ``sample`` is or was one of them, for hints to look at."""
+    """Pods that get the same answers; hints get ``sample``, which is or was one of them."""
 
     key: Hashable
     sample: PodInfo
@@ -46,7 +46,7 @@ class Group:
 
 
 def group_key(pod: QueuedPodInfo) -> Hashable:
-    """Return the name of the group that the pod belongs to as it is now."""
+    """Return the key of the group that the pod currently belongs to."""
     return (
         pod.info.cls.id,
         frozenset(pod.unschedulable_plugins),
@@ -83,7 +83,7 @@ class _Rejected:
             try:
                 self._indexes[registration].add(group, group.sample)
             except Exception as error:  # Plugins may raise anything.
-                # Without its index the plugin is asked about all groups.
+                # Without its index the plugin's hint is called for all groups.
                 del self._indexes[registration]
                 self._table.index_failed(registration, error)
 
@@ -103,7 +103,7 @@ class _Rejected:
 
 
 class UnschedulablePods:
-    """The pods that wait for an event. It says which of them one helps; the queue moves them."""
+    """The pods that wait for an event. Finds the pods that an event helps; the queue moves them."""
 
     def __init__(self, table: HintTable) -> None:
         self._table = table
@@ -136,11 +136,11 @@ class UnschedulablePods:
         group.pods[uid] = pod
         self._pods[uid] = (pod, group)
         self.gated_count += bool(pod.gating_plugin)
-        # A gated pod keeps its timestamp; counting from now spaces its checks all the same.
+        # A gated pod keeps its timestamp, so its checks are spaced from now instead.
         self._ages.add(uid, (now if pod.gating_plugin else pod.timestamp,), pod)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
-        """Take a pod out."""
+        """Remove and return a pod."""
         entry = self._pods.pop(uid, None)
         if entry is None:
             return None
@@ -153,7 +153,7 @@ class UnschedulablePods:
         return pod
 
     def replace_info(self, info: PodInfo) -> bool:
-        """Take note of a new version that does not change the pod's group; False if it does."""
+        """Store a new version of a pod; False, and no change, if its group would change."""
         pod, group = self._pods[info.uid]
         if group.sample.cls is not info.cls:
             return False
@@ -161,12 +161,12 @@ class UnschedulablePods:
         return True
 
     def oldest(self) -> float | None:
-        """Return since when the pod that waits longest has been waiting."""
+        """Return when the pod that has waited longest began to wait."""
         key = self._ages.first_key()
         return None if key is None else cast(float, key[0])
 
     def older_than(self, time: float) -> list[QueuedPodInfo]:
-        """Take out the pods that have been waiting since ``time`` or longer."""
+        """Remove and return the pods that have been waiting since ``time`` or longer."""
         found = []
         while (oldest := self.oldest()) is not None and oldest <= time:
             pod = self._ages.peek()
@@ -178,9 +178,9 @@ class UnschedulablePods:
     def helped(
         self, event: ClusterEvent, old: Any, new: Any, max_priority: int | None
     ) -> dict[str, Strategy]:
-        """Return the uids of the pods that an event may help, with where it sends them.
+        """Return the uids of the pods that an event may help, and where it sends each.
 
-        ``max_priority``: only pods of this priority or a lower one are concerned.
+        ``max_priority``: only pods of this or a lower priority are considered.
         """
         if event.is_wildcard:
             return {
@@ -212,7 +212,7 @@ class UnschedulablePods:
         return _expanded(answers, personal)
 
     def problems(self) -> Iterator[str]:
-        """Say what contradicts the invariants, for ``check_invariants``."""
+        """Yield a description of each violated invariant, for ``check_invariants``."""
         grouped = {uid for group in self._groups.values() for uid in group.pods}
         if grouped != self._pods.keys():
             yield "pods and groups differ"
@@ -236,7 +236,7 @@ class UnschedulablePods:
         if not group.gating_plugin:
             return True
         wanted = self._table.wanted(group.profile, group.gating_plugin, event)
-        # A wildcard event opens no gates unless the gating plugin asked for everything.
+        # A wildcard event opens no gates unless the gating plugin registered for all events.
         return any(r.event.is_wildcard for r in wanted) if event.is_wildcard else bool(wanted)
 
     def _ask_each(
