@@ -129,4 +129,7 @@ async def test_the_services_find_their_certificates_and_work_together(tmp_path: 
 
         await eventually("applied", lambda: sched("apply", "-f", "-", stdin=POD).returncode, 0)
         await eventually("Running", lambda: "Running" in sched("get", "pod", "web").stdout)
-        assert sched("status").stdout.count("https://127.0.0.1:") >= 4, "health, and etcd's members"
+        await eventually(
+            "status of health, and of etcd's members",
+            lambda: sched("status").stdout.count("https://127.0.0.1:") >= 4,
+        )
