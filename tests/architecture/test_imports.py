@@ -50,3 +50,12 @@ def test_little_has_to_be_read_for_a_decision(imports: dict[str, set[str]], modu
     print(f"{module} imports {len(found)} deciding modules, {lines:,} lines")
     most_modules, most_lines = BOUNDS[module]
     assert len(found) <= most_modules and lines <= most_lines, f"{len(found)}, {lines}"
+
+
+def test_no_module_imports_itself_through_others(imports: dict[str, set[str]]) -> None:
+    circles = [
+        module
+        for module, direct in imports.items()
+        if any(module in closure(imports, one) for one in direct)
+    ]
+    assert circles == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.cache.cache import Cache
+from podsched.cache.trial import Trial
 from podsched.framework.assumed_objects import AssumedObjects
 from podsched.v1 import objects_pb2 as v1
 
@@ -94,17 +95,17 @@ def test_a_trial_takes_assumptions_back_and_their_versions() -> None:
     cache, services = cluster_of("s", "t")
     services.assume(service("t", "b"))
     before = services.version, cache.cluster.stamp
-    with cache.trial():
+    with Trial(cache):
         services.assume(service("s", "b"))
         services.restore("default", "t")
         assert apps(services) == {"s": "b", "t": "a"}
     assert apps(services) == {"s": "a", "t": "b"}
     assert (services.version, cache.cluster.stamp) == before
-    with cache.trial(), cache.trial() as inner:
+    with Trial(cache), Trial(cache) as inner:
         services.assume(service("s", "b"))
         inner.commit()
     assert apps(services) == {"s": "a", "t": "b"}
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         services.assume(service("s", "b"))
         trial.commit()
     assert apps(services) == {"s": "b", "t": "b"}
@@ -113,7 +114,7 @@ def test_a_trial_takes_assumptions_back_and_their_versions() -> None:
 def test_versions_come_back_where_a_plugin_restores_while_the_trial_is_rolled_back() -> None:
     cache, services = cluster_of("s", "t")
     before = services.version, cache.cluster.version("Service")
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.put("Service", service("t", "b"))
         services.assume(service("s", "b"))
         trial.on_undo(lambda: services.restore("default", "s"))
@@ -124,7 +125,7 @@ def test_versions_come_back_where_a_plugin_restores_while_the_trial_is_rolled_ba
 def test_an_object_of_the_informer_ends_what_a_trial_assumed() -> None:
     cache, services = cluster_of("s", "t")
     services.assume(service("t", "before"))
-    with cache.trial():
+    with Trial(cache):
         services.assume(service("s", "b"))
         services.assume(service("t", "b"))
         for name in "st":
@@ -136,7 +137,7 @@ def test_an_object_of_the_informer_ends_what_a_trial_assumed() -> None:
 def test_an_assumption_is_hidden_while_a_trial_has_another_object() -> None:
     cache, services = cluster_of("s")
     services.assume(service("s", "b"))
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.put("Service", service("s", "tried"))
         assert apps(services) == {"s": "tried"}
         assert services.assumed() == []

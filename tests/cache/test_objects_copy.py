@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from podsched.cache.cache import Cache
 from podsched.cache.invariants import check
 from podsched.cache.objects import ClusterState
+from podsched.cache.trial import Trial
 from support.cache_world import make_node, make_pod
 from support.examples import examples
 from support.topology_world import NAMESPACES, TopologyWorld
@@ -82,7 +83,7 @@ def test_a_copy_of_a_cache_holds_its_pods_and_goes_its_own_way() -> None:
     cache.finish_binding(waiting.uid)
     cache.apply("Pod", waiting.pod, make_pod("waits", node="n0"))
     assert copy.is_assumed(waiting.uid)
-    with copy.trial() as trial:
+    with Trial(copy) as trial:
         trial.remove(copy.cluster.pods["default/bound"])
         trial.put_node(make_node("n1"))
         assert cache.open_trial is None

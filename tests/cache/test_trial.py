@@ -153,7 +153,7 @@ class TrialMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.trials) < 3)
     @rule()
     def begin(self) -> None:
-        self.trials.append(self.cache.trial())
+        self.trials.append(Trial(self.cache))
 
     @precondition(lambda self: self.trials)
     @rule()
@@ -258,7 +258,7 @@ def test_after_a_rollback_versions_are_what_they_were() -> None:
     cache = cluster_of("n0", "n1")
     waiting(cache, "p", labels={"app": "a"})
     before = versions(cache)
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         everything(cache, trial)
         during = versions(cache)
     assert all(during[name] != before[name] for name in before)
@@ -271,7 +271,7 @@ def test_no_version_stands_for_two_contents() -> None:
     before = versions(cache)
     seen = []
     for _ in range(2):
-        with cache.trial() as trial:
+        with Trial(cache) as trial:
             everything(cache, trial)
             seen.append(versions(cache))
     waiting(cache, "q", labels={"app": "a"}, node="n0")
@@ -284,7 +284,7 @@ def test_what_an_event_changes_during_a_trial_keeps_its_new_version() -> None:
     cache = cluster_of("n0", "n1")
     pod = waiting(cache, "p", labels={"app": "a"})
     before = versions(cache)
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.assume(pod, "n0")
         waiting(cache, "q", labels={"app": "a"}, node="n1")
     after = versions(cache)
@@ -296,7 +296,7 @@ def test_a_counter_made_during_a_trial_has_another_version_after_it() -> None:
     cache = cluster_of("n0")
     pod = waiting(cache, "p", labels={"app": "b"})
     query = Labelled("app", "b")
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.assume(pod, "n0")
         during = cache.columns.counter_version(query)
     assert cache.columns.counter_version(query) != during
@@ -306,7 +306,7 @@ def test_rows_that_a_trial_touched_are_in_the_journal() -> None:
     cache = cluster_of(*NODES)
     pod = waiting(cache, "p")
     position = cache.columns.position
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.assume(pod, "n1")
     changed = cache.columns.changed_since(position)
     assert changed is not None and changed.tolist() == [cache.columns.row_of("n1")]
@@ -315,7 +315,7 @@ def test_rows_that_a_trial_touched_are_in_the_journal() -> None:
 def test_a_committed_trial_is_kept() -> None:
     cache = cluster_of("n0")
     pod = waiting(cache, "p")
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.assume(pod, "n0")
         trial.commit()
     assert cache.is_assumed(pod.uid) and pod.node_name == "n0"
@@ -324,7 +324,7 @@ def test_a_committed_trial_is_kept() -> None:
 def test_a_committed_inner_trial_goes_with_the_outer_one() -> None:
     cache = cluster_of("n0")
     pod = waiting(cache, "p")
-    with cache.trial(), cache.trial() as inner:
+    with Trial(cache), Trial(cache) as inner:
         inner.assume(pod, "n0")
         inner.commit()
     assert not cache.is_assumed(pod.uid) and pod.node_name == ""
@@ -334,7 +334,7 @@ def test_a_pod_that_was_removed_may_be_tried_on_another_node() -> None:
     cache = cluster_of("n0", "n1")
     waiting(cache, "p", node="n0")
     pod = cache.cluster.pods["default/p"]
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.remove(pod)
         trial.submit(pod)
         trial.assume(pod, "n1")
@@ -348,7 +348,7 @@ def test_a_pod_assumed_before_the_trial_that_forgot_it_is_assumed_again() -> Non
     pods = [waiting(cache, name) for name in NAMES]
     cache.assume_many(pods, ["n0"] * len(pods))
     before = versions(cache)
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.forget(pods[1])
         assert pods[1].node_name == ""
         assert [pod.name for pod in cache.columns.pods(0).values()] == ["a", "c", "d"]
@@ -360,7 +360,7 @@ def test_a_pod_assumed_before_the_trial_that_forgot_it_is_assumed_again() -> Non
 def test_the_order_of_a_nodes_pods_is_the_same_after_a_rollback() -> None:
     cache = cluster_of("n0")
     pods = [waiting(cache, name, node="n0") for name in NAMES]
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.remove(pods[1])
         trial.remove(pods[0])
     assert [pod.name for pod in cache.columns.pods(0).values()] == NAMES
@@ -369,7 +369,7 @@ def test_the_order_of_a_nodes_pods_is_the_same_after_a_rollback() -> None:
 def test_a_pod_bound_by_somebody_else_meanwhile_is_dropped_from_the_trial() -> None:
     cache = cluster_of("n0", "n1")
     pod = waiting(cache, "p")
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.assume(pod, "n0")
         cache.apply("Pod", pod.pod, make_pod("p", node="n1"))
         assert trial.dropped == [pod]
@@ -380,7 +380,7 @@ def test_a_pod_bound_by_somebody_else_meanwhile_is_dropped_from_the_trial() -> N
 def test_a_pod_deleted_meanwhile_takes_its_assumption_along() -> None:
     cache = cluster_of("n0")
     pod = waiting(cache, "p")
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.assume(pod, "n0")
         cache.apply("Pod", pod.pod, None)
         assert trial.dropped == [pod]
@@ -390,10 +390,10 @@ def test_a_pod_deleted_meanwhile_takes_its_assumption_along() -> None:
 
 def test_callbacks_are_called_in_reverse_and_only_for_a_rollback() -> None:
     cache, calls = cluster_of("n0"), []
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.on_undo(lambda: calls.append("first"))
         trial.on_undo(lambda: calls.append("second"))
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.on_undo(lambda: calls.append("kept"))
         trial.commit()
     assert calls == ["second", "first"]
@@ -401,11 +401,11 @@ def test_callbacks_are_called_in_reverse_and_only_for_a_rollback() -> None:
 
 def test_the_row_of_a_node_taken_away_is_its_own_until_the_commit() -> None:
     cache = cluster_of("n0", "n1")
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.remove_node("n0")
         cache.apply("Node", None, make_node("n2"))
     assert cache.columns.row_of("n0") == 0
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.remove_node("n0")
         trial.commit()
     cache.apply("Node", None, make_node("n3"))
@@ -415,7 +415,7 @@ def test_the_row_of_a_node_taken_away_is_its_own_until_the_commit() -> None:
 def test_a_node_that_stays_in_its_zone_leaves_the_order_of_nodes_alone() -> None:
     cache = cluster_of(*NODES)
     order = cache.columns.ordered_rows
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.put_node(make_node("n0", unschedulable=True))
     assert cache.columns.ordered_rows is order
 
@@ -424,12 +424,12 @@ def test_a_node_that_stays_in_its_zone_leaves_the_order_of_nodes_alone() -> None
     "use",
     [
         lambda cache, trial: (trial.commit(), trial.commit()),
-        lambda cache, trial: (cache.trial(), trial.roll_back()),
-        lambda cache, trial: (cache.trial(), trial.remove_node("n0")),
+        lambda cache, trial: (Trial(cache), trial.roll_back()),
+        lambda cache, trial: (Trial(cache), trial.remove_node("n0")),
     ],
     ids=["ended", "inner open, rolled back", "inner open, changed"],
 )
 def test_a_trial_is_not_used_out_of_turn(use: Callable[[Cache, Trial], object]) -> None:
     cache = cluster_of("n0")
     with pytest.raises(TrialError):
-        use(cache, cache.trial())
+        use(cache, Trial(cache))

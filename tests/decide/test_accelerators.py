@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from podsched.cache.trial import Trial
 from podsched.config.settings import ACCELERATORS
 from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision
@@ -82,7 +83,7 @@ def decide(
     """All decisions for the pods, one after another; taken back at the end unless kept."""
     runtime, made = decider
     outcomes: list[tuple[object, ...]] = []
-    with world.cache.trial() as trial:
+    with Trial(world.cache) as trial:
         while len(outcomes) < len(pods):
             decisions = made.decide(trial, runtime, pods[len(outcomes) :])
             outcomes += [outcome(decision) for decision in decisions]
@@ -118,7 +119,7 @@ def test_an_accelerator_that_is_left_out_is_not_asked() -> None:
         one = getattr(reference, name)
         one.try_ = lambda *args, name=name, **more: asked.append(name)
     pods = world.batch()
-    with world.cache.trial() as trial:
+    with Trial(world.cache) as trial:
         assert len(reference.decide(trial, runtime, pods)) >= 1
     assert asked == []
 

@@ -8,13 +8,24 @@ it, the assumption holds again after the rollback.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from podsched.cache.objects import ClusterState
+from podsched.cache.open_trial import OpenTrial
 
 #: Namespace and name.
 _Name = tuple[str, str]
+
+
+class Objects(Protocol):
+    """The objects that are assumed to be others (``objects.ClusterState``)."""
+
+    @property
+    def open_trial(self) -> OpenTrial | None: ...
+    def get(self, kind: str, namespace: str, name: str) -> Any | None: ...
+    def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]: ...
+    def assumptions_changed(self, kind: AssumedKind) -> None:
+        """Note that other objects are assumed now."""
+        ...
 
 
 class _Assumption(NamedTuple):
@@ -25,12 +36,12 @@ class _Assumption(NamedTuple):
 class AssumedKind:
     """``AssumedObjects`` of one kind."""
 
-    def __init__(self, cluster: ClusterState, kind: str) -> None:
+    def __init__(self, cluster: Objects, kind: str) -> None:
         self._cluster, self._kind = cluster, kind
         self._assumptions: dict[_Name, _Assumption] = {}
         self.version = 0
 
-    def copy(self, cluster: ClusterState) -> AssumedKind:
+    def copy(self, cluster: Objects) -> AssumedKind:
         """Return the same assumptions about a copy of the cluster."""
         made = AssumedKind(cluster, self._kind)
         made._assumptions, made.version = dict(self._assumptions), self.version

@@ -41,9 +41,9 @@ from podsched.api.conditions import is_finished
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
 from podsched.cache.columns import Columns, counts_alike
 from podsched.cache.objects import ClusterState
+from podsched.cache.open_trial import OpenTrial
 from podsched.cache.ordering import Orders
 from podsched.cache.pod_class import PodClasses, make_pod_info
-from podsched.cache.trial import Trial
 from podsched.framework.classify import (
     STORAGE_RESOURCES,
     node_update_actions,
@@ -359,14 +359,9 @@ class Cache:
     # ------------------------------------------------------------------ informers
 
     @property
-    def open_trial(self) -> Trial | None:
+    def open_trial(self) -> OpenTrial | None:
         """The innermost trial that is open."""
         return self.cluster.open_trial
-
-    def trial(self) -> Trial:
-        """Begin a trial, nested in the open one, if any."""
-        self.cluster.open_trial = made = Trial(self, self.open_trial)
-        return made
 
     def keep_orders(self, orders: Orders | None) -> None:
         """Let the outermost trial record the order of items; None: no trial is open any more."""

@@ -8,17 +8,15 @@ anything about pods, which is what ``Cache`` does.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from podsched.cache.assumed_objects import AssumedKind
 from podsched.cache.columns import Columns
 from podsched.cache.nominator import Nominator
+from podsched.cache.open_trial import OpenTrial
 from podsched.cache.ordering import Orders
 from podsched.cache.versions import Version, Versions
 from podsched.framework.pods import PodInfo
-
-if TYPE_CHECKING:
-    from podsched.cache.trial import Trial
 
 _NOTHING: Final[dict[str, Any]] = {}
 
@@ -78,7 +76,7 @@ class ClusterState:
         #: Those of the outermost trial that is open.
         self.orders: Orders | None = None
         #: The innermost trial that is open.
-        self.open_trial: Trial | None = None
+        self.open_trial: OpenTrial | None = None
 
     def copy(self) -> ClusterState:
         """Return the same cluster to try changes on; the objects themselves are shared."""

@@ -3,7 +3,7 @@
 A trial is a savepoint. What is done through it is seen by whoever reads the cluster (plugins,
 evaluations), as if it had happened::
 
-    with cache.trial() as trial:
+    with Trial(cache) as trial:
         trial.assume_many(members, node_names)
         if all_fit:
             trial.commit()
@@ -31,49 +31,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
+from podsched.cache.cache import Cache, Removed
 from podsched.cache.changes import Applied
+from podsched.cache.nominator import Nomination
+from podsched.cache.open_trial import ObjectKey, TrialChange
 from podsched.cache.ordering import Orders
 from podsched.cache.versions import SavedVersions
 from podsched.cache.zones import zone_key
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
-if TYPE_CHECKING:
-    from podsched.cache.cache import Cache, Removed
-    from podsched.cache.nominator import Nomination
-
-#: Kind, namespace, name.
-ObjectKey = tuple[str, str, str]
-
 
 class TrialError(Exception):
     """A trial was used after its end, or while an inner one was open: a fault of the caller."""
 
 
-class Change(Protocol):
-    """One change of one object. ``do`` may be called again after ``undo``."""
-
-    @property
-    def key(self) -> ObjectKey: ...
-
-    def do(self) -> bool:
-        """Make the change; return False, without any effect, when it is not possible any more."""
-        ...
-
-    def undo(self) -> None: ...
-
-
 class Trial:
-    """Made by ``Cache.trial``; ends by ``commit`` or ``roll_back``, or at the end of ``with``."""
+    """Ends by ``commit`` or ``roll_back``, or at the end of ``with``."""
 
-    def __init__(self, cache: Cache, outer: Trial | None) -> None:
+    def __init__(self, cache: Cache) -> None:
+        """Begin a trial, as a part of the one that is open."""
+        outer = cache.open_trial
+        assert outer is None or isinstance(outer, Trial)
+        cache.cluster.open_trial = self
         self._cache = cache
         self._outer = outer
-        self._changes: list[Change] = []
+        self._changes: list[TrialChange] = []
         #: The changes up to ``_indexed``, by object; for events alone.
-        self._of_object: dict[ObjectKey, list[Change]] = {}
+        self._of_object: dict[ObjectKey, list[TrialChange]] = {}
         self._indexed = 0
         self._is_open = True
         versions = cache.columns.versions
@@ -152,7 +139,7 @@ class Trial:
         self._check_use()
         self._changes.append(_Callback(undo))
 
-    def make(self, change: Change) -> None:
+    def make(self, change: TrialChange) -> None:
         """Make a change of another part of the cache, to be undone with the trial."""
         self._check_use()
         with self._saved:
@@ -206,7 +193,7 @@ class Trial:
                 for trial, changes in reversed(set_aside):
                     trial._make_again(changes)
 
-    def _set_aside(self, key: ObjectKey) -> list[tuple[Trial, list[Change]]]:
+    def _set_aside(self, key: ObjectKey) -> list[tuple[Trial, list[TrialChange]]]:
         """Undo the changes of an object in this trial and the outer ones, the latest first."""
         found = []
         trial: Trial | None = self
@@ -220,14 +207,14 @@ class Trial:
             trial = trial._outer
         return found
 
-    def _changes_of(self, key: ObjectKey) -> list[Change]:
+    def _changes_of(self, key: ObjectKey) -> list[TrialChange]:
         while self._indexed < len(self._changes):
             change = self._changes[self._indexed]
             self._of_object.setdefault(change.key, []).append(change)
             self._indexed += 1
         return self._of_object.get(key, [])
 
-    def _make_again(self, changes: list[Change]) -> None:
+    def _make_again(self, changes: list[TrialChange]) -> None:
         for change in list(changes):
             if change.do():
                 continue

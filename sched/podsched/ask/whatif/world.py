@@ -137,17 +137,13 @@ class World:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Undo at the end of the block what was done in it; trials may be nested."""
-        with self._state.cache.trial():
+        with Trial(self._state.cache):
             yield
 
     @contextmanager
     def _changes(self) -> Iterator[Trial]:
-        """Make changes in the trial that is open, or for good if none is."""
-        cache = self._state.cache
-        if cache.open_trial is not None:
-            yield cache.open_trial
-            return
-        with cache.trial() as trial:
+        """Make changes as a part of the trial that is open, or for good if none is."""
+        with Trial(self._state.cache) as trial:
             yield trial
             trial.commit()
 

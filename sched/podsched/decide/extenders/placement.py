@@ -24,6 +24,7 @@ from dataclasses import replace
 import numpy as np
 
 from podsched.cache.cache import Cache
+from podsched.cache.trial import Trial
 from podsched.decide.accelerators.incremental import own_state
 from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision
@@ -105,7 +106,7 @@ class ExtendedDecider:
                 if decision.node_name:
                     # Opened no sooner: a trial that is open while an extender is asked would take
                     # in what others do meanwhile.
-                    with self._cache.trial() as trial:
+                    with Trial(self._cache) as trial:
                         trial.assume(queued.info, decision.node_name)
                         trial.commit()
                 return decision

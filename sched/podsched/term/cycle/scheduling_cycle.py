@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision
 from podsched.decide.extenders.placement import ExtendedDecider
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -181,7 +182,7 @@ class SchedulingCycle:
         began, profile = self._clock(), runtime.scheduler_name
         self._meter.traces.follow(pods)
         details = self._notes.began(began)
-        with self._state.cache.trial() as trial:
+        with Trial(self._state.cache) as trial:
             try:
                 decisions = self._decider.decide(
                     trial, runtime, pods, enough=self._enough, details=details

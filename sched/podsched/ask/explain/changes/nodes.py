@@ -25,6 +25,7 @@ from podsched.api.resources import CPU, MEMORY, allocatable_in_units
 from podsched.api.tolerations import TAINT_UNSCHEDULABLE
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.changes.question import MOST_TRIES, Question
+from podsched.cache.trial import Trial
 from podsched.framework.plugin import Remedy
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -76,7 +77,7 @@ def _feasible_uncordoned(question: Question, node: v1.Node) -> Rows:
     changed.CopyFrom(node)
     changed.spec.unschedulable = False
     _keep_taints(changed, lambda taint: taint.key != TAINT_UNSCHEDULABLE)
-    with question.cache.trial() as trial:
+    with Trial(question.cache) as trial:
         trial.put_node(changed)
         return question.feasible(question.pod)
 
@@ -159,7 +160,7 @@ def _one_more(question: Question, like: str) -> Iterator[None]:
     name = f"{like}-like"
     while columns.row_of(name) is not None:
         name += "-"
-    with question.cache.trial() as trial:
+    with Trial(question.cache) as trial:
         csi = cluster.get("CSINode", "", like)
         if csi is not None:
             own = v1.CSINode()

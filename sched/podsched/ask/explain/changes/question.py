@@ -13,6 +13,7 @@ import numpy as np
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.cache.trial import Trial
 from podsched.decide.evaluation.filtering import Nominees, filter_one, nominees, run_filters
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
 from podsched.decide.evaluation.row_sets import NO_ROWS
@@ -230,7 +231,7 @@ class Question:
     @contextmanager
     def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
         """Take pods away for a while."""
-        with self.cache.trial() as trial:
+        with Trial(self.cache) as trial:
             for pod in pods:
                 trial.remove(pod)
             yield
