@@ -183,8 +183,8 @@ class Run:
 
     async def _fault(self, planned: PlannedFault) -> None:
         number, name = planned.number, planned.name
-        do = self._options.kinds[name].do(self._system, planned.pick)
         try:
+            do = self._options.kinds[name].do(self._system, planned.pick)
             what = await do.__aenter__()
         except (LookupError, StoreError, ClientError, OSError) as error:
             self._mark(number, name, failed=str(error) or type(error).__name__)

@@ -10,12 +10,14 @@ from podsched.lab.chaos.system import System
 
 T = TypeVar("T")
 
-Do = Callable[[System, float], AbstractAsyncContextManager[str]]
+Block = AbstractAsyncContextManager[str]
+
+Do = Callable[[System, float], Block]
 """From the system and a number in [0, 1), which chooses among targets, to a block that the fault
 lasts for. It yields what is done, in words.
 
-Entering it may raise ``LookupError``, when there is nobody to do it to, and what the means raise
-that it uses (``StoreError``, ``ClientError``, ``OSError``).
+Making and entering it may raise ``LookupError``, when there is nobody to do it to, and what the
+means raise that it uses (``StoreError``, ``ClientError``, ``OSError``).
 """
 
 Doing = AsyncIterator[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from podsched.lab.chaos.faults.fault import Doing, chosen
+from podsched.lab.chaos.faults.fault import Block, Doing, chosen
 from podsched.lab.chaos.system import CLIENT, System
 from podsched.lib.relay import Relay, Weather
 
@@ -27,105 +27,81 @@ async def _struck(relays: Sequence[Relay], weather: Weather, what: str) -> Async
             relay.mend(weather)
 
 
-@asynccontextmanager
-async def cut_leader_etcd(system: System, pick: float) -> Doing:
+def cut_leader_etcd(system: System, pick: float) -> Block:
     """Cut the leader off from etcd; it reaches the API servers."""
     del pick
     name = system.leader
-    async with _struck(system.links(name, "etcd"), _CUT, f"{name} -x- etcd") as what:
-        yield what
+    return _struck(system.links(name, "etcd"), _CUT, f"{name} -x- etcd")
 
 
-@asynccontextmanager
-async def cut_leader_api(system: System, pick: float) -> Doing:
+def cut_leader_api(system: System, pick: float) -> Block:
     """Cut the leader off from the API servers; it reaches etcd."""
     del pick
     name = system.leader
-    async with _struck(system.links(name, "apiserver"), _CUT, f"{name} -x- API servers") as what:
-        yield what
+    return _struck(system.links(name, "apiserver"), _CUT, f"{name} -x- API servers")
 
 
-@asynccontextmanager
-async def cut_leader_standbys(system: System, pick: float) -> Doing:
+def cut_leader_standbys(system: System, pick: float) -> Block:
     """Cut the standbys off from the leader, which lives."""
     del pick
     name = system.leader
-    async with _struck(system.links("peers", name), _CUT, f"{name} -x- standbys") as what:
-        yield what
+    return _struck(system.links("peers", name), _CUT, f"{name} -x- standbys")
 
 
-@asynccontextmanager
-async def cut_leader(system: System, pick: float) -> Doing:
+def cut_leader(system: System, pick: float) -> Block:
     """Cut the leader off from everything."""
     del pick
     name = system.leader
     links = [*system.links(name, ""), *system.links("peers", name)]
-    async with _struck(links, _CUT, f"{name} -x- everything") as what:
-        yield what
+    return _struck(links, _CUT, f"{name} -x- everything")
 
 
-@asynccontextmanager
-async def cut_clients(system: System, pick: float) -> Doing:
+def cut_clients(system: System, pick: float) -> Block:
     """Cut clients off from one API server, or from both."""
     target = chosen(("apiserver-0", "apiserver-1", "apiserver"), pick)
     what = f"clients -x- {target if target[-1].isdigit() else 'API servers'}"
-    async with _struck(system.links(CLIENT, target), _CUT, what) as done:
-        yield done
+    return _struck(system.links(CLIENT, target), _CUT, what)
 
 
-@asynccontextmanager
-async def cut_api_etcd(system: System, pick: float) -> Doing:
+def cut_api_etcd(system: System, pick: float) -> Block:
     """Cut an API server off from etcd; everybody reaches it."""
     name = chosen(("apiserver-0", "apiserver-1"), pick)
-    async with _struck(system.links(name, "etcd"), _CUT, f"{name} -x- etcd") as what:
-        yield what
+    return _struck(system.links(name, "etcd"), _CUT, f"{name} -x- etcd")
 
 
-@asynccontextmanager
-async def cut_agent(system: System, pick: float) -> Doing:
+def cut_agent(system: System, pick: float) -> Block:
     """Cut the agent off from the API servers."""
     del pick
-    async with _struck(system.links("agent", ""), _CUT, "agent -x- API servers") as what:
-        yield what
+    return _struck(system.links("agent", ""), _CUT, "agent -x- API servers")
 
 
-@asynccontextmanager
-async def half_open_etcd(system: System, pick: float) -> Doing:
+def half_open_etcd(system: System, pick: float) -> Block:
     """Let what a process sends to etcd arrive, and lose the answers."""
     name = chosen(("apiserver-0", "apiserver-1", system.leader), pick)
-    async with _struck(
-        system.links(name, "etcd"), _HALF_OPEN, f"{name} -> etcd, half open"
-    ) as what:
-        yield what
+    return _struck(system.links(name, "etcd"), _HALF_OPEN, f"{name} -> etcd, half open")
 
 
-@asynccontextmanager
-async def half_open_api(system: System, pick: float) -> Doing:
+def half_open_api(system: System, pick: float) -> Block:
     """Let what a process sends to the API servers arrive, and lose the answers."""
     name = chosen((CLIENT, "agent", system.leader), pick)
     what = f"{name} -> API servers, half open"
-    async with _struck(system.links(name, "apiserver"), _HALF_OPEN, what) as done:
-        yield done
+    return _struck(system.links(name, "apiserver"), _HALF_OPEN, what)
 
 
-@asynccontextmanager
-async def slow(system: System, pick: float) -> Doing:
+def slow(system: System, pick: float) -> Block:
     """Delay all that a process sends and gets."""
     name, part = _anybody(system, pick)
     delay = _SLOW[0] + part * _SLOW[1]
     what = f"{name} is {delay * 1000:.0f} ms away"
-    async with _struck(system.links(name, ""), Weather(delay=delay), what) as done:
-        yield done
+    return _struck(system.links(name, ""), Weather(delay=delay), what)
 
 
-@asynccontextmanager
-async def lossy(system: System, pick: float) -> Doing:
+def lossy(system: System, pick: float) -> Block:
     """Lose a part of what a process sends and gets, so that TCP has to send it again."""
     name, part = _anybody(system, pick)
     loss = _LOSSY[0] + part * _LOSSY[1]
     what = f"{name} loses {loss:.0%}"
-    async with _struck(system.links(name, ""), Weather(loss=loss), what) as done:
-        yield done
+    return _struck(system.links(name, ""), Weather(loss=loss), what)
 
 
 def _anybody(system: System, pick: float) -> tuple[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from signal import Signals
 
-from podsched.lab.chaos.faults.fault import Doing, chosen
+from podsched.lab.chaos.faults.fault import Block, Doing, chosen
 from podsched.lab.chaos.system import System
 
 _APIS = ("apiserver-0", "apiserver-1")
@@ -31,25 +31,15 @@ async def stop_leader(system: System, pick: float) -> Doing:
     yield _send(system, system.leader, Signals.SIGTERM)
 
 
-@asynccontextmanager
-async def pause_leader(system: System, pick: float) -> Doing:
+def pause_leader(system: System, pick: float) -> Block:
     """Stop the leader's process; it goes on where it was, leading as far as it knows."""
     del pick
-    name = system.leader
-    try:
-        yield _send(system, name, Signals.SIGSTOP)
-    finally:
-        _send(system, name, Signals.SIGCONT)
+    return _paused(system, system.leader)
 
 
-@asynccontextmanager
-async def pause_standby(system: System, pick: float) -> Doing:
+def pause_standby(system: System, pick: float) -> Block:
     """Stop a standby's process, and let it go on."""
-    name = chosen(system.standbys, pick)
-    try:
-        yield _send(system, name, Signals.SIGSTOP)
-    finally:
-        _send(system, name, Signals.SIGCONT)
+    return _paused(system, chosen(system.standbys, pick))
 
 
 @asynccontextmanager
@@ -58,14 +48,9 @@ async def kill_api(system: System, pick: float) -> Doing:
     yield _send(system, chosen(_APIS, pick), Signals.SIGKILL)
 
 
-@asynccontextmanager
-async def hang_api(system: System, pick: float) -> Doing:
+def hang_api(system: System, pick: float) -> Block:
     """Stop an API server's process: it accepts connections and answers nothing."""
-    name = chosen(_APIS, pick)
-    try:
-        yield _send(system, name, Signals.SIGSTOP)
-    finally:
-        _send(system, name, Signals.SIGCONT)
+    return _paused(system, chosen(_APIS, pick))
 
 
 @asynccontextmanager
@@ -90,14 +75,10 @@ async def kill_agent(system: System, pick: float) -> Doing:
     yield _send(system, "agent", Signals.SIGKILL)
 
 
-@asynccontextmanager
-async def silent_agent(system: System, pick: float) -> Doing:
+def silent_agent(system: System, pick: float) -> Block:
     """Stop the agent's process: no node sends heartbeats, no pod starts or ends."""
     del pick
-    try:
-        yield _send(system, "agent", Signals.SIGSTOP)
-    finally:
-        _send(system, "agent", Signals.SIGCONT)
+    return _paused(system, "agent")
 
 
 @asynccontextmanager
@@ -110,6 +91,14 @@ async def rolling_restart(system: System, pick: float) -> Doing:
         process.kill(Signals.SIGTERM)
         await process.wait_restarted(restarts)
         await process.wait_ready()
+
+
+@asynccontextmanager
+async def _paused(system: System, name: str) -> Doing:
+    try:
+        yield _send(system, name, Signals.SIGSTOP)
+    finally:
+        _send(system, name, Signals.SIGCONT)
 
 
 def _send(system: System, name: str, signal: Signals) -> str:

@@ -1,0 +1,47 @@
+"""Links are struck for as long as a block lasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.lab.chaos.faults import network
+from podsched.lib.relay import Weather
+
+
+class Links:
+    """A system of one link, which notes what is done to it."""
+
+    leader = "scheduler-0"
+
+    def __init__(self) -> None:
+        self.weather: list[Weather] = []
+        self.asked: list[tuple[str, str]] = []
+
+    def links(self, source: str, target: str) -> list[Links]:
+        self.asked.append((source, target))
+        return [self]
+
+    def strike(self, weather: Weather) -> None:
+        self.weather.append(weather)
+
+    def mend(self, weather: Weather) -> None:
+        self.weather.remove(weather)
+
+
+@pytest.mark.parametrize(
+    ("fault", "link", "what"),
+    [
+        (network.cut_leader_etcd, ("scheduler-0", "etcd"), "scheduler-0 -x- etcd"),
+        (network.cut_leader_standbys, ("peers", "scheduler-0"), "scheduler-0 -x- standbys"),
+        (network.half_open_api, ("client", "apiserver"), "client -> API servers, half open"),
+    ],
+)
+async def test_a_link_is_struck_until_the_block_ends(
+    fault: Any, link: tuple[str, str], what: str
+) -> None:
+    system: Any = Links()
+    async with fault(system, 0.0) as told:
+        assert (told, system.asked, len(system.weather)) == (what, [link], 1)
+    assert system.weather == []

@@ -1,0 +1,20 @@
+"""A run goes on when a fault cannot be done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from podsched.lab.chaos.faults.kinds import named
+from podsched.lab.chaos.plan import PlannedFault
+from podsched.lab.chaos.run import ChaosOptions, Run
+from podsched.lib.tasks import TaskSet
+
+
+async def test_a_fault_that_has_nobody_to_be_done_to_is_written_down_as_failed(
+    tmp_path: Path,
+) -> None:
+    history = tmp_path / "history"
+    run = Run(ChaosOptions(1, 60.0, named(()), tmp_path, history), TaskSet("test"))
+    await run._fault(PlannedFault(0, 0.0, "pause-leader", 1.0, 0.5))
+    run._recorder.close()
+    assert "nobody leads" in history.read_text()
