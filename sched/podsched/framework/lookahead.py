@@ -1,10 +1,10 @@
-"""What plugins may offer to make decisions faster; none of it changes a decision.
+"""Optional protocols of plugins that make decisions faster without changing them.
 
-Look-ahead: a Filter plugin's verdicts while pods of one class are placed one after another. With
-it a batch of equal pods is placed without filtering the nodes again after each.
+Look-ahead: predicts a Filter plugin's verdicts while pods of one class are placed one after
+another. So a batch of equal pods is placed without filtering the nodes again after each pod.
 
-Joint choice: Filter, Score and the choice of the best row in one loop, for pods to which all other
-plugins of the profile say the same.
+Joint choice: does Filter, Score and the choice of the best row in one loop, for pods that all other
+plugins of the profile do not tell apart.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class JointChoicePlugin(Protocol):
     def joint_choice(
         self, filters: Mapping[str, object], scores: Mapping[str, tuple[object, int]]
     ) -> JointChoice | None:
-        """Return what chooses for plugins that filter, and that score with a weight.
+        """Return a joint choice for the given filters and weighted scores.
 
-        None where these are not just the plugins that it can choose for.
+        None if it does not support exactly these plugins.
         """
         ...

@@ -1,13 +1,13 @@
-"""The nodes as columns: what a plugin may read.
+"""The cluster as plugins see it: nodes as columns, and the other objects.
 
-Every node has a row. A *row number* indexes every column; rows of removed nodes are reused,
-``alive`` tells them apart. The implementation is ``podsched.cache``; a *fork* of it (a few rows
-copied, pods added to or removed from them) has the same interface, so the same plugin code serves
-the live cluster, a shard of it, a preemption dry run and the pass with nominated pods.
+Every node has a row. A *row number* indexes every column; rows of removed nodes are reused, and
+``alive`` is False for free rows. The implementation is ``podsched.cache``. A *fork* (copies of a
+few rows, with pods added or removed) has the same interface, so the same plugin code serves the
+live cluster, a shard of it, a preemption dry run and the pass with nominated pods.
 
-A fork's rows each stand for a world of their own: row ``i`` of a fork is node ``base_rows[i]``
-with its own pods changed and all other nodes as they are. Plugins that read counts over a
-topology domain therefore take the counts of the base and add ``own_delta`` of the row.
+Each row of a fork is a separate scenario: row ``i`` is node ``base_rows[i]`` with its own pods
+changed, while all other nodes are unchanged. So plugins that read counts over a topology domain
+take the counts of the base and add ``own_delta`` of the row.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-#: Value id of a value that no node has had; no row's label has it.
+#: Value id of a value that no node has ever had; it equals no row's value id.
 UNKNOWN = -2
 #: Value id of an absent label.
 ABSENT = -1
 
-#: The annotation of a node by which it asks to be spared the pods of some controllers.
+#: The annotation of a node that asks to avoid the pods of some controllers.
 PREFER_AVOID_PODS = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 
 
@@ -51,7 +51,7 @@ class NodeColumns(Protocol):
 
     @property
     def alive(self) -> Bools:
-        """False for rows of removed nodes and rows not used yet: their other cells mean nothing."""
+        """False for rows of removed nodes and unused rows; their other cells are undefined."""
         ...
 
     @property
@@ -121,9 +121,9 @@ class NodeColumns(Protocol):
         """Return the rows that have the (normalised) image name, and its size in bytes on each."""
         ...
 
-    # Counts over pods. ``query`` is hashable and has ``counts(pod: PodInfo) -> int``: how much
-    # one pod adds (0 for pods it does not concern). It must depend on the pod's class and
-    # ``terminating`` alone.
+    # Counts over pods. ``query`` is hashable and has ``counts(pod: PodInfo) -> int``: the amount
+    # that one pod adds (0 for pods it does not concern). It must depend only on the pod's class and
+    # ``terminating``.
     def counter(self, query: PodQuery) -> Int64s:
         """Return, per row, the sum of ``query.counts`` over its pods.
 
@@ -159,7 +159,7 @@ class NodeColumns(Protocol):
 
 
 class JournaledColumns(NodeColumns, Protocol):
-    """The live columns: they know which of their rows changed."""
+    """The live columns, with a journal of changed rows."""
 
     @property
     def nodes_version(self) -> int:
@@ -178,8 +178,8 @@ class JournaledColumns(NodeColumns, Protocol):
     def counter_sums(self, query: PodQuery, groups: Rows, number: int) -> Int64s:
         """Return the sums of ``counter`` over groups of rows, shape ``(number,)``.
 
-        ``groups``: each row's group, shape ``(size,)``, below ``number``. The sums of an array that
-        was given before are kept current, so that they cost no look at the rows.
+        ``groups``: each row's group, in 0..number-1, shape ``(size,)``. Sums are kept current, so
+        repeated calls with the same array need no pass over the rows.
         """
         ...
 
@@ -210,13 +210,12 @@ class ForkedColumns(NodeColumns, Protocol):
 
 
 class PodQuery(Protocol):
-    """A hashable question to each pod, summed per row. Equal queries share one counter.
+    """A hashable count of each pod, summed per row. Equal queries share one counter.
 
-    The answer depends on the pod's class and on whether it is terminating. One that does not depend
-    on what containers request or are limited to says so with an attribute ``reads_requests`` that
-    is False, and is put once for all pods that differ in nothing else. One that counts only pods
-    with a certain label says so with ``required_label``, a key and a value; then it is put to no
-    others.
+    The count depends on the pod's class and on whether it is terminating. If it does not depend on
+    requests and limits, set the attribute ``reads_requests`` to False; then it is computed once for
+    all pods that differ only there. If it counts only pods with a certain label, set
+    ``required_label`` to the key and value; then it is not computed for other pods.
     """
 
     def counts(self, pod: PodInfo) -> int: ...
@@ -225,11 +224,11 @@ class PodQuery(Protocol):
 
 
 class TermFamily(Protocol):
-    """A family of terms that pods have, such as required anti-affinity.
+    """A family of terms of pods, such as required anti-affinity.
 
-    ``terms(pod)`` gives a pod's terms, which depend on its class alone and are hashable; for each
+    ``terms(pod)`` returns a pod's terms, which are hashable and depend only on its class. For each
     distinct term the columns count the pods that have it and list it in ``terms_in_cluster``.
-    ``reads_requests`` is for these as for ``PodQuery``.
+    ``reads_requests`` is the same as in ``PodQuery``.
     """
 
     name: str
@@ -238,7 +237,7 @@ class TermFamily(Protocol):
 
 
 class ClusterView(Protocol):
-    """Everything a plugin may look at: the nodes and the other objects."""
+    """Everything that a plugin may read: the nodes and the other objects."""
 
     @property
     def nodes(self) -> JournaledColumns: ...
@@ -253,8 +252,8 @@ class ClusterView(Protocol):
     def version(self, kind: str) -> int:
         """Return a number that changes when an object of the kind is added, changed or removed.
 
-        "Pod" stands for pods that wait, too, so it changes all the time. Who reads those on nodes
-        alone names ``counter_version`` of what it counts, or ``position``.
+        "Pod" includes pending pods, so it changes all the time. A plugin that reads only pods on
+        nodes should use ``counter_version`` of its query, or ``position``.
         """
         ...
 

@@ -1,14 +1,14 @@
 """The contract of plugins: the extension points, in the order of the two cycles.
 
-A plugin is a class with a ``name`` that implements some of these protocols; one registry lists
-the classes and one runtime calls them. Everything here is synchronous and free of I/O: what a
-plugin wants done to the cluster it returns as a value, and the engine does it.
+A plugin is a class with a ``name`` that implements some of these protocols. One registry lists the
+classes and one runtime calls them. Everything here is synchronous and free of I/O: a plugin returns
+changes to the cluster as values, and the scheduler makes them.
 
 **Rows.** ``filter`` and ``score`` get the row numbers to compute on; results are parallel to
-``rows``. A result for a row may depend on: the pod's class, the state that the same plugin put
-into CycleState in PreFilter or PreScore, and the row itself. What it reads of other rows or
-objects it reads in ``pre_filter``/``pre_score``, and ``inputs`` names the versions of all of
-that: as long as ``inputs`` stays equal, the runtime reuses the state and the results of unchanged
+``rows``. A result for a row may depend on the pod's class, on the state that the same plugin put
+into CycleState in PreFilter or PreScore, and on the row itself. A plugin may read other rows and
+objects only in ``pre_filter`` and ``pre_score``, and ``inputs`` returns the versions of everything
+read there. While ``inputs`` stays equal, the runtime reuses the state and the results of unchanged
 rows for the next pod of the same class.
 """
 
@@ -34,28 +34,28 @@ MAX_PERMIT_TIMEOUT = 15 * 60.0
 
 @dataclass(slots=True)
 class CycleState:
-    """What the plugins keep between the extension points of one pod's cycle, by plugin name.
+    """Data that plugins keep between the extension points of one pod's cycle, by plugin name.
 
-    It is picklable (evaluator actors get it), so plugins put plain data and arrays into it.
+    It is pickled for evaluator actors, so it may contain only plain data and arrays.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
-    #: Pods that a plugin wants tried again, by key (``PodsToActivate``). They are activated when
-    #: the pod's scheduling cycle ends and again when it has been bound.
+    #: Pods to be tried again, by key (``PodsToActivate``). They are activated when the pod's
+    #: scheduling cycle ends and again when the pod is bound.
     pods_to_activate: dict[str, PodInfo] = field(default_factory=dict)
 
 
 @runtime_checkable
 class Plugin(Protocol):
-    """What all plugins have; they may also declare ``traits`` and register events."""
+    """The base of all plugins; a plugin may also declare ``traits`` and register events."""
 
     name: ClassVar[str]
 
 
 class Remedy(enum.Enum):
-    """What can end a rejection by a Filter plugin, beside other pods of the node that go."""
+    """A change, other than the removal of pods, that can end a rejection by a Filter plugin."""
 
     REQUESTS = "lower requests, or less that is requested on the node"
     TAINTS = "a toleration, or a taint or cordon that goes"
@@ -64,48 +64,48 @@ class Remedy(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a plugin's answers depend on, so that the engine repeats no work in vain.
+    """The data that a plugin's results depend on, so that the scheduler avoids needless calls.
 
-    Read once, when the profile's plugins are made. The defaults promise nothing: a plugin that
-    declares no traits is asked again whenever its answer might have changed.
+    Traits are read once, when the profile's plugins are created. The defaults promise nothing: a
+    plugin without traits is called again whenever its result might have changed.
     """
 
-    #: The result for a row depends on its Node alone; pods that come and go there change nothing.
+    #: The result for a row depends only on its Node; pods that come and go do not change it.
     reads_only_nodes: bool = False
-    #: Filter or Score looks at single pods (``nodes.pods``), not only at sums and counts over them.
-    #: Then what several more pods on a node would mean cannot be computed by adding copies of one.
+    #: Filter or Score reads single pods (``nodes.pods``), not only sums and counts over pods. Then
+    #: look-ahead is impossible, because it adds copies of one pod to the sums and counts.
     reads_pods: bool = True
-    #: What PreScore computes depends on which rows are feasible, not on the pod alone; PreScore is
-    #: repeated whenever these rows change.
+    #: The result of PreScore depends on which rows are feasible; PreScore runs again whenever these
+    #: rows change.
     depends_on_feasible: bool = True
-    #: ``normalize`` maps a score by that score, the smallest and the largest alone; it is not
-    #: repeated for rows whose score did not change while these two stay the same.
+    #: ``normalize`` maps a score using only that score, the smallest and the largest. While these
+    #: two stay the same, it does not run again for rows whose score did not change.
     normalizes_by_extremes: bool = False
-    #: ``projection`` depends on the pod's class alone, so that it is asked for once per class.
+    #: ``projection`` depends only on the pod's class, so it is computed once per class.
     projects_class: bool = False
-    #: ``projection`` depends on what containers request or are limited to. Where it does not, it is
-    #: asked for once for all pods that differ in nothing else (``PodShape``).
+    #: ``projection`` depends on the containers' requests or limits. If it does not, it is computed
+    #: once for all pods that differ only there (``PodShape``).
     reads_requests: bool = True
-    #: Likewise, it depends on labels or the owner, beyond the namespace.
+    #: Likewise, it depends on labels or the owner (the namespace does not count).
     reads_labels: bool = True
     #: Likewise, it depends on volumes or, for claims, on the pod's name.
     reads_volumes: bool = True
-    #: ``projection`` depends on which pods there are, waiting or placed, beyond the terms that they
-    #: have. Where it does not, it is kept while pods come and go.
+    #: ``projection`` depends on the existing pods, pending or placed, not only on their affinity
+    #: terms. If it does not, it stays valid while pods come and go.
     projects_placed_pods: bool = True
-    #: Bind succeeds for every pod, so that the plugin need not be asked.
+    #: Bind succeeds for every pod, so the plugin need not be called.
     binds_every_pod: bool = False
-    #: What can end a rejection by Filter: explanations look for such changes on nodes that only
-    #: plugins with the remedy reject.
+    #: The changes that can end a rejection by Filter. Explanations look for such changes on nodes
+    #: that only plugins with the remedy reject.
     remedies: frozenset[Remedy] = frozenset()
 
 
 @runtime_checkable
 class ComparesRequests(Protocol):
-    """A Filter plugin that compares what pods request with what nodes have left."""
+    """A Filter plugin that compares the requests of pods with the free resources of nodes."""
 
     def compared_requests(self, pod: PodInfo) -> Mapping[str, int]:
-        """Return the resources that it compares, with what the pod requests of each."""
+        """Return the compared resources, with the pod's request for each."""
         ...
 
 
@@ -114,16 +114,16 @@ class LooksAcrossNodes(Protocol):
     """A Filter plugin whose verdict on a node depends on pods of other nodes."""
 
     def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
-        """Return what tells of another pod whether the verdicts for ``pod`` may depend on it.
+        """Return a function that tells whether the verdicts for ``pod`` may depend on another pod.
 
-        It is asked once for all pods of a class.
+        The function is called once per class.
         """
         ...
 
 
 @runtime_checkable
 class DeclaresTraits(Protocol):
-    """Plugins that say what their results depend on."""
+    """Plugins that declare what their results depend on."""
 
     traits: ClassVar[Traits]
 
@@ -156,57 +156,57 @@ class QueueSortPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """``node_names``: the only nodes worth looking at; None for all."""
+    """``node_names``: the only nodes to filter; None for all."""
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
 
 
-#: What ``inputs`` returns where nothing beyond the rows is read for pods of the class, now or ever:
-#: the plugin is not asked again.
+#: Returned by ``inputs`` if the plugin never reads anything beyond the rows for pods of the class;
+#: then ``inputs`` is not called again.
 FIXED_INPUTS: Final = "fixed"
 
 
 @runtime_checkable
 class InputsPlugin(Protocol):
-    """Plugins that read more than the pod and the row."""
+    """Plugins that read data beyond the pod and the row."""
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the versions of all that the plugin reads beyond the rows themselves.
+        """Return the versions of everything that the plugin reads beyond the rows.
 
-        FIXED_INPUTS, if that is nothing.
+        Return FIXED_INPUTS if it reads nothing else.
         """
         ...
 
 
-#: What ``projection`` returns where pods that are equal in what the plugin reads (``Traits``) have
-#: nothing for it to look at, now or ever: it is not asked about such pods again.
+#: Returned by ``projection`` if pods that are equal in the parts that the plugin reads (``Traits``)
+#: never have anything for it to read; then it is not called for such pods again.
 NOTHING_READ: Final = "nothing read"
 
 
 @runtime_checkable
 class ProjectingPlugin(Protocol):
-    """Plugins that say what of a pod they read, so that pods that differ elsewhere share answers.
+    """Plugins that declare what they read of a pod; pods that differ elsewhere share results.
 
-    A plugin without a projection is taken to read the whole pod.
+    A plugin without a projection is assumed to read the whole pod.
     """
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return all that PreFilter, Filter, PreScore, Score and Reserve make of the pod.
+        """Return everything that PreFilter, Filter, PreScore, Score and Reserve read of the pod.
 
-        Pods with equal projections get equal answers while ``inputs`` stay equal, on forks too,
-        and change the answers to each other equally when they are placed. Labels count as far as
-        selectors that exist see them, claims as what they are bound to. Cheap: it is asked for
-        whenever the pod is decided on, unless it was NOTHING_READ.
+        Pods with equal projections must get equal results while ``inputs`` stay equal, also on
+        forks, and must affect each other's results equally when they are placed. Include labels
+        only if an existing selector matches them, and claims as the volumes that they are bound to.
+        This must be cheap: it is called for every decision, unless it returned NOTHING_READ.
         """
         ...
 
 
 @runtime_checkable
 class PreFilterPlugin(InputsPlugin, Protocol):
-    """Computes once per class what Filter needs; Skip switches Filter off for this pod.
+    """Prepares the state for Filter, once per class; Skip disables the plugin's Filter for the pod.
 
-    Such a plugin names its inputs, those of its Score included.
+    ``inputs`` must include the inputs of the plugin's Score.
     """
 
     def pre_filter(
@@ -225,10 +225,10 @@ class FilterPlugin(Protocol):
 
 @runtime_checkable
 class WholeFilterPlugin(FilterPlugin, Protocol):
-    """Filters that are faster over whole columns than over rows picked out of them."""
+    """Filters that are faster over whole columns than over selected rows."""
 
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
-        """Return what ``filter`` says of all rows, shape ``(size,)``; anything without a node."""
+        """Filter all rows, shape ``(size,)``; results of rows without a node are ignored."""
         ...
 
 
@@ -242,7 +242,7 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """The node to nominate ("" clears, None leaves as it is) and the victims to evict there."""
+    """The node to nominate ("" clears, None keeps the old one) and the victims to evict there."""
 
     status: Status
     nominated_node_name: str | None = None
@@ -251,9 +251,9 @@ class PostFilterResult:
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """Called when no node fits; ``runner`` runs the profile's filters on rows and forks.
+    """Called if no node fits; ``runner`` runs the profile's filters on rows and forks.
 
-    One that preempts may also implement the protocols of ``podsched.framework.preemption``.
+    A plugin that preempts may also implement the protocols of ``podsched.framework.preemption``.
     """
 
     def post_filter(
@@ -263,7 +263,7 @@ class PostFilterPlugin(Protocol):
 
 @runtime_checkable
 class PreScorePlugin(Protocol):
-    """Computes what Score needs from the feasible rows; Skip switches the plugin's Score off."""
+    """Prepares the state for Score from the feasible rows; Skip disables the plugin's Score."""
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
@@ -279,10 +279,10 @@ class ScorePlugin(Protocol):
 
 @runtime_checkable
 class WholeScorePlugin(ScorePlugin, Protocol):
-    """Scores that are faster over whole columns than over rows picked out of them."""
+    """Scores that are faster over whole columns than over selected rows."""
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
-        """Return what ``score`` says of all rows, shape ``(size,)``; anything without a node."""
+        """Score all rows, shape ``(size,)``; results of rows without a node are ignored."""
         ...
 
 
@@ -300,21 +300,21 @@ class GroupScores(NamedTuple):
 class GroupScorePlugin(ScorePlugin, Protocol):
     """Scores that whole groups of rows share.
 
-    ``normalize`` then gets one score of each group that has a feasible row: what it makes of a
-    score must not depend on how many rows have it.
+    ``normalize`` gets one score per group that has a feasible row, so its result must not depend
+    on how many rows have the same score.
     """
 
     def score_groups(self, state: CycleState, pod: PodInfo) -> GroupScores | None:
-        """Return what ``score`` says of all rows, after PreScore; None: rows have their own."""
+        """Score all rows by group, after PreScore; return None if there are no groups."""
         ...
 
 
 @runtime_checkable
 class ScoreExtensions(Protocol):
-    """Score plugins whose raw scores are of another scale than 0 to 100."""
+    """Score plugins whose raw scores are not on the scale 0 to 100."""
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
-        """Map the raw scores of all feasible rows to 0..100, from these scores alone."""
+        """Map the raw scores of all feasible rows to 0..100, using only these scores."""
         ...
 
 
@@ -345,14 +345,14 @@ class PermitResult:
 
 @runtime_checkable
 class PermitPlugin(Protocol):
-    """Approve a pod that has been assumed, reject it or let it wait."""
+    """Approves or rejects an assumed pod, or makes it wait."""
 
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> PermitResult: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectPatch:
-    """A JSON merge patch that PreBind wants written; any version if ``resource_version`` is ""."""
+    """A JSON merge patch for PreBind; it applies to any version if ``resource_version`` is ""."""
 
     kind: str
     namespace: str
@@ -363,10 +363,10 @@ class ObjectPatch:
 
 @dataclass(frozen=True, slots=True)
 class PreBindPlan:
-    """What has to happen before the pod may be bound.
+    """The work that must be done before the pod is bound.
 
-    ``patches`` are written first. Then ``wait`` (if any) is asked, on every change of the
-    cluster, until it returns something else than PENDING, for ``timeout`` seconds at most.
+    ``patches`` are written first. Then ``wait`` (if any) is called on every change of the cluster
+    until it returns something other than PENDING, for at most ``timeout`` seconds.
     """
 
     status: Status = SUCCESS
@@ -377,10 +377,10 @@ class PreBindPlan:
 
 @runtime_checkable
 class PreBindPlugin(Protocol):
-    """Prepare what a pod needs before it is bound, such as its volumes."""
+    """Prepares the objects that a pod needs before it is bound, such as its volumes."""
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Return SKIP when ``pre_bind`` would do nothing for this pod; must be cheap."""
+        """Return SKIP if ``pre_bind`` would do nothing for this pod; must be cheap."""
         ...
 
     def pre_bind(
@@ -390,14 +390,13 @@ class PreBindPlugin(Protocol):
 
 @runtime_checkable
 class BindPlugin(Protocol):
-    """Takes a pod that is ready to be bound, or leaves it to the next Bind plugin.
+    """Accepts a pod that is ready to be bound, or leaves it to the next Bind plugin.
 
-    Like all plugins it does no I/O: the engine calls the API's Bind for a pod that it took. The
-    plugins are asked in the profile's order. SKIP hands the pod on to the next one, SUCCESS ends
-    the asking. Any other status means that the pod is not bound: it is unreserved and goes back
-    to the queue, unschedulable for a rejection, with error backoff for an error. So it does when
-    all plugins skip it. Pods that some other program binds are for an extender with a bind verb,
-    which is asked before the plugins.
+    Like all plugins it does no I/O: the scheduler calls the API's Bind for an accepted pod. Plugins
+    are called in the profile's order. SKIP passes the pod to the next plugin, SUCCESS accepts it.
+    With any other status, or if all plugins skip it, the pod is not bound: it is unreserved and
+    returns to the queue, unschedulable for a rejection, with error backoff for an error. To let
+    another program bind pods, use an extender with a bind verb, which is called before the plugins.
     """
 
     def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...
@@ -405,7 +404,7 @@ class BindPlugin(Protocol):
 
 @runtime_checkable
 class PostBindPlugin(Protocol):
-    """Hear of pods that have been bound."""
+    """Called after a pod was bound."""
 
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
 
@@ -417,10 +416,10 @@ class FilterRunner(Protocol):
     def outcome(self) -> FilterOutcome: ...
     @property
     def inputs(self) -> Hashable | None:
-        """Versions of all that the filters read beyond the rows; None: not known.
+        """The versions of everything that the filters read beyond the rows; None: unknown.
 
-        While they and a row stay equal, so do the outcomes on the row and on forks of it, for all
-        pods of the class.
+        While these versions and a row stay equal, the outcomes on the row and on its forks stay
+        equal for all pods of the class.
         """
         ...
 
@@ -438,11 +437,11 @@ class FilterRunner(Protocol):
 class PluginError(ValueError):
     """A plugin cannot be used: its package or the configuration that names it is at fault.
 
-    Raised before anything is scheduled; the message is one line for the person who installed it.
+    Raised before anything is scheduled; the message is one line for the user who installed it.
     """
 
 
-#: Called with the plugin's arguments and the handle; a plugin's class, mostly.
+#: Called with the plugin's arguments and the handle; usually the plugin's class.
 PluginFactory = Callable[[Any, "Handle"], Plugin]
 
 
@@ -468,7 +467,7 @@ class WaitingPod(Protocol):
 
 
 class Handle(Protocol):
-    """What a plugin may use at any time: the cluster, random numbers, the waiting pods."""
+    """Services for plugins: the cluster, random numbers, the waiting pods."""
 
     @property
     def cluster(self) -> ClusterView: ...
@@ -491,7 +490,7 @@ class Handle(Protocol):
 
 
 class NoWaitingPods:
-    """The part of a Handle about waiting pods where no pod ever waits: simulations, shards."""
+    """The waiting-pods part of a Handle where no pod ever waits: simulations, shards."""
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
         return ()

@@ -16,11 +16,11 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class PodShape:
-    """What pod classes share that differ only in what their containers request and are limited to.
+    """The part shared by pod classes that differ only in requests and limits.
 
-    Interned as classes are, and compared by identity. What is read of even less of a pod is
-    compiled for the shape of the rest: without labels and owner, without volumes (and the pod's
-    name, where names of claims are made from it), or ``plain``, without any of these.
+    Interned like classes and compared by identity. Data that depends on even less of a pod is
+    compiled for a smaller shape: without labels and owner, without volumes (and the pod's name, if
+    names of claims are made from it), or ``plain``, without any of these.
     """
 
     #: As ``PodClass.compiled``: what depends on the class, but for requests and limits.
@@ -48,12 +48,12 @@ class PodShape:
 
 @dataclass(eq=False, slots=True)
 class PodAmounts:
-    """What pod classes share that differ only in labels, owner and volumes.
+    """The part shared by pod classes that differ only in labels, owner and volumes.
 
-    They request the same, and are compared by identity. ``requests`` are in milli-units for cpu and
-    in whole units (bytes, devices) for the rest, as kube-scheduler's ``Resource``; ``nonzero`` are
-    (milli cpu, bytes of memory) with the scoring defaults for containers without requests (100m,
-    200Mi); ``scored`` is what NodeResourcesFit's Score counts, with these defaults.
+    Compared by identity. ``requests`` are in milli-units for cpu and in whole units (bytes,
+    devices) for the rest, as in kube-scheduler's ``Resource``; ``nonzero`` are (milli cpu, bytes of
+    memory) with the scoring defaults for containers without requests (100m, 200Mi); ``scored`` is
+    the amount that NodeResourcesFit's Score counts, with these defaults.
     """
 
     requests: Mapping[str, int]

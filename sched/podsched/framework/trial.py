@@ -1,4 +1,4 @@
-"""What a decision may do to the cluster while it is made."""
+"""The changes that a decision may make to the cluster."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from podsched.framework.pods import PodInfo
 
 
 class Trial(Protocol):
-    """Changes to the cluster that are kept or undone as one (``cache.trial.Trial``).
+    """Changes to the cluster that are committed or rolled back together (``cache.trial.Trial``).
 
-    Whoever asks for a decision begins the trial, and commits it or rolls it back.
+    The caller of a decision begins the trial, and commits it or rolls it back.
     """
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
