@@ -1,1 +1,1 @@
-"""What a leader does in its term: election, cycles, writes, controllers."""
+"""The work of a leader during its term: election, cycles, writes, controllers."""

@@ -1,7 +1,7 @@
-"""Pods on which terms ended: what nobody expected was raised while they were being worked on.
+"""Find pods that repeatedly end terms with an unexpected exception.
 
-A decision that raises costs its pod the attempt. What is raised beyond that ends the term, and the
-replica begins another one; a pod on which terms keep ending is set aside until it changes.
+If a decision raises, only its pod's attempt fails. Any other unexpected exception ends the term,
+and the replica begins a new one. A pod that repeatedly ends terms is set aside until it changes.
 
     suspected --worked on alone, the term ends--> blamed once, twice --> set aside
         ^
@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from podsched.api.objects import Pod
 from podsched.serve.client.errors import FenceLost
 
-#: Terms that a pod may end; with the next it is set aside.
+#: A pod that has ended more terms than this is set aside.
 MOST_ENDED = 2
-#: Pods remembered; beyond it the oldest are forgotten.
+#: Max pods remembered; the oldest are dropped first.
 _MOST_PODS = 1000
 
 
 class PodFault(Exception):
-    """A bug was met while these pods were being worked on; it is the ``__cause__``.
+    """An unexpected exception (the ``__cause__``) was raised while working on these pods.
 
-    No pods: it is not known which one it was, as when the queue cannot give out the next one.
+    Without pods it is unknown which pod caused it, for example if the queue fails to pop.
     """
 
     def __init__(self, pods: Sequence[Pod]) -> None:
@@ -36,7 +36,7 @@ class PodFault(Exception):
 
 @contextmanager
 def working_on(*pods: Pod) -> Iterator[None]:
-    """Attribute what the block raises to pods."""
+    """Attribute exceptions of the block to pods."""
     try:
         yield
     except (FenceLost, PodFault):
@@ -53,13 +53,13 @@ class _Blame:
 
 
 class Blame:
-    """Who is to blame, over all terms of a replica."""
+    """Counts the terms that pods have ended, over all terms of a replica."""
 
     def __init__(self) -> None:
         self._pods: dict[str, _Blame] = {}
 
     def add(self, fault: PodFault) -> None:
-        """Note that a term has ended; one pod is to blame, several are only suspected."""
+        """Note that a term has ended; a single pod is blamed, several are only suspected."""
         for pod in fault.pods:
             key = _key(pod)
             known = self._pods.get(key)
@@ -72,11 +72,11 @@ class Blame:
             del self._pods[next(iter(self._pods))]
 
     def is_suspected(self, key: str) -> bool:
-        """Whether a pod has to be worked on alone, so that it is known who is to blame."""
+        """Whether a pod must be scheduled alone, to find out whether it causes the failure."""
         return key in self._pods
 
     def verdict(self, key: str, pod: Pod | None) -> str:
-        """Return why a pod, as it is now, is to be set aside; "" if it is not."""
+        """Return why the current version of a pod is to be set aside; "" if it is not."""
         known = self._pods.get(key)
         if known is None:
             return ""
@@ -91,7 +91,7 @@ def _key(pod: Pod) -> str:
 
 
 def _differs(before: Pod, after: Pod) -> bool:
-    """Whether anything but the status has changed, which is what schedulers write themselves."""
+    """Whether anything but the status has changed; schedulers write the status themselves."""
     old, new = before.metadata, after.metadata
     return (
         old.uid != new.uid

@@ -1,8 +1,8 @@
-"""What a scheduling state knows that objects alone do not tell: orders, assumptions, chance.
+"""The part of a scheduling state that objects do not contain: orders, assumptions, random numbers.
 
-Of two equal nodes the one of the lower row is taken, and rows follow from the order in which nodes
-came and went; of two equal victims the one that came to the node first. So a decision can be
-repeated elsewhere, bit by bit, from the objects as of a revision and this. In plain data:
+Decisions depend on it: among equal nodes the lowest row wins, and rows follow from the order in
+which nodes came and went; among equal victims the first on the node is chosen. With a checkpoint
+and the objects as of a revision, a decision can be repeated exactly elsewhere. As plain data:
 
 =============================  ==============================================================
 ``revision``, ``beyond``       everything up to the revision, and so many changes after it
@@ -70,10 +70,10 @@ def checkpoint_of(
 def restore(
     state: SchedulingState, checkpoint: Mapping[str, Any], objects: Sequence[AnyObject]
 ) -> list[Preemption]:
-    """Bring an empty state to where another one was; ``objects``: all as of its revision.
+    """Restore a checkpoint into an empty state; ``objects``: all objects as of its revision.
 
-    Returns the preemptions under way, which the plugins have been told of.
-    Raises KeyError or ValueError for a checkpoint that does not fit the objects.
+    Return the preemptions under way, which were reported to the plugins.
+    Raises KeyError or ValueError for a checkpoint that does not match the objects.
     """
     nodes = {item.metadata.name: item for item in objects if isinstance(item, Node)}
     pods = {item.metadata.uid: item for item in objects if isinstance(item, Pod)}
@@ -106,7 +106,7 @@ def _add(state: SchedulingState, item: AnyObject) -> None:
 def _add_nodes(
     state: SchedulingState, rows: Sequence[str], free: Sequence[int], nodes: Mapping[str, Node]
 ) -> None:
-    """Give each node its row: all rows are taken, and then freed in the order wanted."""
+    """Give each node its row: occupy all rows, then free the unused ones in the right order."""
     columns = state.cache.columns
     columns.reserve(len(rows))
     placeholders = {}

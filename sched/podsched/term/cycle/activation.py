@@ -1,4 +1,4 @@
-"""What wakes the scheduling loop."""
+"""Wakes the scheduling loop."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Activator:
         self._wake = asyncio.Event()
 
     def notify(self) -> None:
-        """Wake the loop: something happened that may have put pods into the queue."""
+        """Wake the loop, because pods may have entered activeQ."""
         self._wake.set()
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
-        """Try these pods again, whatever they wait for."""
+        """Move these pods to activeQ, regardless of what they wait for."""
         self._queue.activate(pods, self._clock())
         self._wake.set()
 
     def activate_wanted(self, state: CycleState) -> None:
-        """Try the pods again that plugins of a cycle put into ``pods_to_activate``."""
+        """Activate the pods that plugins of a cycle put into ``pods_to_activate``."""
         if state.pods_to_activate:
             pods = list(state.pods_to_activate.values())
             state.pods_to_activate.clear()
             self.activate(pods)
 
     async def wait(self, timeout: float | None) -> None:
-        """Sleep until the loop is woken, at most for so many seconds."""
+        """Sleep until the loop is woken, for at most ``timeout`` seconds."""
         self._wake.clear()
         try:
             async with asyncio.timeout(timeout):

@@ -10,9 +10,9 @@
           |                            its context goes with the call: API request is its child
           '-- PostBind -- each run of a plugin
 
-A pod whose creator traced it has its context in an annotation. Attempts at others are sampled here,
-as traces of their own. A trace is put together after the fact from the times noted on the way.
-Cost: without tracing a look at a flag, and for pods that are not traced a look into a dictionary.
+A pod whose creator traced it has the trace context in an annotation. For other pods, attempts are
+sampled here as separate traces. Spans are created afterwards, from times noted during the attempt.
+Cost: without tracing one flag is read; for pods without a trace, one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from podsched.telemetry.tracing import NO_SPAN, Span, SpanName, Tracer
 from podsched.term.writes.bind_queue import Assignment
 
 _log = get_logger("scheduler")
-#: Attempts in a second that are recorded because creators want it. Each takes some 0.5 ms, and
-#: whoever may create pods can ask for it.
+#: Max attempts recorded per second on request of pod creators. Each takes some 0.5 ms, and everyone
+#: who may create pods can request it.
 MOST_ASKED = 200
 _POINTS: Mapping[str, str] = {ExtensionPoint.PRE_SCORE.label: SpanName.SCORE}
 

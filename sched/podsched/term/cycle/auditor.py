@@ -1,12 +1,11 @@
-"""A missed wake-up is found, not waited for.
+"""Find pods whose wake-up was missed.
 
 While there is nothing to schedule, a sample of the unschedulable pods is filtered again against the
-live columns. Which pods wait is the queueing hints' decision; should one of them be wrong, a pod
-would sit there although it fits, for up to five minutes. Such a pod is woken at once, counted by
-the event that should have woken it, and logged, so that the hint can be mended.
+live columns. Queueing hints decide which pods wait; with a wrong hint, a pod that fits would wait
+for up to five minutes. Such a pod is woken at once, counted by the event that should have woken it,
+and logged, so that the hint can be fixed.
 
-Only pods that were rejected by Filter plugins are looked at: what Permit or a gate holds back fits
-by definition.
+Only pods rejected by Filter plugins are checked: pods held back by Permit or a gate may well fit.
 """
 
 from __future__ import annotations

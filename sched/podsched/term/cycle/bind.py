@@ -1,8 +1,8 @@
-"""The Bind plugins of one pod: the profile's in their order, until one takes the pod.
+"""Call the Bind plugins of the profile in order, until one accepts the pod.
 
-Source: RunBindPlugins in ``framework/runtime/framework.go`` of kube-scheduler v1.36. What a plugin
-answers is put into its words, except that a pod that no plugin takes has an empty message there;
-here it has that of older releases.
+Source: RunBindPlugins in ``framework/runtime/framework.go`` of kube-scheduler v1.36, with its
+messages. One exception: if no plugin accepts the pod, v1.36 has an empty message; here it is the
+message of older releases.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ BIND_WORDING = 'running Bind plugin "{}"'
 
 
 def asks_bind_plugins(runtime: ProfileRuntime) -> bool:
-    """Whether a plugin may refuse or skip a pod; False where the default binder is the first."""
+    """Whether a plugin may refuse or skip a pod; False if the default binder comes first."""
     return not runtime.bind or not runtime.bind[0].traits.binds_every_pod
 
 
 def run_bind(runtime: ProfileRuntime, assignment: Assignment) -> Status:
-    """Return SUCCESS when a plugin has the pod bound, else why it is not."""
+    """Return SUCCESS if a plugin accepts the pod, else why the pod is not bound."""
     for named in runtime.bind:
         if named.traits.binds_every_pod:
             return SUCCESS

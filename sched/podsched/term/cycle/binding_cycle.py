@@ -1,4 +1,4 @@
-"""The binding cycle: what happens to a pod from the moment it is assumed until it is bound.
+"""The binding cycle: takes a pod from assumed to bound.
 
     assumed, reserved --(Permit waits, or PreBind has to act)--> own task: Permit --> PreBind
          |                                                                   |
@@ -6,8 +6,8 @@
                                                                |
         extender that binds such pods --> Bind plugins --> BindPods, in batches --> PostBind
 
-A pod that is rejected, meets an error or is preempted on the way is undone and goes back to the
-queue. A task that fails with an exception ends the term, with the pod to blame (``PodFault``).
+If a pod is rejected, preempted or fails with an error, its assumption is undone and it returns to
+the queue. An exception of a task ends the term and is attributed to the pod (``PodFault``).
 
 Source: bindingCycle and bind in ``schedule_one.go`` of kube-scheduler v1.36.
 """
@@ -42,18 +42,18 @@ from podsched.term.writes.extender_binding import ExtenderBindings
 from podsched.term.writes.shared_calls import SharedCalls
 from podsched.v1 import api_pb2
 
-#: Assignments waiting to be bound beyond which no more pods are popped: assuming further ahead
-#: gains nothing and makes a failover forget more.
+#: No pods are popped while this many assignments wait to be bound: assuming further ahead gains
+#: nothing, and a failover would lose more.
 MAX_AHEAD = 1024
-#: Seconds between two looks at whether all is settled, where no binding tells.
+#: Seconds between two checks in ``settled``, for outcomes that no event announces.
 _LOOK_EVERY = 0.02
 
 
 @dataclass(slots=True)
 class _Cycle:
-    """A pod at Permit or PreBind; ``preempted_by``: the plugin on whose behalf it was cancelled.
+    """A pod at Permit or PreBind; ``preempted_by``: the plugin for which it was cancelled.
 
-    That is "" where the pod was deleted, None where nobody cancelled it but the end of the term.
+    "" if the pod was deleted, None if it was not cancelled, except by the end of the term.
     """
 
     task: asyncio.Task[Status]
@@ -65,9 +65,9 @@ class _Cycle:
 
 
 class BindingCycle:
-    """The binding cycles of one term. It owns all assignments, and so hears what becomes of them.
+    """The binding cycles of one term. It owns all assignments and gets their outcomes.
 
-    Satisfies ``Outcomes`` (of Bind) and ``AssumedPods`` (for preemption).
+    Implements ``Outcomes`` (of Bind) and ``AssumedPods`` (for preemption).
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class BindingCycle:
         )
         self._cycles: dict[str, _Cycle] = {}
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
-        #: A revision by which extenders had bound what was found out by ``ask_again``.
+        #: A revision at which the bindings of extenders found by ``ask_again`` were done.
         self._by_extenders = 0
-        #: Assignments that another scheduler made wrong, with the revision that shows it.
+        #: Assignments invalidated by another scheduler's binding, with the revision that shows it.
         self._overtaken: list[tuple[int, Assignment]] = []
         self._room = asyncio.Event()
 
@@ -110,23 +110,23 @@ class BindingCycle:
 
     @property
     def ahead(self) -> int:
-        """Assignments that have come to Bind and were not sent yet, or are with an extender."""
+        """The number of assignments at Bind that were not sent yet, or are with an extender."""
         return len(self._queue) + len(self._with_extenders)
 
     @property
     def under_way(self) -> int:
-        """Batches of bindings, and pods at Permit or PreBind."""
+        """The number of batches of bindings under way, and of pods at Permit or PreBind."""
         return self._queue.calls + len(self._cycles)
 
     @property
     def revision(self) -> int:
-        """Whoever has seen it has seen all bindings of which it is known that they are done."""
+        """A revision that includes all bindings known to be done."""
         return max(self._queue.revision, self._by_extenders)
 
     async def settled(self, patience: float) -> None:
-        """Return once it is known of all assignments at Bind what became of them.
+        """Return once the outcome of every assignment at Bind is known.
 
-        Pods at Permit or PreBind are waited for ``patience`` seconds at most.
+        Wait at most ``patience`` seconds for pods at Permit or PreBind.
         """
         deadline = self._clock() + patience
         while self.ahead or self._queue.calls or (self._cycles and self._clock() < deadline):
@@ -136,7 +136,7 @@ class BindingCycle:
                     await self._room.wait()
 
     async def ask_again(self) -> None:
-        """Find out what became of bindings that were under way when the term ended by a bug.
+        """Find out the outcome of bindings that were under way when a bug ended the term.
 
         Raises:
             FenceLost: another replica leads.
@@ -145,7 +145,7 @@ class BindingCycle:
         self._by_extenders = await self._with_extenders.ask_again()
 
     async def close(self) -> None:
-        """End what goes on when the term's tasks have ended."""
+        """End the remaining work after the term's tasks have ended."""
         await self._with_extenders.close()
 
     def has(self, uid: str) -> bool:
@@ -153,7 +153,7 @@ class BindingCycle:
         return uid in self._cycles
 
     async def wait_for_room(self) -> None:
-        """Return when it makes sense to assume more pods."""
+        """Wait until there is room to assume more pods."""
         while self.ahead > MAX_AHEAD:
             self._room.clear()
             await self._room.wait()
@@ -163,14 +163,14 @@ class BindingCycle:
     def wait_and_pre_bind(
         self, runtime: ProfileRuntime, assignment: Assignment, timeouts: dict[str, float]
     ) -> None:
-        """Begin the cycle of a pod that cannot be bound at once, in a task of its own.
+        """Begin the cycle of a pod that cannot be bound at once, in its own task.
 
-        ``timeouts``: by plugin, the seconds that Permit makes it wait at most.
+        ``timeouts``: max seconds of waiting at Permit, by plugin.
         """
         pod, node_name = assignment.pod, assignment.node_name
         waiting = self._state.waiting.add(pod, node_name, timeouts) if timeouts else None
-        # Where the pod will be bound to is published before anything has to be waited for, so that
-        # a scheduler that takes over keeps the node for it.
+        # Publish the node before waiting, so that a scheduler that takes over reserves it for the
+        # pod.
         self._failures.write_nomination(pod, node_name)
         task = self._tasks.start(
             self._run(runtime, assignment, waiting),
@@ -210,7 +210,7 @@ class BindingCycle:
     def _ended(
         self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[Status]
     ) -> None:
-        """Follow up what became of a pod at Permit and PreBind, its first step taken or not."""
+        """Handle the end of a pod's Permit and PreBind, even if its task never started."""
         uid = assignment.pod.uid
         cycle = self._cycles.pop(uid)
         self._state.waiting.remove(uid)
@@ -230,7 +230,7 @@ class BindingCycle:
     def preempt(self, victim: PodInfo, plugin: str) -> bool:
         """Return a pod at Permit or PreBind to the queue, for a plugin that needs its place.
 
-        False when the pod is at neither.
+        False if the pod is at neither.
         """
         waiting = self._state.waiting.get(victim.uid)
         if waiting is not None and waiting.preempt(plugin, PREEMPTED):
@@ -261,7 +261,7 @@ class BindingCycle:
     ) -> None:
         """Bind pods of a profile: by an extender that binds such pods, else by the Bind plugins.
 
-        ``at_once``: they were assumed just now, and are still the queue's pods in flight.
+        ``at_once``: the pods were just assumed and are still in flight in the queue.
         """
         self._meter.traces.binding(assignments, self._clock())
         if self._extenders is not None:
@@ -275,7 +275,7 @@ class BindingCycle:
         if asks_bind_plugins(runtime):
             assignments = [a for a in assignments if self._is_taken(runtime, a, at_once=at_once)]
         if at_once:
-            # Not before: a pod that is rejected in flight waits for an event that can help.
+            # Not earlier, because a rejected pod in flight needs the events since its pop.
             self._state.queue.done(*[a.queued.info.uid for a in assignments])
         self._queue.submit(assignments, others_follow=at_once and self._state.queue.has_active)
 
@@ -373,16 +373,16 @@ class BindingCycle:
             self._failures.undo(runtime, assignment, status)
 
     def overtaken(self, assignment: Assignment, revision: int) -> None:
-        """Decide on a pod again as soon as what stood in its way has been seen."""
+        """Decide for a pod again once the binding that invalidated its assignment has been seen."""
         self._room.set()
         self._meter.bind_overtaken()
         self._overtaken.append((revision, assignment))
         self.caught_up()
 
     def caught_up(self) -> None:
-        """Return overtaken pods to the queue, as far as the state shows by now what overtook them.
+        """Return overtaken pods to the queue if the state now includes the other binding.
 
-        Until then they stay assumed: nothing better is known of their nodes.
+        Until then they stay assumed, because a new decision would use the same outdated state.
         """
         if not self._overtaken:
             return

@@ -1,11 +1,11 @@
-"""What the scheduling cycle tells of its decisions: tuples, for whoever keeps them.
+"""Reports decisions of the scheduling cycle to a sink, as tuples.
 
     decide --began--> ... --decided--> sink
     bound, failed, dropped ----------> sink      the outcome, by the pod's uid
 
-The sink may do nothing that takes time: it is called between one decision and the next. Scores of
-the runners-up and the plugins' shares of the time are noted as long as that costs less than SHARE
-of the time, so always while pods come one by one or a few hundred a second.
+The sink must be fast, because it is called between decisions. Scores of the runners-up and the
+plugins' shares of the time are noted only while that costs less than SHARE of the time: always at
+up to a few hundred pods per second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is reported about a pod that was not scheduled: condition, event, nomination."""
+"""Reports about a pod that was not scheduled: condition, event, nomination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows a failed attempt: event, status, and the pod's way back into the queue."""
+"""Handle a failed attempt: record event and status, and return the pod to the queue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _log = get_logger("scheduler")
 class FailureHandler:
     """Reports failures and returns pods to the queue, for one term.
 
-    A ``PreemptionReport``, too: an attempt that failed may have asked for evictions.
+    It is also a ``PreemptionReport``, because a failed attempt may have requested evictions.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class FailureHandler:
     # ------------------------------------------------------------------ before a pod is assumed
 
     def fail_with_error(self, queued: QueuedPodInfo, message: str) -> None:
-        """End an attempt that met an error: the pod is tried again after error backoff."""
+        """End an attempt that failed with an error; the pod is tried again after error backoff."""
         self._meter.errored(queued)
         self._notes.ended(queued, ERROR, message)
         _log.warning("Scheduling attempt failed", pod=queued.key, error=message)
@@ -64,7 +64,7 @@ class FailureHandler:
         self.requeue(queued, set(), set())
 
     def requeue(self, queued: QueuedPodInfo, plugins: set[str], pending: set[str]) -> None:
-        """Give a pod back to the queue with the plugins that rejected it."""
+        """Return a pod to the queue with the plugins that rejected it."""
         queued.info.node_name = ""
         self._state.queue.add_unschedulable_if_not_present(
             queued,
@@ -84,11 +84,11 @@ class FailureHandler:
         at_once: bool = False,
         try_at_once: bool = False,
     ) -> None:
-        """Take the assumption back; try the pod again, and those in whose way it stood.
+        """Undo the assumption; try the pod again, and pods that its assumption blocked.
 
-        ``at_once``: no time has passed since the pod was assumed, so it stood in nobody's way but
-        those decided on together with it. ``try_at_once``: nothing went wrong that would have to be
-        told, or waited for. Source: unreserveAndForget and handleBindingCycleError.
+        ``at_once``: no time has passed since the pod was assumed, so it can only have blocked pods
+        decided in the same batch. ``try_at_once``: there is no failure to report, and no backoff.
+        Source: unreserveAndForget and handleBindingCycleError.
         """
         pod, cache = assignment.pod, self._state.cache
         run_unreserve(runtime, assignment)
@@ -107,14 +107,15 @@ class FailureHandler:
         if change is not None and at_once:
             self._state.queue.note_for_in_flight(change.event, change.old, change.new)
         elif change is not None:
-            # Its own room does not help the pod: it would be tried, and rejected, again and again.
+            # Leave out the pod itself: the room that it frees does not help it, and it would be
+            # tried and rejected in a loop.
             self._state.queue.move_all_to_active_or_backoff(
                 change.event, change.old, change.new, self._clock(), except_uid=pod.uid
             )
         self._activator.notify()
 
     def decide_again(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
-        """Take an assumption back that another scheduler has made wrong; try the pod at once."""
+        """Undo an assumption invalidated by another scheduler; try the pod at once."""
         self.undo(runtime, assignment, error("overtaken"), try_at_once=True)
 
     def _return_to_queue(self, assignment: Assignment, status: Status) -> None:
@@ -133,7 +134,7 @@ class FailureHandler:
     # ------------------------------------------------------------------ pods that cannot be used
 
     def report_set_aside(self) -> None:
-        """Say of pods of this scheduler that were set aside that nobody will schedule them."""
+        """Report that set-aside pods of this scheduler will not be scheduled."""
         for pod, reason in self._state.set_aside.take_unreported():
             scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
             if scheduler not in self._state.profiles:
@@ -164,14 +165,14 @@ class FailureHandler:
         )
 
     def write_status(self, pod: PodInfo, failure: Failure) -> None:
-        """Write the condition, unless the pod's status says it already."""
+        """Write the condition, unless the pod's status already has it."""
         known = self._state.cache.cluster.pods.get(pod.key)
         patch = status_patch(known if known is not None else pod, failure)
         if patch is not None:
             self._statuses.submit(patch)
 
     def write_nomination(self, pod: PodInfo, node_name: str) -> None:
-        """Write the pod's nominatedNodeName alone; "" clears it."""
+        """Write only the pod's nominatedNodeName; "" clears it."""
         patch = api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
         patch.nominated_node_name = node_name
         self._statuses.submit(patch)
@@ -198,7 +199,7 @@ class FailureHandler:
     def preemption_finished(
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
     ) -> None:
-        """Count a preemption; ``try_again`` where no deletion will wake the preemptor."""
+        """Count a preemption; ``try_again``: no deletion will wake the preemptor."""
         if try_again:
             self._activator.activate([preemption.pod])
         self._meter.preemption_finished(result, seconds)

@@ -1,4 +1,4 @@
-"""What a term of leadership works with, put together by the replica."""
+"""The parts of a scheduling loop, assembled by the replica."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from podsched.v1 import api_pb2
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """What a loop works with and does not make itself."""
+    """Objects that a loop uses but does not create."""
 
     state: SchedulingState
     cluster: TermCluster

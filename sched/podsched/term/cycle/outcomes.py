@@ -1,4 +1,4 @@
-"""What can become of an attempt to schedule a pod, as the decision log says it."""
+"""The possible outcomes of a scheduling attempt, as in the decision log."""
 
 from __future__ import annotations
 

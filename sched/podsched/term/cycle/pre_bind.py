@@ -1,7 +1,7 @@
 """The part of the binding cycle that waits: Permit, then PreBind.
 
-Most pods need none and go straight to Bind. A plan's patches are written with the fence; then
-its ``wait`` is asked again on every change of the cluster until it is content or time is up.
+Most pods need neither and go straight to Bind. A plan's patches are written with the fence; then
+its ``wait`` is called on every change of the cluster until it is done or times out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api
 
 
 class ClusterChanges:
-    """Lets tasks wait until something of the cluster has changed."""
+    """Lets tasks wait for the next change of the cluster."""
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Event] = set()
@@ -39,12 +39,12 @@ class ClusterChanges:
         return len(self._waiters)
 
     def notify(self) -> None:
-        """Wake whoever waits: something has changed."""
+        """Wake all waiting tasks: something has changed."""
         for waiter in self._waiters:
             waiter.set()
 
     async def next(self, timeout: float) -> None:
-        """Wait for a change, ``timeout`` seconds at most."""
+        """Wait for a change, for at most ``timeout`` seconds."""
         waiter = asyncio.Event()
         self._waiters.add(waiter)
         try:

@@ -1,18 +1,17 @@
-"""Preemption carried out: the evictions that a PostFilter plugin asked for.
+"""Carry out preemption: evict the victims that a PostFilter plugin chose.
 
-A victim that is not bound yet, waiting at Permit or in PreBind, loses its place and goes back to
-the queue; others are evicted. The evictions run beside the scheduling cycle:
+A victim that is not bound yet (at Permit or PreBind) returns to the queue; other victims are
+evicted. Evictions run concurrently with the scheduling cycle:
 
     evictions_started --all but one--> preemptor_released --the last one--> (5 s) evictions_ended
             |                                                    |
             '--- one fails ---> preemptor_released, evictions_ended, preemptor activated
 
-The plugin is told of these moments if it is an ``EvictionListener``. DefaultPreemption keeps the
-preemptor out of activeQ between the first two (its PreEnqueue), so that the deletion of the last
-victim is the event that wakes the preemptor. An eviction that fails activates the preemptor, to
-try again; so does a last victim that turns out to be gone, whose deletion came before the
-preemptor was released. Victims that are terminating already are not evicted again, and none of
-them is the last one.
+A plugin that is an ``EvictionListener`` is notified of these moments. DefaultPreemption keeps the
+preemptor out of activeQ between the first two (with its PreEnqueue), so that the deletion of the
+last victim wakes the preemptor. If an eviction fails, the preemptor is activated to try again. The
+same happens if the last victim is already gone, because its deletion came before the preemptor was
+released. Terminating victims are not evicted again, and none of them is the last one.
 
 Source: ``framework/preemption/executor.go`` of kube-scheduler v1.36.
 """
@@ -38,12 +37,12 @@ from podsched.v1 import objects_pb2 as v1
 
 LISTENER_WORDING = 'telling plugin "{}" of its evictions'
 
-#: Why a pod was turned down that lost its place before it was bound.
+#: The reason for rejecting a pod that was preempted before it was bound.
 PREEMPTED = "preempted"
-#: Results of an eviction after which the victim is as good as gone.
+#: Results of an eviction that mean that the victim is already gone.
 GONE = frozenset({StatusReason.NOT_FOUND, StatusReason.PRECONDITION_FAILED})
 
-#: Seconds after which the cache has certainly been told of an eviction.
+#: Seconds after which the cache has certainly seen an eviction.
 SEEN_WITHIN = 5.0
 
 Evict = Callable[[Sequence[api_pb2.EvictRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
@@ -57,7 +56,7 @@ class EvictionFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Who preempts whom where, and the plugin that asked for it."""
+    """A preemptor, its node and victims, and the plugin that chose them."""
 
     pod: PodInfo
     node_name: str
@@ -67,12 +66,12 @@ class Preemption:
 
     @property
     def evicts_anybody(self) -> bool:
-        """Whether some victim is not terminating already, on behalf of somebody else maybe."""
+        """Whether some victim is not terminating yet (possibly for another reason)."""
         return not all(victim.terminating for victim in self.victims.pods)
 
 
 class AssumedPods(Protocol):
-    """The pods on their way to a node, of which a preemptor may take the place."""
+    """The pods in their binding cycle, which a preemptor may replace."""
 
     def preempt(self, victim: PodInfo, plugin: str) -> bool:
         """Return a pod that waits at Permit or in PreBind to the queue; False if it does not."""
@@ -80,7 +79,7 @@ class AssumedPods(Protocol):
 
 
 class PreemptionReport(Protocol):
-    """Whom the outcomes of preemptions are reported to."""
+    """Receives the outcomes of preemptions."""
 
     def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
         """Note that a victim lost its place, or is being evicted."""
@@ -89,12 +88,12 @@ class PreemptionReport(Protocol):
     def preemption_finished(
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
     ) -> None:
-        """Note the end, "success" or "error"; ``try_again`` where no deletion will wake the pod."""
+        """Note the end, "success" or "error"; ``try_again``: no deletion will wake the pod."""
         ...
 
 
 class Evictor:
-    """Carries preemptions out, each in a task of its own."""
+    """Carries out preemptions, each in its own task."""
 
     def __init__(
         self, evict: Evict, assumed: AssumedPods, report: PreemptionReport, tasks: TaskSet
@@ -104,7 +103,7 @@ class Evictor:
         self._assumed = assumed
         self._report = report
         self._tasks = tasks
-        #: Those of whose victims the cache may not show yet that they go.
+        #: Preemptions whose evictions the cache may not show yet.
         self.under_way: list[Preemption] = []
 
     def start(self, preemption: Preemption) -> None:
@@ -128,7 +127,7 @@ class Evictor:
             try_again = True
             self.end(preemption)
         else:
-            # The cache sees the evictions a moment after they were answered.
+            # The cache sees evictions shortly after their answers.
             loop.call_later(SEEN_WITHIN, self.end, preemption)
         finally:
             _tell(preemption, "preemptor_released", preemption.pod)
@@ -136,7 +135,7 @@ class Evictor:
         self._report.preemption_finished(preemption, result, seconds, try_again=try_again)
 
     def end(self, preemption: Preemption) -> None:
-        """Have its victims judged by the cache again."""
+        """Make the plugin use the cache's state of the victims again."""
         self.under_way.remove(preemption)
         _tell(preemption, "evictions_ended", preemption.victims)
 
@@ -189,7 +188,7 @@ def _tell(
     moment: Literal["evictions_started", "preemptor_released", "evictions_ended"],
     *args: Any,
 ) -> None:
-    """Call a method of the plugin's; nobody can act on a failure of it, so that is logged."""
+    """Call a method of the plugin. A failure is only logged, because nothing depends on it."""
     if preemption.listener is None:
         return
     try:

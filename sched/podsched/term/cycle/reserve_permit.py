@@ -1,8 +1,8 @@
-"""Reserve, Permit, Unreserve and PostBind of one pod: the profile's plugins in their order.
+"""Run Reserve, Permit, Unreserve and PostBind of one pod, with the profile's plugins in order.
 
-What a plugin answers is put into kube-scheduler's words (``framework/runtime`` and
-``schedule_one.go``, v1.36). A plugin that raises has answered with an error; where nobody can act
-on one any more (Unreserve, PostBind) it is logged and the other plugins have their turn.
+Messages are those of kube-scheduler (``framework/runtime`` and ``schedule_one.go``, v1.36). An
+exception of a plugin counts as an error status. In Unreserve and PostBind an error changes nothing,
+so it is logged and the other plugins run.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _reserve(runtime: ProfileRuntime, assignment: Assignment) -> Status:
 
 
 def run_permit(runtime: ProfileRuntime, assignment: Assignment) -> tuple[Status, dict[str, float]]:
-    """Return SUCCESS and how long plugins want the pod to wait at most, or the first refusal."""
+    """Return SUCCESS and the max seconds to wait by plugin, or the first refusal."""
     if not runtime.permit:
         return SUCCESS, {}
     began = time.monotonic()
@@ -90,7 +90,7 @@ def refused(status: Status) -> Status:
 
 
 def run_unreserve(runtime: ProfileRuntime, assignment: Assignment) -> None:
-    """Have all Reserve plugins undo what they did, the last first."""
+    """Call Unreserve of all Reserve plugins, in reverse order."""
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     for named in reversed(runtime.reserve):
         try:

@@ -1,4 +1,4 @@
-"""The scheduling cycle: pods popped at a time, from activeQ to assumed, or back to the queue.
+"""The scheduling cycle: takes a batch of popped pods to assumed, or back to the queue.
 
     popped --skipped (deleted, bound)------------------------------------------> done
     popped --no node fits--> PostFilter (evictions) --> status, event, requeued
@@ -6,8 +6,8 @@
     popped --assumed--> Reserve --> Permit --> the binding cycle
                            '----------'--rejected--> undone, requeued
 
-It is synchronous between two awaits: pods are decided on and assumed in one go, so nothing it read
-can change under it. It awaits only what others compute for it: remote evaluators and extenders.
+Pods are decided and assumed without an await in between, so the state that was read cannot change
+meanwhile. The cycle awaits only remote evaluators and extenders.
 
 Source: schedulingCycle in ``schedule_one.go`` of kube-scheduler v1.36.
 """
@@ -41,11 +41,11 @@ from podsched.term.writes.bind_queue import Assignment
 
 _log = get_logger("scheduler")
 
-#: Seconds that popped pods may wait for extenders to answer about those before them. Then they go
-#: back to the queue, where more important ones may have come.
+#: Max seconds that popped pods wait for extenders to answer about the pods before them. Then they
+#: return to the queue, because more important pods may have arrived.
 MAX_WAIT_FOR_EXTENDERS = 0.1
-#: Popped pods looked at, after others had a turn, for those that are gone by then. To look at all
-#: that are left would be quadratic where each takes long, as preemptors do.
+#: How many popped pods are checked for deletion after other tasks have run. Checking all remaining
+#: pods each time would be quadratic if each pod takes long, as preemptors do: 117 checks for each.
 _CHECKED = 64
 
 
@@ -81,9 +81,9 @@ class SchedulingCycle:
             )
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
-        """Decide on pods of one profile that were popped at a time, and follow the decisions up.
+        """Decide for a batch of popped pods of one profile, and carry out the decisions.
 
-        An exception that nobody expected costs the pod that was being decided on its attempt.
+        If an unexpected exception is raised, only the attempt of the current pod fails.
         """
         try:
             await self._schedule(batch, now)
@@ -93,10 +93,10 @@ class SchedulingCycle:
             self._give_up(batch, bug)
 
     def _give_up(self, batch: Sequence[QueuedPodInfo], bug: Exception) -> None:
-        """Take back what was begun for popped pods; the others are tried again at once.
+        """Fail the attempt of the pod at fault; try the other popped pods again at once.
 
-        Pods are decided on in their order, so the first that is not assumed was the one at fault.
-        What is known of pods like the first may be half computed, and is forgotten.
+        Pods are decided in order, so the first pod that is not assumed is at fault. Evaluations of
+        pods like the first may be incomplete, so they are dropped.
         """
         first, now = batch[0].info, self._clock()
         runtime = self._state.profiles[first.cls.scheduler_name]
@@ -137,8 +137,8 @@ class SchedulingCycle:
                 pods = self._not_skipped(pods)
                 continue
             pods = await self._schedule_some(runtime, pods, now)
-            # Not after each pod that fits nowhere: the evictions and statuses of preemptors would
-            # go out in calls of a few.
+            # Do not yield after each pod that fits nowhere: the evictions and statuses of
+            # preemptors would go out in small batches.
             if (pods or unchecked) and self._turn.is_over:
                 await self._turn.give_way()
                 pods, unchecked = [], pods + unchecked
@@ -146,13 +146,13 @@ class SchedulingCycle:
     async def _schedule_some(
         self, runtime: ProfileRuntime, pods: list[QueuedPodInfo], popped_at: float
     ) -> list[QueuedPodInfo]:
-        """Decide on the first pods; return the others that can still be scheduled.
+        """Decide for the first pods; return the others that can still be scheduled.
 
-        Those may be all, if one of them fits nowhere and is to be decided on again later.
+        It may return all pods, if the first fits nowhere and is to be decided again later.
         """
         first = pods[0]
         if await self._decider.prepare(runtime, first.info, self._meter.traces.of(first)):
-            # Time has passed: some of the pods may be gone by now.
+            # Time has passed, so some of the pods may be gone.
             pods = self._not_skipped(pods)
             if not pods:
                 return pods
@@ -174,10 +174,10 @@ class SchedulingCycle:
         *,
         at_once: bool = False,
     ) -> list[Decision]:
-        """Decide on the first pods: on none, if the first fits nowhere and has many to preempt.
+        """Decide for the first pods: for none, if the first fits nowhere and has many dry runs.
 
-        Whom it may preempt is tried in parts then, with turns for others in between, and each part
-        with a new decision, which nobody hears of but of the last. ``at_once``: decide on one.
+        Its preemption is then tried in parts, and other tasks run in between. Each part begins with
+        a new decision; only the last decision is reported. ``at_once``: decide for one pod.
         """
         began, profile = self._clock(), runtime.scheduler_name
         self._meter.traces.follow(pods)
@@ -188,7 +188,7 @@ class SchedulingCycle:
                     trial, runtime, pods, enough=self._enough, details=details
                 )
             finally:
-                # After a failure, too: those decided on before it tell which pod was at fault.
+                # Commit after a failure, too: the pods assumed so far show which pod is at fault.
                 trial.commit()
         now = self._clock()
         if not at_once and self._decider.try_some(runtime, decisions[-1], self._enough):
@@ -201,14 +201,14 @@ class SchedulingCycle:
         return decisions
 
     def _enough(self) -> bool:
-        """Whether the pods decided on in one go have taken their time."""
+        """Whether to stop deciding, because the turn is used up."""
         return self._turn.has_lasted(ROUND)
 
     def _not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
         return [queued for queued in pods if not self._skip(queued)]
 
     def _skip(self, queued: QueuedPodInfo) -> bool:
-        """Drop a pod that is being deleted or gone, or is assumed or bound already.
+        """Drop a pod that is being deleted, gone, or already assumed or bound.
 
         Source: skipPodSchedule.
         """
@@ -248,10 +248,10 @@ class SchedulingCycle:
         others: list[QueuedPodInfo],
         popped_at: float,
     ) -> list[QueuedPodInfo]:
-        """Follow up that a pod fits nowhere, after actors have tried whom it may preempt.
+        """Handle a pod that fits nowhere, after actors have made its preemption dry runs.
 
-        That takes time: the pod may fit by now, and it and the others may be gone. Returns the
-        others that are not.
+        The dry runs take time: the pod may fit by now, and it and the others may be gone. Return
+        the other pods that still exist.
         """
         queued, decisions = decision.queued, [decision]
         traceparent = self._meter.traces.of(queued)
@@ -270,7 +270,7 @@ class SchedulingCycle:
         pods: Sequence[QueuedPodInfo],
         popped_at: float,
     ) -> None:
-        """Decide on one pod after another, since extenders are asked about each."""
+        """Decide for one pod after another, because extenders are called for each."""
         for at, queued in enumerate(pods):
             began = self._clock()
             if at and began - popped_at > MAX_WAIT_FOR_EXTENDERS:
@@ -365,7 +365,7 @@ class SchedulingCycle:
         self._failures.requeue(queued, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
 
     def _nominate(self, runtime: ProfileRuntime, pod: PodInfo, result: PostFilterResult) -> None:
-        """Keep the node that PostFilter found for the pod, and have its victims evicted."""
+        """Nominate the pod to the node that PostFilter chose, and start evicting its victims."""
         node_name, victims = result.nominated_node_name, result.victims
         if node_name is None:
             return
@@ -383,7 +383,7 @@ class SchedulingCycle:
             self._evictor.start(preemption)
 
     def _clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
-        """Take the nomination from pods of lower priority: the room being made is not for them.
+        """Clear the node's nominations of lower priority: the freed room is not for these pods.
 
         Source: prepareCandidate in ``framework/preemption``.
         """

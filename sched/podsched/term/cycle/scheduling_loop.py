@@ -1,12 +1,12 @@
-"""One term of leadership: pods are popped, scheduled and bound until the term ends.
+"""The scheduling loop: pops, schedules and binds pods until the term ends.
 
     queue --pop--> SchedulingCycle --assumed--> BindingCycle --> bound
       ^                  |                          |
       '---- FailureHandler <------ undone ----------'
 
-Every way a pod can leave a term is one of: bound, back in the queue, deleted. All tasks of the term
-are in one set; the first that fails, or a lost fence, ends it. What is assumed then is forgotten,
-since the state is built anew for the next term.
+At the end of a term every pod is bound, back in the queue or deleted. All tasks of the term are in
+one set; the first that fails, or a lost fence, ends the term. Assumed pods are dropped then,
+because the next term builds its state again.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from podsched.v1 import api_pb2
 _log = get_logger("scheduler")
 
 
-#: Pods decided on before other tasks get a turn, if the round of the event loop lasts as long.
+#: Max pods decided before other tasks run, if the round is not used up earlier.
 PODS_A_TURN = 16
-#: Seconds of processor time after which no pod joins a batch that has to be compared with its
-#: others: half a round, since pods that name claims take as long to compare as to decide on.
+#: Max seconds of processor time for collecting a batch of pods that must be compared. It is less
+#: than a round, because comparing pods with claims takes as long as deciding.
 COMPARING = 0.002
-#: Seconds that a loop which is to end leaves to pods at Permit and PreBind.
+#: Max seconds that an ending loop waits for pods at Permit and PreBind.
 FINISH = 2.0
 
 
 class SchedulingLoop:
     """One term of leadership; ``run`` ends when it is cancelled, the fence is lost or a task fails.
 
-    Made in an event loop. The owner of the state reports to it what happens in the cluster.
+    Create it in an event loop. The owner of the state notifies it of events in the cluster.
     """
 
     def __init__(self, parts: LoopParts) -> None:
@@ -63,7 +63,7 @@ class SchedulingLoop:
         self._term = parts.fence.term
         self._meter = parts.meter
         self._settings = parts.settings
-        # Extenders are asked about whole pods, and may say something else for each class.
+        # Extenders get whole pods and may answer differently for each class.
         self._may_join = parts.decider.may_join if parts.extenders is None else of_one_class
         self._clock = asyncio.get_running_loop().time
         self._turn = Turn()
@@ -112,7 +112,7 @@ class SchedulingLoop:
     # ------------------------------------------------------------------ what others tell it
 
     def wake(self) -> None:
-        """Look at the queue: something happened that may have put pods into it."""
+        """Wake the loop, because pods may have entered activeQ."""
         self.binding.caught_up()
         self._activator.notify()
 
@@ -121,27 +121,27 @@ class SchedulingLoop:
         self.binding.deleted(pod)
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
-        """Give up the node that was made free for a pod that was deleted."""
+        """End the preemption for a pod that was deleted."""
         self._meter.preemptor_is_gone(pod.uid)
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
-        """Remember events of the cluster that the queue has handled."""
+        """Record cluster events that the queue has handled."""
         self._recent.note(changes, now)
 
     def fail(self, fault: PodFault) -> None:
-        """End the term with a bug that was met while the state took over what happened."""
+        """End the term with a bug that was raised while the state applied events."""
         self._tasks.fail(fault)
 
     # ------------------------------------------------------------------ what others ask it
 
     @property
     def busy(self) -> bool:
-        """Whether pods are waiting to be tried or bound."""
+        """Whether pods wait to be scheduled or bound."""
         return bool(self.binding.ahead) or self._state.queue.counts()["active"] > 0
 
     @property
     def pending_calls(self) -> Mapping[str, int]:
-        """Pods whose bindings and statuses wait to be written, by the call's type."""
+        """The number of pods whose bindings and statuses wait to be written, by call type."""
         return {BINDING_CALL: self.binding.ahead, STATUS_CALL: len(self._statuses)}
 
     @property
@@ -156,11 +156,11 @@ class SchedulingLoop:
 
     @property
     def bound_until(self) -> int:
-        """A revision: whoever has seen it has seen all bindings of which it is known."""
+        """A revision that includes all known bindings."""
         return self.binding.revision
 
     def checkpoint(self, number: int) -> dict[str, Any]:
-        """Return what decisions are based on besides objects; ``number``: of the last one."""
+        """Return the checkpoint of the state; ``number``: that of the last decision."""
         found = checkpoint_of(
             self._state,
             rotation=self._decider.rotation,
@@ -172,10 +172,10 @@ class SchedulingLoop:
     # ------------------------------------------------------------------ the loop
 
     async def finish(self) -> None:
-        """Decide on no more pods; return once it is known of all bindings what became of them.
+        """Stop deciding; return once the outcome of every binding is known.
 
-        Pods at Permit or PreBind are not waited for longer than FINISH seconds; the end of the loop
-        undoes what they assumed.
+        Wait at most FINISH seconds for pods at Permit or PreBind; the end of the loop undoes their
+        assumptions.
         """
         self._decides.clear()
         await self.binding.settled(FINISH)
@@ -185,7 +185,7 @@ class SchedulingLoop:
 
         Raises:
             FenceLost: another replica leads.
-            PodFault: a bug was met; what became of all bindings that were sent is known by then.
+            PodFault: a bug; by then the outcome of all bindings that were sent is known.
         """
         self._notes.begin_term()
         self.binding.start()
@@ -223,8 +223,8 @@ class SchedulingLoop:
                 batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike_in_time)
             if batch:
                 await self.schedule(batch, now)
-                # Bindings are sent when others get a turn. After every pod, where each is of
-                # another kind, each would be a call of its own.
+                # Bindings are sent when other tasks run. If this loop yielded after every pod, pods
+                # that differ would be bound in single calls.
                 decided += len(batch)
                 if decided >= PODS_A_TURN or turn.is_over:
                     decided = 0
@@ -239,7 +239,7 @@ class SchedulingLoop:
         return not self._turn.has_lasted(COMPARING) and self._may_join(batch, other)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
-        """Schedule a batch, one by one if one of the pods may be what earlier terms ended on."""
+        """Schedule a batch; one by one if one of its pods may have ended earlier terms."""
         suspected = self._state.set_aside.blame.is_suspected
         parts: Iterable[Sequence[QueuedPodInfo]] = [batch]
         if any(suspected(queued.key) for queued in batch):
@@ -249,7 +249,7 @@ class SchedulingLoop:
                 await self._cycle.schedule(part, now)
 
     async def _audit(self, period: float) -> None:
-        """Look for pods that would fit and were not woken, while there is nothing else to do."""
+        """Look for pods that fit but were not woken, while there is nothing else to do."""
         while True:
             await asyncio.sleep(period)
             if self.busy:
@@ -270,7 +270,7 @@ class SchedulingLoop:
 
 
 class LoopListener(NoListener):
-    """A ``StateListener`` that tells the loop, where there is one, what concerns its pods."""
+    """A ``StateListener`` that forwards events about pods to the loop, if there is one."""
 
     _loop: SchedulingLoop | None = None
 

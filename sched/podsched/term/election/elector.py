@@ -105,7 +105,7 @@ class LeaderElector:
 
     @property
     def state(self) -> State:
-        """All that the elector knows at this moment, for status pages and debugging."""
+        """The current state of the elector, for status pages and debugging."""
         return self._state
 
     def is_leader(self) -> bool:

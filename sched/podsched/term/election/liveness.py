@@ -1,7 +1,7 @@
 """The etcd lease that a candidate's liveness key is attached to.
 
-Every candidate keeps one all the time, also as a standby: so an acquisition can put the liveness
-key in its own transaction, and a record that promises a liveness key never lacks it at first.
+Every candidate always keeps one, even as a standby. So an acquisition can write the liveness key in
+the same transaction, and a record that promises a liveness key has it from the beginning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The connections between replicas, by which a standby learns at once that the leader is gone.
+"""Connections between replicas, through which a standby learns at once that the leader is gone.
 
 Every replica runs a ``PeerListener``: a TCP listener that sends the replica's identity and then
 holds the connection open in silence. A standby holds a connection to the leader. When a process
@@ -7,12 +7,12 @@ milliseconds.
 
 Guarantee: a break is reported as confirmed only if the replica of this identity was reached at this
 address before, and the address now refuses connections. A paused process, a lost network or a
-machine without power refuses nothing: those are left to the liveness key and the lease. Nor is
-anything reported of a replica that has taken its leave: it has released the lock, and whoever
-claimed it as that of a dead one would be refused, and be late for what was released.
-With TLS both sides show a certificate of the same user: whoever has none of the replicas' neither
-learns an identity nor can pass for a leader. Without it a wrong report costs a term change and
-nothing else, because writes are fenced.
+machine without power refuses nothing; the liveness key and the lease detect these. A replica that
+has announced its exit is not reported either: it has released the lock, and a standby that claimed
+the lock as that of a dead leader would be refused and lose time.
+With TLS both sides must show a certificate of the same user, so others neither learn an identity
+nor can pose as a leader. Without TLS a false report only costs a term change, because writes are
+fenced.
 """
 
 from __future__ import annotations
