@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,9 @@ from podsched.app.supervisor import ProcessFailed
 from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.process_options import InsecureListen, check_listener, split_address
+from podsched.config.flags import flag
 from podsched.config.settings import Evaluator
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.network import can_listen
@@ -35,123 +38,87 @@ from podsched.serve.store.errors import StoreError
 DEFAULT_KUBE = "127.0.0.1:6443"
 DEFAULT_WEB = "127.0.0.1:7480"
 
-ClusterConfig = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file for the replicas."),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Directory for etcd's data and all logs. Default: a temporary directory, removed at "
-        "the end.",
-    ),
-]
-EtcdEndpoints = Annotated[
-    str,
-    typer.Option(
-        metavar="HOST:PORT[,...]", help="Running etcd to use. Default: start an embedded etcd."
-    ),
-]
 EvaluatorOption = Annotated[
     Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
 ]
-Replicas = Annotated[int, typer.Option(min=1, metavar="N", help="Number of scheduler replicas.")]
-Nodes = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Number of hollow nodes: nothing runs on them.")
-]
-Kube = Annotated[
-    str,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="Listen address of Kubernetes' REST API of the first API server, for kubectl; "
-        "another port is taken if this one is in use.",
-    ),
-]
-Web = Annotated[
-    str,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="Listen address of the first API server's page for browsers; another port is taken "
-        "if this one is in use.",
-    ),
-]
-Tls = Annotated[
-    bool,
-    typer.Option("--tls", help="Use TLS everywhere, with certificates made for this cluster."),
-]
-TlsDir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Directory of these certificates, as sched certs init makes them; what is missing is "
-        "made. Turns --tls on. Default: certs in the data directory.",
-    ),
-]
-TlsHost = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME|IP",
-        help="Name or address by which others reach the API server, for certificates that are "
-        "made; may be given several times.",
-    ),
-]
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    replicas: int = flag(3, "N", "Number of scheduler replicas.", min=1)
+    nodes: int = flag(3, "N", "Number of hollow nodes: nothing runs on them.", min=0)
+    node_cpu: str = flag("4", "QUANTITY", "CPU of each node.")
+    node_memory: str = flag("32Gi", "QUANTITY", "Memory of each node.")
+    node_pods: int = flag(110, "N", "Maximum number of pods per node.", min=1)
+    data_dir: Path | None = flag(
+        None,
+        "DIR",
+        "Directory for etcd's data and all logs. Default: a temporary directory, removed at the "
+        "end.",
+    )
+    api: str = flag(DEFAULT_SERVER, "HOST:PORT", "Listen address of the first API server.")
+    kube: str = flag(
+        DEFAULT_KUBE,
+        "HOST:PORT",
+        "Listen address of Kubernetes' REST API of the first API server, for kubectl; another "
+        "port is taken if this one is in use.",
+    )
+    web: str = flag(
+        DEFAULT_WEB,
+        "HOST:PORT",
+        "Listen address of the first API server's page for browsers; another port is taken if "
+        "this one is in use.",
+    )
+    api_servers: int = flag(1, "N", "Number of API servers.", min=1)
+    config: Path | None = flag(None, "FILE", "KubeSchedulerConfiguration file for the replicas.")
+    etcd_endpoints: tuple[str, ...] = flag(
+        (), "HOST:PORT[,...]", "Running etcd to use. Default: start an embedded etcd."
+    )
+    tls: bool = flag(False, "", "Use TLS everywhere, with certificates made for this cluster.")
+    tls_dir: Path | None = flag(
+        None,
+        "DIR",
+        "Directory of these certificates, as sched certs init makes them; what is missing is made. "
+        "Turns --tls on. Default: certs in the data directory.",
+    )
+    tls_host: list[str] | None = flag(
+        None,
+        "NAME|IP",
+        "Name or address by which others reach the API server, for certificates that are made; may "
+        "be given several times.",
+    )
+
+
+@takes_flags
 def up(
-    replicas: Replicas = 3,
-    nodes: Nodes = 3,
-    node_cpu: Annotated[str, typer.Option(metavar="QUANTITY", help="CPU of each node.")] = "4",
-    node_memory: Annotated[
-        str, typer.Option(metavar="QUANTITY", help="Memory of each node.")
-    ] = "32Gi",
-    node_pods: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Maximum number of pods per node.")
-    ] = 110,
-    data_dir: DataDir = None,
-    api: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Listen address of the first API server.")
-    ] = DEFAULT_SERVER,
-    kube: Kube = DEFAULT_KUBE,
-    web: Web = DEFAULT_WEB,
-    api_servers: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of API servers.")
-    ] = 1,
-    config: ClusterConfig = None,
-    evaluator: EvaluatorOption = "auto",
-    etcd_endpoints: EtcdEndpoints = "",
-    tls: Tls = False,
-    tls_dir: TlsDir = None,
-    tls_host: TlsHost = None,
-    insecure_listen: InsecureListen = False,
+    given: _Given, evaluator: EvaluatorOption = "auto", insecure_listen: InsecureListen = False
 ) -> None:
     """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C."""
-    secured = tls or tls_dir is not None
-    check_listener("--api", api, tls=secured, insecure=insecure_listen, remedy="--tls")
-    check_listener("--kube", kube, tls=secured, insecure=insecure_listen, remedy="--tls")
-    check_listener("--web", web, tls=secured, insecure=insecure_listen, remedy="--tls")
-    if not can_listen(*split_address("--api", api)):
-        fail(f"--api: cannot listen on {api}: is another sched up running?", FAILED)
-    read_config(config)
-    members = tuple(part.strip() for part in etcd_endpoints.split(",") if part.strip())
-    with _data_directory(data_dir) as directory:
+    secured = given.tls or given.tls_dir is not None
+    for name in ("api", "kube", "web"):
+        address: str = getattr(given, name)
+        check_listener(f"--{name}", address, tls=secured, insecure=insecure_listen, remedy="--tls")
+    if not can_listen(*split_address("--api", given.api)):
+        fail(f"--api: cannot listen on {given.api}: is another sched up running?", FAILED)
+    read_config(given.config)
+    with _data_directory(given.data_dir) as directory:
         options = LocalClusterOptions(
             data_dir=directory,
-            keeps_data=data_dir is not None,
-            replicas=replicas,
-            api_servers=api_servers,
-            api_address=api,
-            kube_address=kube,
-            web_address=web,
-            etcd_endpoints=members,
-            nodes=nodes,
-            node_cpu=node_cpu,
-            node_memory=node_memory,
-            node_pods=node_pods,
+            keeps_data=given.data_dir is not None,
+            replicas=given.replicas,
+            api_servers=given.api_servers,
+            api_address=given.api,
+            kube_address=given.kube,
+            web_address=given.web,
+            etcd_endpoints=given.etcd_endpoints,
+            nodes=given.nodes,
+            node_cpu=given.node_cpu,
+            node_memory=given.node_memory,
+            node_pods=given.node_pods,
             evaluator=evaluator,
-            scheduler_config=config.resolve() if config else None,
-            tls_dir=(tls_dir or directory / "certs").resolve() if secured else None,
-            tls_hosts=tuple(tls_host or ()),
+            scheduler_config=given.config.resolve() if given.config else None,
+            tls_dir=(given.tls_dir or directory / "certs").resolve() if secured else None,
+            tls_hosts=tuple(given.tls_host or ()),
             insecure_listen=insecure_listen,
         )
         try:

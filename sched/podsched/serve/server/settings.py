@@ -109,11 +109,7 @@ class ServerSettings:
         min=1,
     )
     max_events: int = flag(
-        50_000,
-        "N",
-        "Number of Event objects beyond which the oldest are deleted.",
-        _STORAGE,
-        min=1,
+        50_000, "N", "Number of Event objects beyond which the oldest are deleted.", _STORAGE, min=1
     )
 
     compaction_interval_seconds: float = flag(
