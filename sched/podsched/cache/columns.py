@@ -174,7 +174,7 @@ class Columns:
             self._counters.add(usage, row, 1)
         if usage.ports:
             self._ports.add(row, usage.ports)
-        self._note(row)
+        self.note(row)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
         """Remove the pod of this uid from the row. Raises KeyError if it is not there."""
@@ -197,7 +197,7 @@ class Columns:
             self._counters.add(usage, row, -1)
         if usage.ports:
             self._ports.remove(row, usage.ports)
-        self._note(row)
+        self.note(row)
 
     def ordered_pods(self, row: int) -> dict[str, PodInfo]:
         """Return the row's pods; the caller may only reorder them."""
@@ -279,7 +279,8 @@ class Columns:
 
     # ------------------------------------------------------------------ journal
 
-    def _note(self, row: int) -> None:
+    def note(self, row: int) -> None:
+        """Note that something has changed that plugins read of a row."""
         rows = self._journal.rows
         rows.append(row)
         if len(rows) > JOURNAL_LIMIT:

@@ -13,9 +13,11 @@ from typing import Any, Final
 from podsched.cache.assumed_objects import AssumedKind
 from podsched.cache.columns import Columns
 from podsched.cache.nominator import Nominator
+from podsched.cache.objects_by_node import ObjectsByNode
 from podsched.cache.open_trial import OpenTrial
 from podsched.cache.ordering import Orders
 from podsched.cache.versions import Version, Versions
+from podsched.framework.nodes import NodeOf
 from podsched.framework.pods import PodInfo
 
 _NOTHING: Final[dict[str, Any]] = {}
@@ -28,9 +30,11 @@ class _Kind:
     lists for every pod.
     """
 
-    __slots__ = ("by_namespace", "lists", "version")
+    __slots__ = ("by_namespace", "by_node", "lists", "version")
 
     def __init__(self) -> None:
+        #: What plugins have asked for; a copy has what plugins of its own ask for.
+        self.by_node: dict[NodeOf, ObjectsByNode] = {}
         self.by_namespace: dict[str, dict[str, Any]] = {}
         self.version = 0
         self.lists: dict[str | None, tuple[Any, ...]] = {}
@@ -41,9 +45,11 @@ class _Kind:
         made.version = self.version
         return made
 
-    def changed(self, versions: Versions) -> None:
+    def changed(self, versions: Versions, old: Any | None, new: Any | None) -> None:
         versions.change(self)
         self.lists.clear()
+        for found in self.by_node.values():
+            found.replace(old, new)
 
     def list(self, namespace: str | None) -> tuple[Any, ...]:
         found = self.lists.get(namespace)
@@ -106,13 +112,22 @@ class ClusterState:
         group = known.by_namespace.setdefault(meta.namespace, {})
         if self.orders is not None and meta.name not in group:
             self.orders.came((kind, meta.namespace), meta.name)
-        group[meta.name] = message
-        self._changed(known)
+        old, group[meta.name] = group.get(meta.name), message
+        self._changed(known, old, message)
 
-    def _changed(self, kind: _Kind) -> None:
+    def _changed(self, kind: _Kind, old: Any | None, new: Any | None) -> None:
         versions = self.columns.versions
-        kind.changed(versions)
+        kind.changed(versions, old, new)
         versions.change(self._objects)
+
+    def by_node(self, kind: str, node_of: NodeOf) -> ObjectsByNode:
+        """Return the objects of a kind by the node that ``node_of`` gives for each."""
+        known = self._kinds.setdefault(kind, _Kind())
+        found = known.by_node.get(node_of)
+        if found is None:
+            made = ObjectsByNode(self.columns, node_of, known.list(None))
+            found = known.by_node[node_of] = made
+        return found
 
     def assumed(self, kind: str) -> AssumedKind:
         """Return the objects of a kind as plugins assume them to be."""
@@ -143,10 +158,10 @@ class ClusterState:
         group = known.by_namespace.get(namespace) if known else None
         if known is None or group is None or name not in group:
             return False
-        del group[name]
+        old = group.pop(name)
         if not group:
             del known.by_namespace[namespace]
-        self._changed(known)
+        self._changed(known, old, None)
         return True
 
     def get(self, kind: str, namespace: str, name: str) -> Any | None:

@@ -12,7 +12,7 @@ take the counts of the base and add ``own_delta`` of the row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -236,6 +236,27 @@ class TermFamily(Protocol):
     def terms(self, pod: PodInfo) -> Sequence[Hashable]: ...
 
 
+#: The name of the node that an object is about, "" for none; a number from a node's objects. Equal
+#: ones share an index or a column.
+NodeOf = Callable[[Any], str]
+OfNode = Callable[[Collection[Any]], int]
+
+
+class ObjectsByNode(Protocol):
+    """The objects of one kind by the node that each is about, such as CSINodes.
+
+    An object that changes is a change of its node's row, which is evaluated again. So a plugin
+    whose Filter or Score reads a kind in this way alone does not name its version in ``inputs``.
+    """
+
+    @property
+    def nodes(self) -> Collection[str]: ...
+    def of(self, node_name: str) -> Collection[Any]: ...
+    def column(self, of_node: OfNode) -> Int64s:
+        """Return ``of_node`` of the objects of each row's node; kept current, not to be kept."""
+        ...
+
+
 class ClusterView(Protocol):
     """Everything that a plugin may read: the nodes and the other objects."""
 
@@ -261,6 +282,7 @@ class ClusterView(Protocol):
         """Return the objects of a kind as plugins assume them to be; ``get`` here does not."""
         ...
 
+    def by_node(self, kind: str, node_of: NodeOf) -> ObjectsByNode: ...
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...
     def nominated_node(self, uid: str) -> str:
         """Return the node that a pod is nominated to, or ""; may be ahead of the pod's status."""

@@ -8,7 +8,7 @@ the number of references (a counter) settles them; only on the rest are volumes 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -87,61 +87,110 @@ class MayFail:
         return int(any(claim.ephemeral or not claim.name for claim in pod_claims(pod)))
 
 
-class NodeTable:
-    """The limits and attachments of nodes by name, and as columns over the rows of a cluster."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A column over nodes; ``driver``: whose limit it has."""
 
-    def __init__(self, limits: Mapping[str, Mapping[str, int]], attached: Mapping[str, Any]):
-        self.limits = limits
-        #: Whether a node limits a driver.
-        self.any_limits = any(limits.values())
-        #: Node -> (attacher, name of the PersistentVolume).
-        self.attached: Mapping[str, Sequence[tuple[str, str]]] = attached
-        self._columns: dict[str, Int64s] = {}
+    what: str
+    driver: str | None = None
+
+    @property
+    def other(self) -> int:
+        """What nodes without a CSINode and attachments have."""
+        return 0 if self.driver is None else _NO_LIMIT
+
+    def of(self, limits: Mapping[str, int] | None, attached: Sequence[Any]) -> int:
+        """Return a node's cell."""
+        if self.driver is not None:
+            return (limits or _NONE).get(self.driver, _NO_LIMIT)
+        if self == ATTACHED:
+            return len(attached)
+        return int(limits is not None) if self == HAS_CSI_NODE else len(limits or ())
+
+    def __call__(self, objects: Collection[Any]) -> int:
+        """Return the cell of a node that these CSINodes, or these attachments, are about."""
+        if self == ATTACHED:
+            return len(objects)
+        return self.of(_limits(next(iter(objects))) if objects else None, ())
+
+
+HAS_CSI_NODE: Final = _Read("CSINode")
+LIMITS: Final = _Read("limits")
+ATTACHED: Final = _Read("attachments")
+
+
+class NodeTable:
+    """The limits and attachments of nodes by name, and as columns over the rows of a cluster.
+
+    This is what evaluations of shards get; the scheduler's own is a ``LiveNodeTable``.
+    """
+
+    def __init__(
+        self,
+        limits: Mapping[str, Mapping[str, int]],
+        attached: Mapping[str, Sequence[tuple[str, str]]],
+    ) -> None:
+        self._limits, self._attached = limits, attached
+        self._columns: dict[Hashable, Int64s] = {}
         self._of: tuple[NodeColumns, int, int] | None = None
 
     def __getstate__(self) -> tuple[Any, Any]:
-        return self.limits, self.attached
+        return self._limits, self._attached
 
     def __setstate__(self, state: tuple[Any, Any]) -> None:
-        self.limits, self.attached = state
-        self.any_limits = any(self.limits.values())
+        self._limits, self._attached = state
         self._columns, self._of = {}, None
 
-    def _column(
-        self, base: NodeColumns, name: str, read: Callable[[str], int], other: int
-    ) -> Int64s:
-        """Return ``read`` of each node with a CSINode or attachments, else ``other``; cached."""
+    def limits(self, node_name: str) -> Mapping[str, int] | None:
+        """Return how many volumes of each driver a node allows; None: it has no CSINode."""
+        return self._limits.get(node_name)
+
+    def attached(self, node_name: str) -> Sequence[tuple[str, str]]:
+        """Return a node's attachments: attacher, and name of the PersistentVolume."""
+        return self._attached.get(node_name, ())
+
+    def column(self, base: NodeColumns, read: _Read) -> Int64s:
+        """Return what ``read`` says of each row's node."""
         of = (base, base.topology_version, base.size)
         if self._of is None or self._of[0] is not base or self._of[1:] != of[1:]:
             self._of, self._columns = of, {}
-        column = self._columns.get(name)
+        column = self._columns.get(read)
         if column is None:
-            column = self._columns[name] = np.full(base.size, other, dtype=np.int64)
-            for node in {*self.limits, *self.attached}:
+            column = self._columns[read] = np.full(base.size, read.other, dtype=np.int64)
+            for node in {*self._limits, *self._attached}:
                 row = base.row_of(node)
                 if row is not None:
-                    column[row] = read(node)
+                    column[row] = read.of(self.limits(node), self.attached(node))
         return column
 
-    def has_csi_node(self, base: NodeColumns) -> Bools:
-        """Return whether the node of each row has a CSINode."""
-        return self._column(base, "CSINode", lambda node: node in self.limits, 0) > 0
 
-    def has_limits(self, base: NodeColumns) -> Bools:
-        """Return whether the node of each row limits any driver."""
-        return self._column(base, "limits", lambda node: len(self.limits.get(node, ())), 0) > 0
+class LiveNodeTable(NodeTable):
+    """The same of a cluster as it is now: a CSINode or an attachment changes its node's row."""
 
-    def limit(self, base: NodeColumns, driver: str) -> Int64s:
-        """Return how many volumes of the driver each row's node allows."""
+    def __init__(self, cluster: ClusterView) -> None:
+        self._csi_nodes = cluster.by_node(CSI_NODE, _named)
+        self._attachments = cluster.by_node(ATTACHMENT, _attached_to)
+        self.cluster = cluster
 
-        def read(node: str) -> int:
-            return self.limits.get(node, _NONE).get(driver, _NO_LIMIT)
+    def __reduce__(self) -> tuple[type[NodeTable], tuple[Any, Any]]:
+        limits = {name: self.limits(name) for name in self._csi_nodes.nodes}
+        attached = {name: self.attached(name) for name in self._attachments.nodes}
+        return NodeTable, (limits, attached)
 
-        return self._column(base, f"limit of {driver}", read, _NO_LIMIT)
+    def limits(self, node_name: str) -> Mapping[str, int] | None:
+        found = self._csi_nodes.of(node_name)
+        return _limits(next(iter(found))) if found else None
 
-    def attachments(self, base: NodeColumns) -> Int64s:
-        """Return the number of VolumeAttachments of each row's node."""
-        return self._column(base, "attachments", lambda node: len(self.attached.get(node, ())), 0)
+    def attached(self, node_name: str) -> Sequence[tuple[str, str]]:
+        return [_attached(one) for one in self._attachments.of(node_name)]
+
+    def column(self, base: NodeColumns, read: _Read) -> Int64s:
+        return (self._attachments if read == ATTACHED else self._csi_nodes).column(read)
+
+    @property
+    def any_limits(self) -> bool:
+        """Whether a node limits a driver."""
+        return bool(self._csi_nodes.column(LIMITS).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +226,7 @@ class NodeVolumeLimits:
     traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def __init__(self, args: None, handle: Handle) -> None:
-        self._table: tuple[Hashable, NodeTable] | None = None
+        self._table: LiveNodeTable | None = None
         self._volumes: tuple[ClusterView, AttachableVolumes] | None = None
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -192,11 +241,10 @@ class NodeVolumeLimits:
         return (wrong, *(frozenset(one.volumes.items()) for one in new))
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the versions of claims, volumes, classes, CSINodes and VolumeAttachments."""
+        """Return the versions of claims, volumes and classes; the rest is read by row."""
         if not _concerns(pod):
             return FIXED_INPUTS
-        kinds = (CLAIM, VOLUME, CLASS, CSI_NODE, ATTACHMENT)
-        return tuple(cluster.version(kind) for kind in kinds)
+        return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Skip pods that attach nothing a limit could apply to."""
@@ -214,11 +262,10 @@ class NodeVolumeLimits:
         volumes.refresh()
         return volumes
 
-    def _nodes(self, cluster: ClusterView) -> NodeTable:
-        versions = (id(cluster), cluster.version(CSI_NODE), cluster.version(ATTACHMENT))
-        if self._table is None or self._table[0] != versions:
-            self._table = (versions, _table(cluster))
-        return self._table[1]
+    def _nodes(self, cluster: ClusterView) -> LiveNodeTable:
+        if self._table is None or self._table.cluster is not cluster:
+            self._table = LiveNodeTable(cluster)
+        return self._table
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject nodes that would exceed a limit; evicting pods would help."""
@@ -226,14 +273,14 @@ class NodeVolumeLimits:
         base = nodes.base
         of_base = rows if base is nodes else nodes.base_rows[rows]
         verdicts = Verdicter(len(rows))
-        has_csi_node = mine.table.has_csi_node(base)[of_base]
+        has_csi_node = mine.table.column(base, HAS_CSI_NODE)[of_base] > 0
         for present, new in zip((False, True), mine.new, strict=True):
             if new.text:
                 verdicts.flag(has_csi_node == present, new.code, new.text)
         with_csi_node = mine.new[1]
         if not with_csi_node.volumes or with_csi_node.text:
             return verdicts.done()
-        limited = mine.table.has_limits(base)[of_base]
+        limited = mine.table.column(base, LIMITS)[of_base] > 0
         over = self._maybe_over(mine, nodes, rows, of_base) & limited
         for index in np.flatnonzero(over).tolist():
             row = int(rows[index])
@@ -247,9 +294,11 @@ class NodeVolumeLimits:
     def _maybe_over(self, mine: LimitState, nodes: NodeColumns, rows: Rows, of_base: Rows) -> Bools:
         base = nodes.base
         over: Bools = nodes.counter(MayFail())[rows] > 0
-        at_most = nodes.counter(VolumeReferences())[rows] + mine.table.attachments(base)[of_base]
+        at_most = (
+            nodes.counter(VolumeReferences())[rows] + mine.table.column(base, ATTACHED)[of_base]
+        )
         for driver, number in Counter(mine.new[1].volumes.values()).items():
-            over |= at_most > mine.table.limit(base, driver)[of_base] - number
+            over |= at_most > mine.table.column(base, _Read("limit", driver))[of_base] - number
         return over
 
     def requirements(
@@ -262,7 +311,7 @@ class NodeVolumeLimits:
         left = np.zeros_like(wanted)
         for index, row in enumerate(rows.tolist()):
             name = nodes.names[row]
-            if name not in mine.table.limits:
+            if mine.table.limits(name) is None:
                 continue
             try:
                 rooms = _rooms(mine, nodes.pods(row), name)
@@ -303,15 +352,17 @@ def _new_volumes(volumes: AttachableVolumes, pod: PodInfo, csi_node: bool) -> Ne
         return NewVolumes(code=why.code, text=str(why))
 
 
-def _table(cluster: ClusterView) -> NodeTable:
-    limits = {csi.metadata.name: _limits(csi) for csi in cluster.list(CSI_NODE)}
-    attached: dict[str, list[tuple[str, str]]] = {}
-    for attachment in cluster.list(ATTACHMENT):
-        spec = attachment.spec
-        if spec.attacher and spec.source.HasField("persistent_volume_name"):
-            entry = (spec.attacher, spec.source.persistent_volume_name)
-            attached.setdefault(spec.node_name, []).append(entry)
-    return NodeTable(limits, attached)
+def _named(csi_node: v1.CSINode) -> str:
+    return csi_node.metadata.name
+
+
+def _attached_to(attachment: v1.VolumeAttachment) -> str:
+    """Return the node whose attachments it is one of."""
+    return attachment.spec.node_name if all(_attached(attachment)) else ""
+
+
+def _attached(attachment: v1.VolumeAttachment) -> tuple[str, str]:
+    return attachment.spec.attacher, attachment.spec.source.persistent_volume_name
 
 
 def _limits(csi_node: v1.CSINode) -> dict[str, int]:
@@ -344,13 +395,13 @@ def _rooms(mine: LimitState, pods: Mapping[str, PodInfo], node_name: str) -> dic
     counts = Counter(attached.values())
     also = {
         f"{attacher}/{handle}": attacher
-        for attacher, volume in mine.table.attached.get(node_name, ())
+        for attacher, volume in mine.table.attached(node_name)
         if (handle := mine.volumes.csi_handle(volume))
     }
     counts.update(driver for name, driver in also.items() if name not in attached)
     # A volume that only an attachment knows of counts beside the same one of the new pod.
     new = Counter(d for name, d in mine.new[1].volumes.items() if name not in attached)
-    limits = mine.table.limits[node_name]
+    limits = mine.table.limits(node_name) or _NONE
     return {d: _Room(n, limits[d] - counts[d]) for d, n in new.items() if d in limits}
 
 
