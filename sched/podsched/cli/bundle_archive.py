@@ -56,7 +56,7 @@ class Archive:
         return list(self._texts)
 
     def miss(self, what: str, why: str) -> None:
-        """Report what could not be had."""
+        """Report something that was not collected."""
         self.missing.append(f"{what}: {masked(why)}")
 
     def add(self, name: str, text: str, *, keep_end: bool = False) -> None:
@@ -77,7 +77,7 @@ class Archive:
 
     def write(self, path: Path) -> int:
         """Write a new file that only its owner may read; return its size. Raises OSError."""
-        report = "\n".join(["What could not be had:", *(self.missing or ["nothing"]), ""])
+        report = "\n".join(["Not collected:", *(self.missing or ["nothing"]), ""])
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         folder = path.name.partition(".")[0]
         with (

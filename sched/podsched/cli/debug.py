@@ -56,10 +56,10 @@ def bundle(
 ) -> None:
     """Pack versions, configuration, status, metrics, logs and dumps of all processes into FILE.
 
-    Replicas are found by the API server, other processes and their logs if
-    they run on this machine under the same user. Passwords, tokens, keys and
-    what containers are given as environment and arguments are left out. What
-    could not be had is in report.txt, and said at the end.
+    Replicas are found through the API server. Other processes and their logs
+    are found if they run on this machine under the same user. Passwords,
+    tokens, keys, and environment and arguments of containers are left out.
+    Items that could not be collected are listed in report.txt and at the end.
     """
     path = file or Path(time.strftime("podsched-debug-%Y%m%d-%H%M%S.tar.gz"))
     if path.exists():

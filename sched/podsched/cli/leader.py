@@ -114,10 +114,10 @@ def pause(
     server: Server = "",
     lock: Lock = "kube-system/kube-scheduler",
 ) -> None:
-    """Have the leader decide nothing; it keeps the lock.
+    """Pause scheduling; the leader keeps the lock.
 
     Pods stay pending, nothing is evicted or collected, until sched leader
-    resume. Whoever leads meanwhile is paused, too.
+    resume. A new leader is paused, too.
     """
     _check(lock)
     if len(reason) > _LONGEST_REASON:

@@ -66,7 +66,7 @@ class Face(Protocol):
 
 
 class Explainer(Protocol):
-    """Whoever can say why a pod waits, or is where it is."""
+    """Explains why a pod is pending, or why it is on its node."""
 
     async def explain(self, caller: Caller, key: str, changes: bool) -> Reply:
         """Explain a pod; changes: also look for what would make it fit."""

@@ -1,8 +1,7 @@
-"""Objects that came and cannot be decoded: what can still be said of them.
+"""Objects that cannot be decoded, as far as they can be identified.
 
-Everything stored through this version's API servers decodes; what other versions or etcd's tools
-have stored may not. Whoever reads many objects sets such a one aside, counts it, names it in the
-log and goes on.
+Objects stored through API servers of this version can be decoded; objects stored by other versions
+or by etcd's tools may not. Readers of many objects skip such an object, count it and log its name.
 """
 
 from __future__ import annotations

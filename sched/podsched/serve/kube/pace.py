@@ -6,7 +6,7 @@ import asyncio
 
 
 class RateLimit:
-    """Whoever waits is let through in the order in which they came."""
+    """Limits the rate of calls; waiting calls proceed in their order of arrival."""
 
     def __init__(self, qps: float, burst: int) -> None:
         """``qps`` of 0 or less: no limit, as in client-go."""

@@ -1,23 +1,24 @@
-"""What a binding compares beyond the pod and the term: its node exists, and has the room it had.
+"""The checks of a binding beyond pod and term: the node exists, and no other scheduler used it.
 
-Schedulers with locks of their own, side by side on one store, do not know what the others assume.
-Each decides on what it has seen up to some revision, which its bindings name. When there is more
-than one lock, a binding puts the key of its node and its own lock, and is refused if the key of
-that node and any other lock has been put since that revision. So of two that take the same room
-the second to arrive is refused, and is decided on again with the first one counted.
+Schedulers with different locks on one store do not know each other's assumed pods. Each decides on
+the state at some revision, which its bindings name. If there is more than one lock, a binding puts
+the key of its node and its own lock. It is refused if the key of that node and any other lock has
+been put since the named revision. So if two bindings take the same room, the second to arrive is
+refused, and its pod is scheduled again with the first one counted.
 
     /podsched/schedulers                              the locks whose holders bind
     /podsched/bound/<node>/<namespace>/<name>         put by bindings to a node under that lock
 
-With one lock, as usual, no key is put and none is compared but that of the list of locks: it is
-where the second one is met. Whoever enters the list bound nothing before, and may not have seen
-what others bound while they were alone; so a decision made before the list changed is refused, too.
+With one lock, as usual, no key is put, and only the key of the list of locks is compared, which
+shows when a second lock enters. A scheduler that enters the list has bound nothing before and may
+not have seen bindings that others made while they were alone; so decisions made before the list
+changed are refused, too.
 
-The list drops locks that nobody holds when another one enters it. They enter again when they bind.
+When a lock enters the list, locks without a holder are dropped. They enter again when they bind.
 
-Who binds as Kubernetes' schedulers do has no lock here and names no revision. All of them count as
-one more lock, ``UNLOCKED``, which stays in the list: what they bind, others notice. They themselves
-are refused nothing, as in Kubernetes.
+Schedulers that bind like Kubernetes' schedulers have no lock here and name no revision. Together
+they count as one more lock, ``UNLOCKED``, which stays in the list: others notice their bindings,
+but their own bindings are never refused, as in Kubernetes.
 """
 
 from __future__ import annotations

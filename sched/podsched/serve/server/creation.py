@@ -120,8 +120,8 @@ class Creator:
     ) -> list[Outcome]:
         """Store new objects, each by itself; the messages are completed in place.
 
-        ``messages`` is gone through once, and each message is let go as soon as its bytes are
-        known; an error in place of one is its outcome.
+        ``messages`` is consumed in one pass, and each message is released once serialized. An error
+        in place of a message becomes its outcome.
         """
         if dry_run:
             return await self._tried(messages)

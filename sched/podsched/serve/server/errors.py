@@ -34,7 +34,7 @@ from podsched.api.kinds import KINDS, Kind
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.store import errors as store_errors
 
-#: Of one object. Whoever has made more mends these first; 100,000 were an answer of 100 MB.
+#: Max violations reported for one object; 100,000 of them made an answer of 100 MB.
 MOST_VIOLATIONS: Final = 100
 
 

@@ -1,11 +1,11 @@
-"""The scheduler replicas that are connected to this server, and the questions put to them.
+"""The scheduler replicas connected to this server, and questions to them.
 
     ask --Question--> outbox --stream--> replica --Answer--> inbox of the question --> ask
                                                              (bounded)
 
-A replica that has not been heard for ``SILENCE`` seconds is not asked. Whoever asks waits for the
-next answer for a bounded time; a question whose asker has gone is cancelled at the replica. When
-the stream ends, those who wait are told.
+A replica that has been silent for ``SILENCE`` seconds is not asked. A caller waits for the next
+answer for a bounded time; if the caller goes, its question is cancelled at the replica. When the
+stream ends, all waiting callers are notified.
 """
 
 from __future__ import annotations

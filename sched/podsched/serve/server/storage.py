@@ -465,9 +465,9 @@ def _fence_error(fence: Fence | None, current: Mapping[str, KeyValue | None]) ->
 def _no_lock(item: New | Mutation) -> tuple[Compare, ...]:
     """Return the compare that keeps the locks of schedulers out of reach of the object API.
 
-    Schedulers write them straight to etcd. Whoever could replace one could stop all scheduling: a
-    record with a duration of 68 years is honoured until it is deleted by hand. The heartbeats of
-    nodes, most of all Leases, are in a namespace of their own and cost no compare.
+    Schedulers write locks directly to etcd. A client that could replace a lock could stop all
+    scheduling: a record with a duration of 68 years is honoured until it is deleted by hand. Most
+    Leases are heartbeats of nodes; these are in a separate namespace and cost no compare.
     """
     if item.kind is not _LEASE or item.key.startswith(_NODE_LEASES):
         return ()

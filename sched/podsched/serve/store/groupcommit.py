@@ -1,9 +1,9 @@
 """Group commit: writes that arrive together are committed together.
 
-While one group is in flight the next gathers; it is sent when the one in flight returns. So an
-idle store commits a write at once, and a busy one amortises etcd's fixed cost per transaction
-(a raft round and an fsync) over as many writes as waited. Where much is written and etcd answers
-fast, the next group gathers for some milliseconds more (``Pace``).
+While one group is in flight, the next one gathers writes; it is sent when the first returns. So an
+idle store commits a write at once, and a busy store spreads etcd's fixed cost per transaction (a
+raft round and an fsync) over all waiting writes. If there are many writes and etcd answers fast,
+the next group gathers for some milliseconds more (``Pace``).
 
 etcd evaluates the compares of *all* nested transactions before it applies any of them, and
 refuses a key written twice. Hence the rule of the batcher, which makes a group equal to its
@@ -11,8 +11,8 @@ writes done one by one in the order submitted: no write of a group may touch (co
 a key that an earlier write of that group, or an earlier write that was held back, writes; nor
 write a key that one of those compares. A held-back write leads the next group.
 
-A full etcd refuses a group as soon as one of its writes puts something. Those that only delete are
-then sent again without the others: they are how space is won back.
+A full etcd refuses a group if one of its writes puts something. Writes that only delete are then
+sent again without the others, because they free space.
 
 A group that takes long does not stop the others. When etcd's leader changes, a write that a
 follower has passed on to the old one is lost without an answer, and its outcome stays unknown until
@@ -57,7 +57,7 @@ MOST_OVERDUE = 4
 """Overdue groups beyond which no other is sent: an etcd that is too slow gets no more to do."""
 
 
-#: Seconds after which what was written is forgotten but for a third.
+#: Seconds in which the count of recent writes decays to 1/e.
 _WINDOW: Final = 0.05
 #: Writes within the window from which on groups gather, 600 a second; seconds for each that is
 #: beyond; and the longest, reached at 1,200 writes a second. 100 pods a second, of three writes
@@ -70,7 +70,7 @@ _FEW, _PER_WRITE, _LONGEST_INTERVAL = 30, 400e-6, 0.012
 
 
 class Pace:
-    """How long a group gathers: the longer, the more has been written lately. Pure.
+    """Computes how long a group gathers: longer after many recent writes. Pure.
 
     Times are seconds of any monotonic clock.
     """

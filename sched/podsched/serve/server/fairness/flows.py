@@ -1,26 +1,24 @@
-"""Which flow may go on: shares of a level's seats, and of the event loop's time. Pure.
+"""Divide a priority level's seats, and the event loop's time, among flows. Pure.
 
-Two things are divided, each among the flows that want it at the moment:
+Two resources are divided, each among the flows that currently want it:
 
-    seats   calls handled at once. A flow alone may take all; with n flows each may have 1/(n+1) of
-            them, so that seats are left for whoever comes next.
-    time    of the event loop, which does all work. What a flow has used lately is an average that
-            decays within ``WINDOW`` seconds. While several flows want it, and two of them use much
-            or one has many calls under way, they may use a part of the loop together, divided so
-            that the smallest get what they want and the others equal shares (max-min). One that has
-            used more waits until it has not. The part is at most ``MOST``; it shrinks while the
-            loop lags behind its own work, and grows again afterwards.
-            Turns are spaced, so that calls of flows far below their share come in between.
+    seats   calls handled at once. A single flow may take all; with n flows each may have 1/(n+1) of
+            them, so that seats are left for the next flow.
+    time    of the event loop, which does all work. The recent use of a flow is an average that
+            decays within ``WINDOW`` seconds. If several flows want time, and two of them use much
+            or one has many calls under way, they share a part of the loop, divided max-min fair:
+            the smallest get what they want, the others equal shares. A flow that has used more than
+            its share waits. The part is at most ``MOST``; it shrinks while the loop lags behind its
+            own work, and grows again afterwards.
+            Turns are spaced, so that calls of flows far below their share run in between.
 
-What flows are charged is an estimate: much of what calls cost nobody sees, such as gRPC's work and
-the cache's. All charges together are therefore held against the processor time that the loop has
-used. And where the machine has other work to do, the loop has a part of a processor only, and
-that part is what is divided.
+Charges are estimates, because much of the cost of a call is not measured (gRPC, the cache). So the
+sum of all charges is scaled to the processor time that the loop has used. If other work uses the
+machine, the loop gets only a part of a processor, and that part is divided.
 
-A flow that stays below its share never waits for one that does not; nor does a sparse one, which
-has few small calls under way at a time, as an ordinary client has. Those that flood have many, or
-large ones.
-Times are seconds of any monotonic clock.
+A flow below its share never waits for a flow above its share. Neither does a sparse flow, which has
+few small calls under way at a time, like an ordinary client; flooding clients have many or large
+calls. Times are seconds of any monotonic clock.
 """
 
 from __future__ import annotations
@@ -32,21 +30,21 @@ from typing import Any, Final, NamedTuple
 
 from podsched.serve.server.fairness.levels import FlowSchema, PriorityLevel
 
-#: Seconds in which what a flow has used is forgotten to a third.
+#: Seconds in which the recorded use of a flow decays to 1/e.
 WINDOW: Final = 0.5
-#: Of the event loop's time, at most and at least, for flows that share it while they compete. The
-#: rest is for those that never wait: schedulers, nodes, health.
+#: Max and min part of the event loop's time for competing flows. The rest is for flows that never
+#: wait: schedulers, nodes, health checks.
 MOST, LEAST = 0.7, 0.05
 #: Seconds by which the loop may be late; twice in a row shrinks the part. Once may be the machine.
 LAG: Final = 0.01
 _SHRINK, _GROW = 0.7, 1.05
-#: What a sparse flow has under way at most, and uses of the loop's time.
+#: Max calls under way, and max part of the loop's time, of a sparse flow.
 SPARSE_CALLS, SPARSE_PART = 4, 0.2
-#: Part of the loop's time from which on a flow counts as one that wants a share.
+#: A flow that uses at least this part of the loop's time counts as wanting a share.
 _BUSY: Final = 0.002
-#: How many times more than was charged may have been used.
+#: Max ratio of the used time to the charged time.
 _MOST_UNSEEN: Final = 10.0
-#: Seconds for which a flow is kept that does nothing.
+#: Seconds for which an idle flow is kept.
 _KEPT: Final = 10 * WINDOW
 #: Seconds between two looks at who is busy, and in addition for each flow.
 _LOOK_EVERY, _LOOK_EACH = 0.05, 20e-6
@@ -127,7 +125,7 @@ class Flows:
         self.shared_part = MOST
         self._next_turn = -math.inf
         self._late = 0
-        #: Of the loop's capacity, what a second of charges in a second comes to.
+        #: Capacity of the loop used per charged second.
         self.weight = 1.0
         self._effort: Effort | None = None
         self._measured_at = -math.inf

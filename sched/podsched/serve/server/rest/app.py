@@ -46,8 +46,8 @@ class RestApp:
             with connection.in_use():
                 await self._handler.handle(exchange.request, exchange.send)
         except ApiError as error:
-            # Whoever is refused keeps nobody out while he takes his time to read that, or to send
-            # the rest of what he has asked.
+            # A refused client holds no seat while it slowly reads the answer, or sends the rest of
+            # its request.
             await exchange.fail(error)
         assert exchange.response is not None
         return exchange.response
