@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import random
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 import yaml
 
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
+from podsched.serve.server.rest.messages import MAX_BODY_BYTES
 from podsched.serve.server.rest.resources import GROUPS, Resource
 from support.fuzz_requests import (
     DIRECTIVES,
@@ -59,6 +60,7 @@ _TYPES = {
     ),
 }  # fmt: skip
 _ODD_TYPES = ("application/json; charset=x", "text/plain", "application/cbor", "multipart/x", "//")
+_ODD_DIGITS = ("\u00b2", "\u0663")
 _NUMBERS = (
     "",
     "0",
@@ -70,8 +72,7 @@ _NUMBERS = (
     "x",
     "0x1",
     "9" * 5000,
-    "\u00b2",
-    "\u0663",
+    *_ODD_DIGITS,
 )
 _FLAGS = ("true", "false", "1", "", "x")
 _QUERY: dict[str, tuple[str, ...]] = {
@@ -116,6 +117,17 @@ class HttpRequest(NamedTuple):
     headers: dict[str, str]
     body: bytes
 
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether it may ask for a dry run or not, so that to write anything is wrong.
+
+        As in Kubernetes, nobody looks at the query of a deletion that has a body.
+        """
+        if self.method == "GET" or (self.method == "DELETE" and self.body.strip()):
+            return False
+        wished = parse_qs(self.target.partition("?")[2], keep_blank_values=True).get("dryRun", [])
+        return "All" in wished and set(wished) != {"All"}
+
     def __repr__(self) -> str:
         return f"{self.method} {self.target[:1000]} {self.headers} {self.body[:3000]!r}"
 
@@ -137,7 +149,7 @@ class HttpFuzzer:
             content_type = rng.choice(types if rng.random() < 0.95 else _ODD_TYPES)
             headers["Content-Type"] = content_type
             body = self._body(method, content_type)
-        query = self._query(path)
+        query = self._query(method, path)
         if headers.get("Content-Type") == _APPLY and "?" not in path and rng.random() < 0.9:
             manager = f"?fieldManager={rng.choice('ab')}&force={rng.choice(_FLAGS)}"
             query = f"{manager}&{query[1:]}" if query else manager
@@ -179,15 +191,20 @@ class HttpFuzzer:
             parts[rng.randrange(len(parts))] = odd_text(rng)[:3000]
         return "/" + "/".join(quote(part, safe="", errors="replace") for part in parts)
 
-    def _query(self, path: str) -> str:
+    def _query(self, method: str, path: str) -> str:
         rng = self._rng
         if "?" in path:
             return ""
         chosen = rng.sample(sorted(_QUERY), rng.choice((0, 0, 1, 1, 2, 3, 5)))
         chosen += [name for name in chosen if rng.random() < 0.05]
         pairs = [(name, self._value(name)[:6000]) for name in chosen]
-        if "watch" in chosen and "timeoutSeconds" not in chosen:
-            pairs.append(("timeoutSeconds", "1"))
+        if method == "GET" and rng.random() < 0.1:
+            pairs.append(("resourceVersion", rng.choice(_ODD_DIGITS)))
+        elif rng.random() < 0.03:
+            pairs += rng.sample((("dryRun", ""), ("dryRun", "All")), 2)
+        if "watch" in chosen or "/watch/" in path:  # with 0 it would last longer than anybody waits
+            pairs = [pair for pair in pairs if pair[0] != "timeoutSeconds"]
+            pairs.append(("timeoutSeconds", rng.choice(("1", "1", "x"))))
         return "?" + urlencode(pairs, errors="replace") if pairs else ""
 
     def _value(self, name: str) -> str:
@@ -204,11 +221,13 @@ class HttpFuzzer:
             return rng.randbytes(rng.choice((1, 30, 3000)))
         if content_type == PROTOBUF:
             return self._protobuf()
-        if rng.random() < 0.03:
+        if rng.random() < 0.06:
             return self._bulky(content_type)
         document = self._document(method, content_type)
         for _ in range(rng.choice((0, 0, 1, 1, 2, 4))):
             self._change(document)
+        if isinstance(document, dict) and rng.random() < 0.03:
+            document["kind"] = "\ud800"
         is_yaml = content_type.endswith("yaml")
         text = yaml.safe_dump(document) if is_yaml else json.dumps(document)
         raw = text.encode("utf-8", "surrogatepass")
@@ -252,8 +271,11 @@ class HttpFuzzer:
         """Small items by the thousand, which unfold to much more than they are."""
         rng = self._rng
         item = rng.choice(("{}", "[]", "0", '""', '{"name":"a"}', '{"ports":[{},{}]}'))
-        items = f"[{','.join([item] * rng.choice((200, 900, 1100, 11_000, 50_500)))}]"
-        name = rng.choice(("containers", "tolerations", "volumes", "taints", "ports", "rules", "x"))
+        most = MAX_BODY_BYTES // (len(item) + 1) - 100
+        items = f"[{','.join([item] * min(most, rng.choice((200, 1100, 11_000, most, most))))}]"
+        name = rng.choice(
+            ("containers", "containers", "tolerations", "taints", "ports", "rules", "x")
+        )
         if content_type == "application/json-patch+json":
             return f'[{{"op":"add","path":"/spec/{name}","value":{items}}}]'.encode()
         if rng.random() < 0.3:

@@ -172,6 +172,8 @@ class FuzzWorld:
         # What Kubernetes answers with 500 although the client is at fault has no reason.
         if status == 0 or (status >= 500 and not _has_no_reason(text)):
             self._finding(f"{status}: {text[:1000]}", request)
+        if 200 <= status < 300 and request.is_ambiguous:
+            self._finding("done, though it may have been meant as a dry run", request)
         if took > MOST_SECONDS:
             self._finding(f"{took:.1f} s of processor time", request)
 
