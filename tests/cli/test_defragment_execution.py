@@ -6,7 +6,7 @@ import pytest
 
 from podsched.api.objects import Node, Pod
 from podsched.cli.defragment import carry_out
-from podsched.cli.relocation import Mover, Stopped, Way
+from podsched.cli.relocation import Mover, PodMove, Stopped
 from podsched.serve.client.errors import ClientError, Unavailable
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient, Fault, Inhabitants, replica_set
@@ -42,7 +42,7 @@ class Work:
         """Move the pods of nodes to c; what it ended with."""
         inhabitants = Inhabitants(self.cluster, elsewhere="")
         mover = Mover(self.client, 3.0, self.said.append)  # type: ignore[arg-type]
-        ways = [Way("default", f"on-{n}", f"uid-on-{n}", n, "c") for n in names or freed]
+        ways = [PodMove("default", f"on-{n}", f"uid-on-{n}", n, "c") for n in names or freed]
         async with inhabitants.at_work():
             try:
                 await carry_out(self.client, mover, ways, freed, room)  # type: ignore[arg-type]

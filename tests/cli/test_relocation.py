@@ -9,14 +9,14 @@ import pytest
 
 from podsched.api.objects import Pod, ReplicaSet
 from podsched.api.resources import requests_in_units
-from podsched.cli.relocation import LABEL, MANAGER, Mover, Stopped, Way, placeholder
+from podsched.cli.relocation import LABEL, MANAGER, Mover, PodMove, Stopped, placeholder
 from podsched.serve.client.errors import ClientError, DisruptionBudget
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient, Fault, Inhabitants, replica_set
 from support.engine_world import container, pod
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs"}
-WAY = Way("default", "web", "uid-web", "old", "new")
+WAY = PodMove("default", "web", "uid-web", "old", "new")
 _TIMEOUT = 3.0
 
 

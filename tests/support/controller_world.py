@@ -11,7 +11,7 @@ from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import AnyObject, Lease, Node, ObjectMeta, Pod, object_key, timestamp
 from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.serve.client.informer import Event, EventType
-from podsched.term.controllers.controller import Absentee, Controller, Instant
+from podsched.term.controllers.controller import AbsentObject, Controller, Instant
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
 START = 1_700_000_000.0
@@ -34,7 +34,7 @@ class ControllerWorld:
         self.deleted: list[str] = []
         """Kind, key and propagation policy of what was deleted."""
         self.emptied: list[str] = []
-        self.hidden: set[Absentee] = set()
+        self.hidden: set[AbsentObject] = set()
         """What the API server has although the controller does not see it."""
         self.recorded: list[str] = []
         self.faults: list[str] = []
@@ -71,7 +71,7 @@ class ControllerWorld:
         request: PatchRequest,
         again: Callable[[], None],
         *,
-        without: Sequence[Absentee] = (),
+        without: Sequence[AbsentObject] = (),
     ) -> None:
         if self.hidden.isdisjoint(without):
             self._patches[f"{request.kind} {key}"] = request
@@ -82,7 +82,7 @@ class ControllerWorld:
         request: DeleteRequest,
         again: Callable[[], None],
         *,
-        without: Sequence[Absentee] = (),
+        without: Sequence[AbsentObject] = (),
     ) -> None:
         if self.hidden.isdisjoint(without):
             self._deletions[f"{request.kind} {key}"] = request

@@ -6,7 +6,7 @@ import asyncio
 
 from podsched.app.process import Process
 from podsched.app.sightings import LeaseSight
-from podsched.ask.web.server import Powers
+from podsched.ask.web.server import PageServices
 from podsched.lib.network import is_loopback
 from podsched.lib.tasks import TaskSet
 from podsched.serve.server.audit.log import AuditLog
@@ -96,7 +96,7 @@ async def _serve_page(
     source = WatchCacheSource(server.core.cache)
     pipeline = server.pipeline
     face = RestFace(Handler(server.core, pipeline, probes), server.scheduling, pipeline)
-    return await process.serve_page(tasks, source, LeaseSight(source), Powers(face, face))
+    return await process.serve_page(tasks, source, LeaseSight(source), PageServices(face, face))
 
 
 def _say_where(settings: ServerSettings, server: ApiServer, health: HttpServer) -> None:

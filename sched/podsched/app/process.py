@@ -14,7 +14,7 @@ from typing import Any
 
 from podsched import __version__
 from podsched.ask.web.feed import Feed
-from podsched.ask.web.server import Powers, serve_page
+from podsched.ask.web.server import PageServices, serve_page
 from podsched.ask.web.sources import Sight, Source
 from podsched.config.feature_gates import VERSION, in_effect, stage
 from podsched.config.settings import TelemetrySettings
@@ -107,7 +107,7 @@ class Process:
         )
 
     async def serve_page(
-        self, tasks: TaskSet, source: Source, sight: Sight, powers: Powers
+        self, tasks: TaskSet, source: Source, sight: Sight, services: PageServices
     ) -> HttpServer | None:
         """Serve the page, if it is wanted. Raises HttpServerError, CertificateError."""
         options = self.options
@@ -118,7 +118,7 @@ class Process:
             "instance": options.instance,
             "host": socket.gethostname(),
             "version": __version__,
-            "acts": powers.face is not None,
+            "acts": services.face is not None,
         }
         feed = Feed(source, sight, lambda: about)
         host, port = options.web_listen
@@ -127,7 +127,7 @@ class Process:
             source,
             host,
             port,
-            powers=powers,
+            services=services,
             tls=options.health_tls,
             demanding=options.health_demands_certificates,
         )

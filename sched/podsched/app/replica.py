@@ -32,7 +32,7 @@ from podsched.app.replica_page import InformerSource, ReplicaExplainer
 from podsched.app.shadowing import Shadowing
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.ask.decisions.log import open_log
-from podsched.ask.web.server import Powers
+from podsched.ask.web.server import PageServices
 from podsched.ask.web.sources import Replica as PageReplica
 from podsched.ask.web.sources import Sight, Sighting
 from podsched.config.load import SchedulerConfiguration, to_public
@@ -203,8 +203,8 @@ class Replica:
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
         sight = self._backend.sight(self._source, self._lock) or self._own_sight(elector)
         answers = self._answers(elector, reconfiguring)
-        powers = Powers(explainer=ReplicaExplainer(answers))
-        self._page = await self._process.serve_page(tasks, self._source, sight, powers)
+        services = PageServices(explainer=ReplicaExplainer(answers))
+        self._page = await self._process.serve_page(tasks, self._source, sight, services)
         self._backend.start(tasks, elector, lambda: self._about(elector, health.url), answers)
         tasks.start(self._elect(elector), "elector")
         if self._shadowing is not None:

@@ -32,7 +32,7 @@ from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned
-from podsched.cli.relocation import Mover, Stopped, Way
+from podsched.cli.relocation import Mover, PodMove, Stopped
 from podsched.cli.timeouts import Timeout, seconds_or_fail
 from podsched.cli.what_if import config_of, world_of
 from podsched.framework.pods import PodInfo
@@ -210,7 +210,8 @@ def _execute(token: str, timeout: float, server: str, *, force: bool) -> None:
     document = plan_files.load(token)
     try:
         ways = [
-            Way(m["namespace"], m["name"], m["uid"], m["from"], m["to"]) for m in document["moves"]
+            PodMove(m["namespace"], m["name"], m["uid"], m["from"], m["to"])
+            for m in document["moves"]
         ]
         freed = [str(name) for name in document["freed"]]
         waiting = document.get("for")
@@ -234,7 +235,7 @@ def _execute(token: str, timeout: float, server: str, *, force: bool) -> None:
 async def carry_out(
     client: ApiClient,
     mover: Mover,
-    ways: Sequence[Way],
+    ways: Sequence[PodMove],
     freed: Sequence[str],
     room: tuple[str, str, str] | None,
 ) -> None:
@@ -251,7 +252,7 @@ async def carry_out(
         await _free(client, mover, ways, freed)
 
 
-async def _make_room(mover: Mover, ways: Sequence[Way], room: tuple[str, str, str]) -> None:
+async def _make_room(mover: Mover, ways: Sequence[PodMove], room: tuple[str, str, str]) -> None:
     """Move pods away and see that the waiting pod gets the room. Raises Stopped, ClientError."""
     namespace, name, node = room
     try:
@@ -267,7 +268,9 @@ async def _make_room(mover: Mover, ways: Sequence[Way], room: tuple[str, str, st
     mover.tell(f"pod/{name} bound to {await mover.bound(namespace, name, node)}")
 
 
-async def _free(client: ApiClient, mover: Mover, ways: Sequence[Way], freed: Sequence[str]) -> None:
+async def _free(
+    client: ApiClient, mover: Mover, ways: Sequence[PodMove], freed: Sequence[str]
+) -> None:
     """Empty nodes one after another, cordoned. Raises Stopped, ClientError.
 
     Nodes that are not emptied are uncordoned, unless somebody else has cordoned them before.

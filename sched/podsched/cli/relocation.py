@@ -77,7 +77,7 @@ class Stopped(Exception):
     """A step could not be made; the message says which and why. Nothing is lost by it."""
 
 
-class Way(NamedTuple):
+class PodMove(NamedTuple):
     """One pod to be moved, as the plan knew it."""
 
     namespace: str
@@ -106,7 +106,7 @@ class Mover:
         self.tell = tell
         self._force = force
 
-    async def move(self, way: Way) -> None:
+    async def move(self, way: PodMove) -> None:
         """Move one pod. Raises Stopped, ClientError; what is left of the move then was told."""
         pod = await self.still_there(way)
         move = _Move(self, way, pod)
@@ -116,7 +116,7 @@ class Mover:
             await move.clean_up()
         self.tell(f"pod/{way.name} moved from {way.from_node} to {node} as {again}")
 
-    async def still_there(self, way: Way) -> Pod:
+    async def still_there(self, way: PodMove) -> Pod:
         """Return the pod as it is now. Raises Stopped if it is not the one that was planned for."""
         try:
             pod = await self.client.get("Pod", way.name, way.namespace)
@@ -211,7 +211,7 @@ _MAYBE, _YES = "may have been evicted", "was evicted"
 class _Move:
     """One pod on its way: the steps, and what the move has put into the cluster."""
 
-    def __init__(self, mover: Mover, way: Way, pod: Pod) -> None:
+    def __init__(self, mover: Mover, way: PodMove, pod: Pod) -> None:
         self._mover = mover
         self._client = mover.client
         self._way = way

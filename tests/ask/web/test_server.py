@@ -17,7 +17,7 @@ import pytest
 from podsched.ask.web.access import Caller, Reply
 from podsched.ask.web.actions import Act
 from podsched.ask.web.feed import Feed
-from podsched.ask.web.server import Powers, serve_page
+from podsched.ask.web.server import PageServices, serve_page
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.telemetry.http_server import HttpServer, HttpServerError
 from support.certificates import make_certificates
@@ -157,8 +157,8 @@ async def test_without_a_face_nothing_can_be_changed(world: World) -> None:
 
 async def test_callers_see_and_do_what_they_may(world: World) -> None:
     face = FakeFace()
-    powers = Powers(face, face)
-    async with serving(world, powers=powers) as server, client_of(server) as get:
+    services = PageServices(face, face)
+    async with serving(world, services=services) as server, client_of(server) as get:
         assert (await get("/"))[0] == 200, "no data in it"
         for path in ("/api/state", "/api/stream", "/api/node/n0", "/api/pod/default/p0"):
             assert (await get(path))[0] == 401
@@ -174,7 +174,7 @@ async def test_callers_see_and_do_what_they_may(world: World) -> None:
 
 async def test_actions_are_made_in_the_callers_name_and_by_the_page_alone(world: World) -> None:
     face = FakeFace()
-    async with serving(world, powers=Powers(face)) as server, client_of(server) as get:
+    async with serving(world, services=PageServices(face)) as server, client_of(server) as get:
         admin = {"Authorization": "Bearer admin"}
         assert (await get("/api/do/cordon/n0", "POST", **admin))[0] == 403, "no header of its own"
         assert (await get("/api/do/cordon/n0", "GET", **admin, **OWN))[0] == 405

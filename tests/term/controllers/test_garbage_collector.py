@@ -11,7 +11,7 @@ from podsched.api.objects import (
     PersistentVolumeClaim,
     ReplicaSet,
 )
-from podsched.term.controllers.controller import Absentee
+from podsched.term.controllers.controller import AbsentObject
 from podsched.term.controllers.garbage_collector import GarbageCollector
 from support.controller_world import ControllerWorld, bound_pod, ready_node
 
@@ -118,7 +118,7 @@ def test_owners_of_kinds_that_are_kept_elsewhere_are_not_judged(
 
 def test_an_owner_that_only_the_api_server_has_is_not_gone(world: ControllerWorld) -> None:
     """The informer leaves out what it cannot decode."""
-    world.hidden.add(Absentee("ReplicaSet", "default", "rs", "rs"))
+    world.hidden.add(AbsentObject("ReplicaSet", "default", "rs", "rs"))
     world.put(owned("a"))
     world.settle()
     assert names(world) == ["a"]

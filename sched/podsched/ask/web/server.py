@@ -67,7 +67,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
-class Powers:
+class PageServices:
     """What the page can do beyond showing. face: None where it changes nothing."""
 
     face: Face | None = None
@@ -77,12 +77,12 @@ class Powers:
 class Page:
     """The page's handlers."""
 
-    def __init__(self, feed: Feed, source: Source, powers: Powers, certified: bool) -> None:
+    def __init__(self, feed: Feed, source: Source, services: PageServices, certified: bool) -> None:
         """``certified``: whether to demand certificates where there is no face to ask."""
         self._feed = feed
         self._source = source
-        self._face = powers.face
-        self._explainer = powers.explainer
+        self._face = services.face
+        self._explainer = services.explainer
         self._certified = certified
         self._files = _read_files()
 
@@ -252,7 +252,7 @@ async def serve_page(
     host: str,
     port: int,
     *,
-    powers: Powers | None = None,
+    services: PageServices | None = None,
     tls: TlsFiles | None = None,
     demanding: bool = False,
 ) -> HttpServer:
@@ -262,7 +262,7 @@ async def serve_page(
     """
     certified = tls is not None and (demanding or bool(tls.authorities))
     app = web.Application(middlewares=[_guard(own_names(host))], client_max_size=1 << 16)
-    app.add_routes(Page(feed, source, powers or Powers(), certified).routes())
+    app.add_routes(Page(feed, source, services or PageServices(), certified).routes())
     return await serve_application(
         app,
         host,

@@ -19,7 +19,7 @@ class Instant(NamedTuple):
     """For measuring how long something lasts: it does not jump."""
 
 
-class Absentee(NamedTuple):
+class AbsentObject(NamedTuple):
     """An object that must be gone; with a uid, one of the same name may be there."""
 
     kind: str
@@ -48,7 +48,7 @@ class Writes(Protocol):
         request: PatchRequest,
         retry: Callable[[], None],
         *,
-        without: Sequence[Absentee] = (),
+        without: Sequence[AbsentObject] = (),
     ) -> None: ...
 
     def delete(
@@ -57,7 +57,7 @@ class Writes(Protocol):
         request: DeleteRequest,
         retry: Callable[[], None],
         *,
-        without: Sequence[Absentee] = (),
+        without: Sequence[AbsentObject] = (),
     ) -> None: ...
 
     def create(self, key: str, item: AnyObject, retry: Callable[[], None]) -> None: ...

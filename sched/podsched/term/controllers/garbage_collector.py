@@ -28,7 +28,7 @@ from podsched.api.owners import (
     owner_kind,
 )
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Absentee, Instant, Objects, Writes
+from podsched.term.controllers.controller import AbsentObject, Instant, Objects, Writes
 from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
 COLLECTED_KINDS = tuple(name for name in KINDS if name != "Event")
@@ -153,7 +153,7 @@ class GarbageCollector:
             return
         if ref.kind in KEPT_KINDS:
             return
-        absent = [_absentee(item, owner) for owner in owners.gone]
+        absent = [_absent_object(item, owner) for owner in owners.gone]
         if owners.solid:
             self._keep_owners(ref, item, owners.solid, absent)
             return
@@ -177,7 +177,7 @@ class GarbageCollector:
             if unknown or (kind is not None and kind.namespaced and not item.metadata.namespace):
                 owners.solid.append(reference)
                 continue
-            absentee = _absentee(item, reference)
+            absentee = _absent_object(item, reference)
             key = f"{absentee.namespace}/{absentee.name}" if absentee.namespace else absentee.name
             found = self._objects.get(absentee.kind, key)
             if found is None or found.metadata.uid != reference.uid:
@@ -212,7 +212,7 @@ class GarbageCollector:
         ref: _Ref,
         item: AnyObject,
         owners: Sequence[OwnerReference],
-        absent: Sequence[Absentee],
+        absent: Sequence[AbsentObject],
     ) -> None:
         """Take all other owners from an object."""
         shown = to_manifest(item)["metadata"]["ownerReferences"]
@@ -244,9 +244,9 @@ def _policy_of(metadata: Any) -> str:
     return ""
 
 
-def _absentee(item: AnyObject, owner: OwnerReference) -> Absentee:
+def _absent_object(item: AnyObject, owner: OwnerReference) -> AbsentObject:
     namespaced = KINDS[owner.kind].namespaced
-    return Absentee(
+    return AbsentObject(
         owner.kind, item.metadata.namespace if namespaced else "", owner.name, owner.uid
     )
 

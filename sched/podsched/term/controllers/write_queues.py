@@ -20,7 +20,7 @@ from podsched.serve.client.cluster import ControlledCluster
 from podsched.serve.client.errors import AlreadyExists, Conflict, FenceLost, NotFound
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
-from podsched.term.controllers.controller import Absentee
+from podsched.term.controllers.controller import AbsentObject
 from podsched.term.controllers.rate import TokenBucket
 from podsched.v1.api_pb2 import BatchResult, DeleteRequest, EvictRequest, Fence, PatchRequest
 
@@ -47,7 +47,7 @@ class _QueuedWrite(NamedTuple, Generic[T]):
     controller: str
     request: T
     retry: Callable[[], None]
-    without: tuple[Absentee, ...] = ()
+    without: tuple[AbsentObject, ...] = ()
 
 
 class ControllerWrites:
@@ -69,7 +69,7 @@ class ControllerWrites:
         request: PatchRequest,
         retry: Callable[[], None],
         *,
-        without: Sequence[Absentee] = (),
+        without: Sequence[AbsentObject] = (),
     ) -> None:
         write = _QueuedWrite(self.controller, request, retry, tuple(without))
         self._queues.patches.put(f"{self.controller} {request.kind} {key}", write)
@@ -80,7 +80,7 @@ class ControllerWrites:
         request: DeleteRequest,
         retry: Callable[[], None],
         *,
-        without: Sequence[Absentee] = (),
+        without: Sequence[AbsentObject] = (),
     ) -> None:
         write = _QueuedWrite(self.controller, request, retry, tuple(without))
         self._queues.deletions.put(f"{self.controller} {request.kind} {key}", write)
@@ -97,7 +97,7 @@ class ControllerWrites:
     def evict(
         self, key: str, request: EvictRequest, retry: Callable[[], None], *, without_node: str = ""
     ) -> None:
-        without = (Absentee("Node", "", without_node),) if without_node else ()
+        without = (AbsentObject("Node", "", without_node),) if without_node else ()
         write = _QueuedWrite(self.controller, request, retry, without)
         self._queues.evictions.put(f"{self.controller} {key}", write)
 
@@ -202,7 +202,7 @@ class WriteQueues:
         queue: Outbox[_QueuedWrite[T]] | None = None,
     ) -> Sequence[BatchResult | None]:
         """Send what depends on nothing that is there, nor has been dropped from its queue."""
-        there: dict[Absentee, BatchResult] = {}
+        there: dict[AbsentObject, BatchResult] = {}
         for absentee in dict.fromkeys(absentee for write in batch for absentee in write.without):
             found = await self._not_gone(absentee)
             if found is not None:
@@ -218,7 +218,7 @@ class WriteQueues:
             for want, instead, send_it in zip(wanted, kept, sent, strict=True)
         ]
 
-    async def _not_gone(self, absentee: Absentee) -> BatchResult | None:
+    async def _not_gone(self, absentee: AbsentObject) -> BatchResult | None:
         """Return what becomes of a write that depends on it; None if it is gone."""
         kind, namespace, name, uid = absentee
         try:
