@@ -123,9 +123,11 @@ class HttpRequest(NamedTuple):
 
         As in Kubernetes, nobody looks at the query of a deletion that has a body.
         """
-        if self.method == "GET" or (self.method == "DELETE" and self.body.strip()):
+        path, _, query = self.target.partition("?")
+        writes = self.method in ("POST", "PUT", "PATCH", "DELETE") and path not in _OTHER_PATHS
+        if not writes or (self.method == "DELETE" and self.body.strip()):
             return False
-        wished = parse_qs(self.target.partition("?")[2], keep_blank_values=True).get("dryRun", [])
+        wished = parse_qs(query, keep_blank_values=True).get("dryRun", [])
         return "All" in wished and set(wished) != {"All"}
 
     def __repr__(self) -> str:
