@@ -10,6 +10,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 from podsched.telemetry.tracing import SpanName, configure_tracing
+from support.eventually import PATIENCE
 
 pytestmark = pytest.mark.integration
 
@@ -56,4 +57,4 @@ def test_a_collector_that_does_not_answer_holds_up_a_stop_for_seconds_only() -> 
     tracer.start(SpanName.ATTEMPT).end()
     begin = time.monotonic()
     tracer.shutdown()
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < PATIENCE
