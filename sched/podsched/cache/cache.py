@@ -42,7 +42,6 @@ from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Chang
 from podsched.cache.columns import Columns, counts_alike
 from podsched.cache.objects import ClusterState
 from podsched.cache.open_trial import OpenTrial
-from podsched.cache.ordering import Orders
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.framework.classify import (
     STORAGE_RESOURCES,
@@ -248,24 +247,24 @@ class Cache:
 
     def take_out(self, uid: str) -> Removed | None:
         """Remove a pod for a trial, assumed or not; None if the cache does not hold it."""
-        held, orders = self._held.get(uid), self.cluster.orders
-        if held is None or orders is None:
+        held = self._held.get(uid)
+        if held is None:
             return None
         node_name = held.info.node_name
-        number = orders.take(node_name, self._pods_of(node_name), uid)
+        number = self.cluster.orders.take(node_name, self._pods_of(node_name), uid)
         self._drop(uid)
         return Removed(held, node_name, number)
 
     def put_back(self, removed: Removed) -> None:
         """Restore a pod removed by a trial, at its old place in the order of its node's pods."""
-        held, pod, orders = removed.held, removed.held.info, self.cluster.orders
-        assert orders is not None
+        held, pod = removed.held, removed.held.info
         pod.node_name = removed.node_name
         self._held[pod.uid] = held
         if held.stage is Stage.ASSUMED:
             self._assumed.add(pod.uid)
         self._place(pod)
-        orders.put_back(pod.node_name, self._pods_of(pod.node_name), pod.uid, removed.number)
+        pods = self._pods_of(pod.node_name)
+        self.cluster.orders.put_back(pod.node_name, pods, pod.uid, removed.number)
 
     def _pods_of(self, node_name: str) -> dict[str, PodInfo]:
         """Return the pods on a node, known or unknown, in order."""
@@ -292,8 +291,7 @@ class Cache:
             self._pods_without_node.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
             self.columns.add_pod(row, pod)
-        if self.cluster.orders is not None:
-            self.cluster.orders.came(pod.node_name, pod.uid)
+        self.cluster.orders.came(pod.node_name, pod.uid)
 
     def _displace(self, pod: PodInfo) -> None:
         row = self.columns.row_of(pod.node_name)
@@ -319,7 +317,7 @@ class Cache:
             if not keeps_place:
                 del pods[pod.uid]
             pods[pod.uid] = pod
-        if self.cluster.orders is not None and not keeps_place:
+        if not keeps_place:
             self.cluster.orders.came(pod.node_name, pod.uid)
 
     # ------------------------------------------------------------------ nodes
@@ -362,10 +360,6 @@ class Cache:
     def open_trial(self) -> OpenTrial | None:
         """The innermost trial that is open."""
         return self.cluster.open_trial
-
-    def keep_orders(self, orders: Orders | None) -> None:
-        """Let the outermost trial record the order of items; None: no trial is open any more."""
-        self.cluster.orders = self.nominator.orders = orders
 
     def apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         """Apply an informer's event: no ``old`` means added, no ``new`` means deleted.

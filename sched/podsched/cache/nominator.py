@@ -37,8 +37,8 @@ class Nominator:
         self._changed: deque[str] = deque(maxlen=JOURNAL)
         #: Changes whenever a nomination is made, moved or withdrawn.
         self.version = 0
-        #: Those of the outermost trial that is open.
-        self.orders: Orders | None = None
+        #: The order of each node's nominations, while a trial is open.
+        self.orders = Orders()
 
     def copy(self) -> Nominator:
         """Return the same nominations, to be changed by themselves."""
@@ -63,8 +63,7 @@ class Nominator:
         self.delete(pod.uid)
         self._node_of[pod.uid] = node_name
         self._pods.setdefault(node_name, {})[pod.uid] = pod
-        if self.orders is not None:
-            self.orders.came(("nominated", node_name), pod.uid)
+        self.orders.came(node_name, pod.uid)
         self._note(node_name)
 
     def delete(self, uid: str) -> bool:
@@ -82,20 +81,18 @@ class Nominator:
     def nomination(self, uid: str) -> Nomination | None:
         """Return a pod's nomination, which a trial is about to end; for ``put_back``."""
         node_name = self._node_of.get(uid)
-        if node_name is None or self.orders is None:
+        if node_name is None:
             return None
         pods = self._pods[node_name]
-        return Nomination(
-            pods[uid], node_name, self.orders.take(("nominated", node_name), pods, uid)
-        )
+        return Nomination(pods[uid], node_name, self.orders.take(node_name, pods, uid))
 
     def put_back(self, nomination: Nomination | None) -> None:
         """Make a nomination again that a trial ended, in its old place."""
-        if nomination is None or self.orders is None:
+        if nomination is None:
             return
         pod, node_name, number = nomination
         self.add(pod, node_name)
-        self.orders.put_back(("nominated", node_name), self._pods[node_name], pod.uid, number)
+        self.orders.put_back(node_name, self._pods[node_name], pod.uid, number)
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
         """Follow an update of a pod.

@@ -79,8 +79,8 @@ class ClusterState:
         self._kinds: dict[str, _Kind] = {}
         self._objects = Version()
         self._assumed: dict[str, AssumedKind] = {}
-        #: Those of the outermost trial that is open.
-        self.orders: Orders | None = None
+        #: The order of each node's pods, and of objects, while a trial is open.
+        self.orders = Orders()
         #: The innermost trial that is open.
         self.open_trial: OpenTrial | None = None
 
@@ -110,7 +110,7 @@ class ClusterState:
         known = self._kinds.setdefault(kind, _Kind())
         meta = message.metadata
         group = known.by_namespace.setdefault(meta.namespace, {})
-        if self.orders is not None and meta.name not in group:
+        if meta.name not in group:
             self.orders.came((kind, meta.namespace), meta.name)
         old, group[meta.name] = group.get(meta.name), message
         self._changed(known, old, message)

@@ -37,6 +37,10 @@ class Orders:
             self._numbers[of] = {known: number for number, known in enumerate(items)}
         return self._numbers[of].setdefault(key, next(self._next))
 
+    def clear(self) -> None:
+        """Forget the order of all lists: no trial is open any more."""
+        self._numbers.clear()
+
     def came(self, of: Hashable, key: str) -> None:
         """Note that an item was added at the end of a list."""
         if of in self._numbers:

@@ -37,7 +37,6 @@ from podsched.cache.cache import Cache, Removed
 from podsched.cache.changes import Applied
 from podsched.cache.nominator import Nomination
 from podsched.cache.open_trial import ObjectKey, TrialChange
-from podsched.cache.ordering import Orders
 from podsched.cache.versions import SavedVersions
 from podsched.cache.zones import zone_key
 from podsched.framework.pods import PodInfo
@@ -66,8 +65,6 @@ class Trial:
         versions = cache.columns.versions
         self._saved: SavedVersions = SavedVersions(versions.tick, outer._saved if outer else None)
         versions.saved = self._saved
-        if outer is None:
-            cache.keep_orders(Orders())
         #: Pods whose assumption ended because of an event.
         self.dropped: list[PodInfo] = []
 
@@ -178,7 +175,8 @@ class Trial:
         self._is_open = False
         self._cache.cluster.open_trial = self._outer
         if self._outer is None:
-            self._cache.keep_orders(None)
+            self._cache.cluster.orders.clear()
+            self._cache.nominator.orders.clear()
         self._cache.columns.versions.saved = self._outer._saved if self._outer else None
 
     # ------------------------------------------------------------------ events
@@ -448,7 +446,7 @@ class _ObjectChange:
         if self._message is not None:
             cluster.put(kind, self._message)
             return True
-        if self._before is None or cluster.orders is None:
+        if self._before is None:
             return False
         group = cluster.ordered_objects(kind, namespace)
         self._number = cluster.orders.take((kind, namespace), group, name)
@@ -460,7 +458,7 @@ class _ObjectChange:
             cluster.delete(kind, namespace, name)
             return
         cluster.put(kind, self._before)
-        if self._message is None and cluster.orders is not None:
+        if self._message is None:
             group = cluster.ordered_objects(kind, namespace)
             cluster.orders.put_back((kind, namespace), group, name, self._number)
 
