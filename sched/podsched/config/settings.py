@@ -1,8 +1,8 @@
 """Settings of podsched's processes beyond KubeSchedulerConfiguration, explained field by field.
 
-Settings of a single layer live in that layer (``store.endpoints.EtcdOptions``,
-``server.settings.ServerSettings``). All are read once, in ``app``, and passed on as objects. Times
-are in seconds. Constructing an object raises ``ConfigError`` with all errors.
+Settings of a single layer live in that layer (``serve.store.endpoints.EtcdOptions``,
+``serve.server.settings.ServerSettings``). All are read once, in ``app``, and passed on as objects.
+Times are in seconds. Constructing an object raises ``ConfigError`` with all errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Evaluator = Literal["auto", "local", "ray"]
 EVALUATORS = ("auto", "local", "ray")
 BinderChoice = Literal["auto", "direct", "ray"]
 BINDERS = ("auto", "direct", "ray")
-#: What makes decisions faster without changing one (``engine.decide``): evaluations that are kept,
+#: What makes decisions faster without changing one (``decide``): evaluations that are kept,
 #: several pods placed between two looks, columns that evaluations share, pods that differ in
 #: requests alone decided on without an evaluation, and evaluations by Ray actors.
 ACCELERATORS = ("incremental", "lookahead", "shared", "variants", "remote")

@@ -1,7 +1,7 @@
 """TLS for listeners and connections of asyncio, with certificates read anew when they change.
 
-gRPC has its own (``server.credentials``, ``client.channels``). Sessions are not resumed: a client
-whose authority was replaced would get in by its old session.
+gRPC has its own (``serve.server.credentials``, ``serve.client.channels``). Sessions are not
+resumed: a client whose authority was replaced would get in by its old session.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class Shadow:
         revision: int,
         now: float,
     ) -> None:
-        """Hand a row of the decision log to the sink; see ``engine.decisions.rows``."""
+        """Hand a row of the decision log to the sink; see ``ask.decisions.rows``."""
         if self._sink is None:
             return
         number = self._sink.numbers(1) + 1

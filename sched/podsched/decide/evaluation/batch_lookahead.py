@@ -41,7 +41,7 @@ LOOKAHEAD_WORDING = 'asking plugin "{}" what it would say next'
 
 
 class NoEffect:
-    """``framework.plugin.Lookahead`` of a plugin that pods of the class do not affect."""
+    """``framework.lookahead.Lookahead`` of a plugin that pods of the class do not affect."""
 
     covers_own_row = True
 

@@ -1,6 +1,6 @@
 """NodeResourcesFit and NodeResourcesBalancedAllocation together: the best row in one loop.
 
-For pods to which all other plugins are the same (``engine.decide.accelerators``), where the
+For pods to which all other plugins are the same (``decide.accelerators``), where the
 loop is compiled (``loops``) and both plugins look at cpu and memory alone, as by default. Whatever
 else a pod requests, or nodes with amounts that are not exact in float64, are left to the plugins.
 """

@@ -1,11 +1,11 @@
 """The port through which a scheduler replica sees and changes the cluster.
 
 ``ApiClient`` satisfies it, and so does ``testing.fake_cluster.FakeCluster`` in memory; one contract
-suite runs on both. ``kube.cluster.KubeCluster`` is a Kubernetes cluster. Every write that needs
-leadership takes a ``Fence``.
+suite runs on both. ``serve.kube.cluster.KubeCluster`` is a Kubernetes cluster. Every write that
+needs leadership takes a ``Fence``.
 
-Calls raise ``client.errors.ClientError`` when they fail as a whole; the outcome of each item is a
-``BatchResult`` (code 0: done; else ``reason``: FENCE_LOST, ALREADY_BOUND with ``node_name``,
+Calls raise ``serve.client.errors.ClientError`` when they fail as a whole; the outcome of each item
+is a ``BatchResult`` (code 0: done; else ``reason``: FENCE_LOST, ALREADY_BOUND with ``node_name``,
 NOT_FOUND, ...).
 """
 

@@ -1,1 +1,1 @@
-"""A Kubernetes cluster as ``client.cluster.Cluster``: what a kube-apiserver says over HTTP."""
+"""A Kubernetes cluster as ``serve.client.cluster.Cluster``: a kube-apiserver over HTTP."""

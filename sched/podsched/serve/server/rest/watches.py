@@ -38,7 +38,7 @@ _INITIAL_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
 
 class JsonEncoding:
-    """Lines of JSON; see ``server.watching.Encoding``."""
+    """Lines of JSON; see ``serve.server.watching.Encoding``."""
 
     idle = _BOOKMARK_SECONDS
 
