@@ -187,14 +187,20 @@ def _struct_json(value: Any) -> Any:
     return None
 
 
-def _message_json(message: Message) -> Any:
-    if isinstance(message, Timestamp):
-        return format_time(message)
-    if isinstance(message, Struct):
-        return {key: _struct_json(item) for key, item in message.fields.items()}
-    if isinstance(message, objects_pb2.RawJSON):
-        return json.loads(message.text or "{}")
-    return write(message)
+def _object_json(message: Struct) -> Any:
+    return {key: _struct_json(item) for key, item in message.fields.items()}
+
+
+def _raw_json(message: objects_pb2.RawJSON) -> Any:
+    return json.loads(message.text or "{}")
+
+
+#: How messages are written that have a form of their own.
+_OWN_FORMS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    Timestamp.DESCRIPTOR.full_name: format_time,
+    Struct.DESCRIPTOR.full_name: _object_json,
+    objects_pb2.RawJSON.DESCRIPTOR.full_name: _raw_json,
+}
 
 
 def _identity(value: Any) -> Any:
@@ -217,7 +223,9 @@ def _describe_field(field: FieldDescriptor) -> _Field:
     is_map = bool(message_type and message_type.GetOptions().map_entry)
     inner: Any = message_type.fields_by_name["value"] if is_map else field
     is_message = inner.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE
-    to_json: Callable[[Any], Any] = _message_json if is_message else _identity
+    to_json: Callable[[Any], Any] = _identity
+    if is_message:
+        to_json = _OWN_FORMS.get(inner.message_type.full_name, write)
     if fmt == objects_pb2.FORMAT_INT_OR_STRING:
         to_json = _int_or_string_json
     return _Field(
@@ -282,7 +290,7 @@ class Reader:
             return
         message.SetInParent()
         if isinstance(message, objects_pb2.RawJSON):
-            merged = _merged(_message_json(message), content) if message.text else content
+            merged = _merged(_raw_json(message), content) if message.text else content
             message.text = self._scalar(_raw_text, merged, path) or message.text
             return
         fields = _fields(message.DESCRIPTOR)
@@ -367,7 +375,7 @@ class Reader:
 
     def _read_struct(self, message: Struct, content: Mapping[Any, Any], path: str) -> None:
         try:
-            merged = _merged(_message_json(message), content)
+            merged = _merged(_object_json(message), content)
             message.Clear()
             message.SetInParent()
             message.update(merged)

@@ -53,11 +53,14 @@ def _options(kind: Any) -> Iterator[Parameter]:
 
 def _made(kind: Any, given: dict[str, Any]) -> Any:
     """Return the settings that options ask for, and take these from ``given``."""
-    values = {name: given.pop(name) for name, _, _ in _flags(kind) if name in given}
+    values = {}
     for name, _, default in _flags(kind):
-        if isinstance(default, tuple) and isinstance(values.get(name), str):
-            parts = (part.strip() for part in values[name].split(","))
-            values[name] = tuple(part for part in parts if part)
+        if name not in given:
+            continue
+        value = given.pop(name)
+        if isinstance(default, tuple) and isinstance(value, str):
+            value = tuple(filter(None, map(str.strip, value.split(","))))
+        values[name] = value
     return kind(**values)
 
 

@@ -50,7 +50,8 @@ async def list_and_watch(
         try:
             async with aclosing(stream()) as items:
                 async for item in items:
-                    works_since = min(works_since, clock())
+                    if works_since == math.inf:
+                        works_since = clock()
                     if item is not None:
                         yield item
             # A server ends each watch in the end, maybe without a word.

@@ -1,8 +1,8 @@
 """The objects of some kinds of a Kubernetes cluster, kept current by one watch for each.
 
 What ``serve.client.informer.Informer`` is to podsched's API servers. Kubernetes has no stream of
-all kinds, so that the order across kinds is kept where it can be: lists are delivered in the order of
-the kinds, claims before the pods that name them. ``revision`` counts the batches delivered here:
+all kinds, so that the order across kinds is kept where it can be: lists are delivered in the order
+of the kinds, claims before the pods that name them. ``revision`` counts the batches delivered here:
 resourceVersions are the API server's own and are only compared for equality.
 
 A new leader waits in ``wait_for_revision`` until it has seen what its predecessor wrote. No watch

@@ -134,10 +134,11 @@ def check_lists(message: Message, path: str = "", items: int = 0) -> int:
     which look at each.
     """
     for field, value in message.ListFields():
+        if not field.is_repeated and field.message_type is None:
+            continue
         here = f"{path}.{field.json_name}" if path else field.json_name
         if not field.is_repeated:
-            if field.message_type is not None:
-                items = check_lists(value, here, items)
+            items = check_lists(value, here, items)
             continue
         items += len(value)
         if reason := excess(len(value), items):

@@ -13,7 +13,6 @@ from typing import Any
 from podsched.api.kind import CHANGE, READ, WRITE, Access
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from podsched.api.owners import KEPT_KINDS
 from podsched.api.validation.rbac import GROUP, RBAC_GROUP, USER
 from podsched.serve.server.access.identity import MASTERS
 from podsched.serve.server.access.nodes import NODES
@@ -62,7 +61,7 @@ _EDIT: tuple[_Rule, ...] = (
 #: The garbage collector and the namespace controller, which run in the leader. They create nothing.
 _COLLECTING: tuple[_Rule, ...] = (
     *_in_groups(KINDS.values(), *READ, *CHANGE),
-    *_in_groups((k for k in KINDS.values() if k.name not in KEPT_KINDS), "delete"),
+    *_in_groups((k for k in KINDS.values() if not k.kept), "delete"),
     *_in_groups((k for k in KINDS.values() if k.namespaced), "deletecollection"),
 )
 _SCHEDULING: tuple[_Rule, ...] = (
