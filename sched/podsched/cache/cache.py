@@ -308,12 +308,12 @@ class Cache:
 
         The order is the same for known and unknown nodes, because a trial may have added the node.
         """
-        pods = self._pods_of(pod.node_name)
-        keeps_place = counts_alike(pods[pod.uid], pod)
         row = self.columns.row_of(pod.node_name)
         if row is not None:
-            self.columns.replace_pod(row, pod)
+            keeps_place = self.columns.replace_pod(row, pod)
         else:
+            pods = self._pods_without_node[pod.node_name]
+            keeps_place = counts_alike(pods[pod.uid], pod)
             if not keeps_place:
                 del pods[pod.uid]
             pods[pod.uid] = pod
@@ -380,11 +380,11 @@ class Cache:
         return self._apply_object(kind, old, new)
 
     def _apply_object(self, kind: str, old: Any | None, new: Any | None) -> Applied:
+        meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
         if new is not None:
             self.cluster.put(kind, new)
-        elif old is not None:
-            self.cluster.delete(kind, old.metadata.namespace, old.metadata.name)
-        meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
+        else:
+            self.cluster.delete(kind, meta.namespace, meta.name)
         self.cluster.settle(kind, meta.namespace, meta.name)
         resource = STORAGE_RESOURCES.get(kind)
         if resource is None:

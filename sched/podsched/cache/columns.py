@@ -203,8 +203,8 @@ class Columns:
         """Return the row's pods; the caller may only reorder them."""
         return self._pods[row]
 
-    def replace_pod(self, row: int, pod: PodInfo) -> None:
-        """Replace the pod of the same uid by a newer state.
+    def replace_pod(self, row: int, pod: PodInfo) -> bool:
+        """Replace the pod of the same uid by a newer state; return whether it keeps its place.
 
         If its usage is the same, nothing is counted again or noted as changed: nearly all updates
         change only the status, which no result depends on. The pod then keeps its place in the
@@ -219,9 +219,10 @@ class Columns:
                 usage.exemplar = pod  # The old message would take the memory a second time.
             if old.start_time != pod.start_time:
                 self._note_start_times(row)
-        else:
-            self.remove_pod(row, old)
-            self.add_pod(row, pod)
+            return True
+        self.remove_pod(row, old)
+        self.add_pod(row, pod)
+        return False
 
     def add_pods(self, rows: Rows, pods: Sequence[PodInfo]) -> None:
         """Count pods of one class (none terminating) on distinct rows, in one NumPy step.

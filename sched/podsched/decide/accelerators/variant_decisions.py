@@ -6,6 +6,8 @@ import contextlib
 import time
 from typing import ClassVar
 
+import numpy as np
+
 from podsched.decide.accelerator import Batch
 from podsched.decide.accelerators.incremental import Evaluations
 from podsched.decide.accelerators.variant_index import VariantIndex
@@ -110,6 +112,6 @@ class VariantDecisions:
             node_name,
             total=variants.total(choice),
             feasible=choice.feasible,
-            evaluated=int(self._cluster.nodes.alive.sum()),
+            evaluated=int(np.count_nonzero(self._cluster.nodes.alive)),
         )
         return decision, kept

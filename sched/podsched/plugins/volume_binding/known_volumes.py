@@ -27,8 +27,12 @@ class KnownVolumes:
         found = self._by_class[1].get(name, {})
         volumes: AssumedObjects[v1.PersistentVolume] = cluster.assumed(VOLUME)
         # An assumption changes the claim that a volume is bound to, never its class.
-        changed = (v for v in volumes.assumed() if v.metadata.name in found)
-        return list((found | {v.metadata.name: known_volume(v) for v in changed}).values())
+        changed = {
+            volume.metadata.name: known_volume(volume)
+            for volume in volumes.assumed()
+            if volume.metadata.name in found
+        }
+        return list((found | changed if changed else found).values())
 
     def _read_all(self, cluster: ClusterView) -> dict[str, dict[str, KnownVolume]]:
         read, known = self._read, {}
