@@ -118,9 +118,9 @@ class FuzzWorld:
 
     async def start(self) -> None:
         """Store the seeds, and have everyone read them."""
-        # What pods refer to comes first.
-        for pods in (False, True):
-            some = [seed for seed in SEEDS if (seed.DESCRIPTOR.name == "Pod") == pods]
+        # What pods and groups refer to comes first.
+        for later in (False, True):
+            some = [s for s in SEEDS if (s.DESCRIPTOR.name in ("Pod", "PodGroup")) == later]
             for result in await self._client.create_many(some):
                 assert result.code in (0, ALREADY_EXISTS), result.message
         tasks = self._tasks

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from podsched.api.kinds import KINDS
 from podsched.serve.client.errors import Unavailable
 from podsched.serve.kube.access import ClusterAccess
 from podsched.serve.kube.http import KubeHttp
@@ -106,6 +107,8 @@ class KubeStore:
         self.watch_errors: list[Answer] = []
         self.down = False
         self.may_watch = True
+        #: API versions that are not served.
+        self.absent: set[str] = set()
 
     # ------------------------------------------------------------------ the hand of the test
 
@@ -207,6 +210,9 @@ class KubeStore:
                 return fault.answer
         if method != "GET":
             self.requests.append((method, path, body))
+        root, _, version = path.strip("/").partition("/")
+        if root == "apis" and version.count("/") == 1:
+            return self._discovered(version)
         target = _target(path)
         if method == "GET" and not target.name:
             return self._list(target, params)
@@ -220,6 +226,12 @@ class KubeStore:
         if method == "DELETE":
             return self._delete(target, known, body or {})
         return self._replace(method, target, known, body, form)
+
+    def _discovered(self, version: str) -> Answer:
+        if version in self.absent:
+            return refusal(404, "NotFound", "the server could not find the requested resource")
+        kinds = [kind for kind in KINDS.values() if kind.api_version == version]
+        return Answer(200, {"resources": [{"name": kind.plural} for kind in kinds]})
 
     def _list(self, target: Target, params: Mapping[str, str]) -> Answer:
         chosen = _selection(params)

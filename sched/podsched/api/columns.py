@@ -295,6 +295,30 @@ def claim_modes(claim: Any, _: float) -> str:
     return access_modes(claim.status.access_modes) if claim.spec.volume_name else ""
 
 
+# ------------------------------------------------------------------ groups of pods
+
+
+def group_policy(group: Any, _: float) -> str:
+    """Return how a PodGroup's pods are scheduled."""
+    return "Gang" if group.spec.scheduling_policy.HasField("gang") else "Basic"
+
+
+def group_workload(group: Any, _: float) -> str:
+    """Return the Workload that a PodGroup is from."""
+    return group.spec.pod_group_template_ref.workload.workload_name or NONE
+
+
+def group_status(group: Any, _: float) -> str:
+    """Return what came of a PodGroup."""
+    found = {condition.type: condition for condition in group.status.conditions}
+    disrupted, scheduled = found.get("DisruptionTarget"), found.get("PodGroupScheduled")
+    if disrupted is not None and disrupted.status == "True":
+        return str(disrupted.reason)
+    if scheduled is None:
+        return "Pending"
+    return "Scheduled" if scheduled.status == "True" else str(scheduled.reason)
+
+
 # ------------------------------------------------------------------ others
 
 

@@ -161,4 +161,17 @@ def default_role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
             subject.api_group = subject.api_group or RBAC_GROUP
 
 
+def default_workload(item: o.Workload) -> None:
+    """Drop what only DRAWorkloadResourceClaims uses."""
+    for template in item.spec.pod_group_templates:
+        template.ClearField("resource_claims")
+
+
+def default_pod_group(item: o.PodGroup) -> None:
+    """Let its pods be evicted one by one, and drop what only DRAWorkloadResourceClaims uses."""
+    item.spec.disruption_mode = item.spec.disruption_mode or "Pod"
+    # Kubernetes drops it while that feature is off, and nothing allocates claims here.
+    item.spec.ClearField("resource_claims")
+
+
 _FILL = {kind.message: function(kind.defaults) for kind in KINDS.values()}

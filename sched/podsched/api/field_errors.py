@@ -90,7 +90,8 @@ def too_long(path: str, limit: int) -> FieldError:
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
     """Return the error: it has more items than allowed."""
-    return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {limit} items")
+    items = "item" if limit == 1 else "items"
+    return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {limit} {items}")
 
 
 def not_found(path: str, value: object) -> FieldError:

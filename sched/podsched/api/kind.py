@@ -93,6 +93,11 @@ class Kind:
         """The API group, "" for the core one."""
         return self.api_version.rpartition("/")[0]
 
+    @property
+    def is_alpha(self) -> bool:
+        """Whether a Kubernetes cluster has it only if its administrator wants it."""
+        return "alpha" in self.api_version
+
     def new(self) -> o.AnyObject:
         """Return an empty object of this kind."""
         return cast(o.AnyObject, self.message())

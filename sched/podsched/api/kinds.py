@@ -37,6 +37,7 @@ def _controller(obj: Any, _: float) -> str:
 
 
 _SCHEDULING, _POLICY, _APPS = "scheduling.k8s.io/v1", "policy/v1", "apps/v1"
+_GROUPS = "scheduling.k8s.io/v1alpha2"
 _STORAGE, _COORDINATION = "storage.k8s.io/v1", "coordination.k8s.io/v1"
 _RBAC = "rbac.authorization.k8s.io/v1"
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -120,7 +121,7 @@ _ALL = (
         namespaced=False,
         columns=(c.NAME, Column("Status", lambda o, _: o.status.phase or "Active"), c.AGE),
         defaults="defaulting.default_namespace",
-        name_rule="validation.names.namespace_name",
+        name_rule="validation.names.dns1123_label",
         role=Access.VIEW,
         verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
         subresources=("finalize",),
@@ -496,6 +497,33 @@ _ALL = (
         check_update="validation.workloads.validate_controller_revision_update",
         role=Access.VIEW,
     ),
+    Kind(
+        o.Workload,
+        "workloads",
+        _GROUPS,
+        columns=(c.NAME, *c.CREATED),
+        defaults="defaulting.default_workload",
+        check="validation.pod_groups.validate_workload",
+        check_update="validation.pod_groups.validate_workload_update",
+        role=Access.EDIT,
+    ),
+    Kind(
+        o.PodGroup,
+        "podgroups",
+        _GROUPS,
+        columns=(
+            c.NAME,
+            Column("Policy", c.group_policy),
+            Column("Workload", c.group_workload),
+            Column("Status", c.group_status),
+            c.AGE,
+        ),
+        defaults="defaulting.default_pod_group",
+        check="validation.pod_groups.validate_pod_group",
+        check_update="validation.pod_groups.validate_pod_group_update",
+        check_status="validation.pod_groups.validate_pod_group_status",
+        role=Access.EDIT,
+    ),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
@@ -517,6 +545,7 @@ WATCHED_KINDS = (
     "CSIStorageCapacity",
     "VolumeAttachment",
     "PodDisruptionBudget",
+    "PodGroup",
     "Pod",
 )
 

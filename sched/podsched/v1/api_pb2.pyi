@@ -140,6 +140,21 @@ from podsched.v1.objects_pb2 import LimitRange as LimitRange
 from podsched.v1.objects_pb2 import ResourceQuotaSpec as ResourceQuotaSpec
 from podsched.v1.objects_pb2 import ResourceQuotaStatus as ResourceQuotaStatus
 from podsched.v1.objects_pb2 import ResourceQuota as ResourceQuota
+from podsched.v1.objects_pb2 import BasicSchedulingPolicy as BasicSchedulingPolicy
+from podsched.v1.objects_pb2 import GangSchedulingPolicy as GangSchedulingPolicy
+from podsched.v1.objects_pb2 import PodGroupSchedulingPolicy as PodGroupSchedulingPolicy
+from podsched.v1.objects_pb2 import TopologyConstraint as TopologyConstraint
+from podsched.v1.objects_pb2 import PodGroupSchedulingConstraints as PodGroupSchedulingConstraints
+from podsched.v1.objects_pb2 import PodGroupResourceClaim as PodGroupResourceClaim
+from podsched.v1.objects_pb2 import PodGroupTemplate as PodGroupTemplate
+from podsched.v1.objects_pb2 import WorkloadSpec as WorkloadSpec
+from podsched.v1.objects_pb2 import Workload as Workload
+from podsched.v1.objects_pb2 import WorkloadPodGroupTemplateReference as WorkloadPodGroupTemplateReference
+from podsched.v1.objects_pb2 import PodGroupTemplateReference as PodGroupTemplateReference
+from podsched.v1.objects_pb2 import PodGroupSpec as PodGroupSpec
+from podsched.v1.objects_pb2 import PodGroupResourceClaimStatus as PodGroupResourceClaimStatus
+from podsched.v1.objects_pb2 import PodGroupStatus as PodGroupStatus
+from podsched.v1.objects_pb2 import PodGroup as PodGroup
 from podsched.v1.objects_pb2 import Object as Object
 from podsched.v1.objects_pb2 import Format as Format
 

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.looptime
 class Follower:
     """An informer of nodes and pods, and what it has said."""
 
-    def __init__(self, store: KubeStore) -> None:
+    def __init__(self, store: KubeStore, *kinds: str) -> None:
         self.batches: list[Batch] = []
-        self.informer = KubeInformer(MemoryHttp(store), ["Node", "Pod"])
+        self.informer = KubeInformer(MemoryHttp(store), kinds or ["Node", "Pod"])
         self.task = asyncio.create_task(self.informer.run(self.batches.append))
 
     def said(self) -> list[str]:
@@ -49,6 +49,41 @@ async def test_lists_come_in_the_order_of_the_kinds(follower: Follower) -> None:
     await follower.informer.synced.wait()
     assert follower.said() == ["ADDED Node n1", "ADDED Pod default/web"]
     assert follower.informer.problem() == ""
+
+
+async def test_an_alpha_kind_that_a_cluster_has_not_is_empty_until_it_has_it(
+    store: KubeStore,
+) -> None:
+    """Who may not do everything is refused it, as one without rights to it."""
+    store.absent.add("scheduling.k8s.io/v1alpha2")
+    store.may_watch = False
+    denied = refusal(403, "Forbidden", "may not list")
+    store.fail(denied, method="GET", path="/apis/scheduling.k8s.io/v1alpha2/podgroups", times=99)
+    follower = Follower(store, "PodGroup")
+    with capture_logs() as logs:
+        await follower.informer.synced.wait()
+        await asyncio.sleep(200)
+    assert follower.informer.problem() == ""
+    assert not [line for line in logs if line["log_level"] == "warning"]
+    store.absent.clear()
+    store.may_watch = True
+    store.allow()
+    store.put("podgroups", {"metadata": {"name": "g", "namespace": "default"}})
+    await asyncio.sleep(100)
+    assert follower.said() == ["ADDED PodGroup default/g"]
+    follower.task.cancel()
+    await asyncio.gather(follower.task, return_exceptions=True)
+
+
+async def test_an_alpha_kind_that_may_not_be_read_is_a_problem(store: KubeStore) -> None:
+    denied = refusal(403, "Forbidden", "may not list")
+    store.fail(denied, path="/apis/scheduling.k8s.io/v1alpha2/podgroups", times=99)
+    store.may_watch = False
+    follower = Follower(store, "PodGroup")
+    await asyncio.sleep(10)
+    assert "may not" in follower.informer.problem()
+    follower.task.cancel()
+    await asyncio.gather(follower.task, return_exceptions=True)
 
 
 async def test_changes_come_once_and_in_order(store: KubeStore, follower: Follower) -> None:

@@ -22,6 +22,7 @@ _VALUE_RE, _PERCENT_RE = re.compile(_VALUE), re.compile(_PERCENT)
 
 # What is longer than any name is judged each time: caches count entries, whatever their size.
 _CACHE, _MOST_CACHED = 1 << 14, 400
+_MOST_SUBDOMAIN = 253
 
 
 def _regex_error(what: str, pattern: str, *examples: str) -> str:
@@ -46,14 +47,18 @@ def dns1123_label(name: str) -> list[str]:
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
         "and must start and end with an alphanumeric character"
     )
-    return _label(name, _LABEL_RE, what, "123-abc")
+    found = _label(name, _LABEL_RE, what, "123-abc")
+    # Longer than a subdomain it is not matched once more: see there.
+    if found and len(name) <= _MOST_SUBDOMAIN and "." in name and _SUBDOMAIN_RE.fullmatch(name):
+        found[-1] = "must not contain dots"
+    return found
 
 
 def dns1123_subdomain(name: str) -> list[str]:
     """Check the name of most objects: example.com."""
-    if len(name) > 253:
+    if len(name) > _MOST_SUBDOMAIN:
         # Not matched as well: the pattern backtracks, which long input could make slow.
-        return [_too_long(253)]
+        return [_too_long(_MOST_SUBDOMAIN)]
     errors: list[str] = []
     if _SUBDOMAIN_RE.fullmatch(name) is None:
         what = (
@@ -62,11 +67,6 @@ def dns1123_subdomain(name: str) -> list[str]:
         )
         errors.append(_regex_error(what, _SUBDOMAIN, "example.com"))
     return errors
-
-
-def namespace_name(name: str) -> list[str]:
-    """Check the name of a namespace: a label, of which a dot is told first."""
-    return ["must not contain dots"] if "." in name else dns1123_label(name)
 
 
 def path_segment_name(name: str) -> list[str]:

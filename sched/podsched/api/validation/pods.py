@@ -16,7 +16,14 @@ from podsched.api.field_errors import (
     not_supported,
     required,
 )
-from podsched.api.objects import Container, ContainerPort, Pod, PodSpec, Volume
+from podsched.api.objects import (
+    Container,
+    ContainerPort,
+    Pod,
+    PodSchedulingGroup,
+    PodSpec,
+    Volume,
+)
 from podsched.api.resources import is_sidecar
 from podsched.api.spec_parts import take_resources
 from podsched.api.validation import placement, resource_lists
@@ -124,7 +131,16 @@ def _names(spec: PodSpec) -> list[FieldError]:
     for name, value in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
         if value:
             errors += [invalid(f"spec.{name}", value, reason) for reason in dns1123_label(value)]
+    if spec.HasField("scheduling_group"):
+        errors += _scheduling_group(spec.scheduling_group)
     return errors
+
+
+def _scheduling_group(group: PodSchedulingGroup) -> list[FieldError]:
+    path, name = "spec.schedulingGroup.podGroupName", group.pod_group_name
+    if not group.HasField("pod_group_name"):
+        return [invalid(path, None, "must specify one of: `podGroupName`")]
+    return [invalid(path, name, reason) for reason in dns1123_subdomain(name)]
 
 
 # ---------------------------------------------------------------------------------- containers

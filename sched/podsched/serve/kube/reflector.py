@@ -8,7 +8,8 @@
 
 Guarantees: the sink gets a whole list, then every change after it once and in order. A
 resourceVersion is kept as the string that came, and sent back as it is. Failures are waited out,
-with growing pauses; they are never the end.
+with growing pauses; they are never the end. An alpha kind that the cluster has not counts as empty,
+and is asked for again each minute.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from podsched.serve.client.errors import (
     ClientError,
     Compacted,
     Invalid,
+    NotFound,
     TooManyRequests,
     Unauthorized,
     Unavailable,
@@ -50,6 +52,8 @@ _WATCH_SECONDS = 300
 _TURN = 50
 #: Refusals of a watch in a row after which the kind is listed again.
 _MOST_REFUSALS = 3
+#: Seconds until a cluster without a kind is asked for it again: it takes a restart of its server.
+_ABSENT_SECONDS = 60.0
 _END_OF_LIST: Final = "k8s.io/initial-events-end"
 _STREAMED_LIST: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 _TYPES: Final = {type_.name: type_ for type_ in EventType}
@@ -146,6 +150,11 @@ class Reflector:
 
     async def _stream(self) -> AsyncGenerator[_Response, None]:
         """Yield what follows ``_version``; list first if there is none."""
+        if not self._version and self._kind.is_alpha and not await self._is_served():
+            await self._sink.listed(self._kind.name, {})
+            self.problem = ""
+            await asyncio.sleep(_ABSENT_SECONDS)
+            return
         if not self._version and self._streams_lists:
             async with aclosing(self._watch(_STREAMED_LIST)) as watch:
                 if await self._list_is_streamed(watch):
@@ -159,6 +168,14 @@ class Reflector:
                 yield response
 
     # ------------------------------------------------------------------ lists
+
+    async def _is_served(self) -> bool:
+        """Whether the cluster has the kind. One that has it not may well answer 403 to a list."""
+        try:
+            found = await self._source.request("GET", f"/apis/{self._kind.api_version}")
+        except NotFound:
+            return False
+        return any(each.get("name") == self._kind.plural for each in found.get("resources") or ())
 
     async def _list_is_streamed(self, watch: AsyncGenerator[_Response, None]) -> bool:
         """Take over a list from the beginning of a watch; return False if it has none."""

@@ -16,11 +16,13 @@ from podsched.api.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodGroup,
     PriorityClass,
     timestamp,
 )
 from podsched.api.pod_admission import admit_pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec, merge_label_keys
+from podsched.api.pod_groups import admit_pod_group, template_refusal
 from podsched.api.priorities import PriorityClasses
 from podsched.api.storage_classes import names_class
 from podsched.api.validation import validate, validate_status
@@ -50,6 +52,10 @@ def admit_new(
     found += validate(kind, message)
     if found:
         raise errors.invalid_fields(kind, message.metadata.name, found)
+    if isinstance(message, PodGroup):
+        why = template_refusal(message, sources.workload_of(message))
+        if why:
+            raise errors.forbidden(kind, message.metadata.name, why)
 
 
 def admit_update(
@@ -85,6 +91,8 @@ def _check_policies(
             ranges = sources.limit_ranges(metadata.namespace)
             runtime = sources.runtime_class(message.spec.runtime_class_name)
             why = admit_pod(message, ranges, runtime)
+    elif isinstance(message, PodGroup):
+        why = admit_pod_group(message, sources.priority_classes()) if old is None else ""
     elif isinstance(message, PersistentVolumeClaim):
         before = old if isinstance(old, PersistentVolumeClaim) else None
         default = "" if before or names_class(message) else sources.default_storage_class()

@@ -9,13 +9,18 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 
+from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
+    AnyObject,
     LimitRange,
     Pod,
+    PodGroup,
     PriorityClass,
     RuntimeClass,
     StorageClass,
+    Workload,
 )
 from podsched.api.priorities import PriorityClasses
 from podsched.api.storage_classes import default_class
@@ -27,6 +32,7 @@ from podsched.serve.store.errors import StoreError
 
 _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
+_WORKLOAD = KINDS["Workload"]
 #: What the next object is admitted by: a change of it is answered once this server goes by it.
 _POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, "Namespace"})
 #: Seconds to wait for that. A cache that is later than this waits for etcd, as all reads do.
@@ -82,13 +88,26 @@ class AdmissionSources:
             self._ranges_at = changed_at
         return self._ranges.get(namespace, ())
 
-    def know(self, pod: Pod) -> bool:
-        """Return whether the classes that a pod names are in the cache."""
-        spec = pod.spec
-        priority, runtime = spec.priority_class_name, spec.runtime_class_name
-        return (not priority or self.priority_classes().get(priority) is not None) and (
-            not runtime or self.runtime_class(runtime) is not None
-        )
+    def workload_of(self, group: PodGroup) -> Workload | None:
+        """Return the Workload that a PodGroup names, if there is one."""
+        name = group.spec.pod_group_template_ref.workload.workload_name
+        key = local_key(_WORKLOAD, group.metadata.namespace or DEFAULT_NAMESPACE, name)
+        entry = self._cache.get(_WORKLOAD, key) if name else None
+        message = entry.message if entry is not None else None
+        return message if isinstance(message, Workload) else None
+
+    def know(self, message: AnyObject) -> bool:
+        """Return whether the classes and the Workload that an object names are in the cache."""
+        if not isinstance(message, Pod | PodGroup):
+            return True
+        priority = message.spec.priority_class_name
+        if priority and self.priority_classes().get(priority) is None:
+            return False
+        if isinstance(message, PodGroup):
+            named = message.spec.pod_group_template_ref.workload.workload_name
+            return not named or self.workload_of(message) is not None
+        runtime = message.spec.runtime_class_name
+        return not runtime or self.runtime_class(runtime) is not None
 
     async def refresh(self) -> None:
         """Wait for what has been created through another server a moment ago. Raises ApiError."""

@@ -181,7 +181,7 @@ class Creator:
         check_creation(kind, message)
         if not self._namespaces.takes(kind, message) and message.metadata.namespace not in coming:
             await self._namespaces.check(kind, message)
-        if isinstance(message, Pod) and not self._sources.know(message):
+        if not self._sources.know(message):
             await self._sources.refresh()
 
     async def ensure_built_in(self, cache: WatchCache) -> None:

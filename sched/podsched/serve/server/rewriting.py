@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind
-from podsched.api.objects import AnyObject, Namespace, Pod
+from podsched.api.objects import AnyObject, Namespace, ObjectMeta, Pod
 from podsched.api.validation import validate
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_change
@@ -22,6 +22,9 @@ from podsched.serve.server.deletion import is_over
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.quotas.growth import GrowthCharging
 from podsched.serve.server.storage import Mutation, ObjectStorage, Step
+
+#: What of the metadata an update of the status writes.
+_WITH_STATUS = ("labels", "annotations", "managed_fields")
 
 Make = Callable[[Entry], AnyObject]
 """From an object to what shall replace it. Raises ApiError; called again for a newer version."""
@@ -122,7 +125,10 @@ def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
 
 
 def _with_status(kind: Kind, message: AnyObject, old: AnyObject, now: float) -> AnyObject:
-    """Return ``old`` with the status, labels and annotations of ``message``. Raises ApiError."""
+    """Return ``old`` with the status of ``message``; labels and annotations too, but of PodGroups.
+
+    Raises ApiError.
+    """
     updated = admit_status(kind, message, old, now=now)
     _keep_qos_class(kind, updated, old)
     new, before = message.metadata, old.metadata
@@ -130,16 +136,11 @@ def _with_status(kind: Kind, message: AnyObject, old: AnyObject, now: float) -> 
         text = f'Invalid value: "{new.uid}": field is immutable'
         found = errors.Violation("metadata.uid", text, "Invalid value")
         raise errors.invalid(kind, before.name, [found])
-    if (new.labels, new.annotations, new.managed_fields) != (
-        before.labels,
-        before.annotations,
-        before.managed_fields,
-    ):
-        for field in ("labels", "annotations", "managed_fields"):
+    written = ("managed_fields",) if kind.name == "PodGroup" else _WITH_STATUS
+    if any(getattr(new, field) != getattr(before, field) for field in written):
+        for field in written:
             updated.metadata.ClearField(field)
-        updated.metadata.labels.update(new.labels)
-        updated.metadata.annotations.update(new.annotations)
-        updated.metadata.managed_fields.extend(new.managed_fields)
+            updated.metadata.MergeFrom(ObjectMeta(**{field: getattr(new, field)}))
         if problems := validate(kind, updated, old):
             raise errors.invalid_fields(kind, before.name, problems)
     return updated

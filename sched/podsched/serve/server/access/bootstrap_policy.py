@@ -25,6 +25,7 @@ _KUBE_SYSTEM = "kube-system"
 
 _POLICY, _STORAGE = ("policy",), ("storage.k8s.io",)
 _CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
+_GROUPS = ("scheduling.k8s.io",)
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 #: "false": the role gets no rights that it lacks.
@@ -76,6 +77,7 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (("create",), _CORE, ("persistentvolumeclaims",)),
     (CHANGE, _CORE, ("nodes", "nodes/status")),
     (CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
+    (CHANGE, _GROUPS, ("podgroups/status",)),
 )
 _NODE: tuple[_Rule, ...] = (
     (("create", *READ, *CHANGE), _CORE, ("nodes",)),

@@ -103,7 +103,7 @@ def _by_group() -> dict[tuple[str, str], dict[str, Resource]]:
     served = [_resource(kind) for kind in KINDS.values()]
     served.append(_new_events(KINDS["Event"]))
     found: dict[tuple[str, str], dict[str, Resource]] = {}
-    for resource in sorted(served, key=lambda r: (r.group, r.plural)):
+    for resource in sorted(served, key=lambda r: (r.group, r.version, r.plural)):
         found.setdefault((resource.group, resource.version), {})[resource.plural] = resource
     return found
 

@@ -1,0 +1,52 @@
+"""Admission of PodGroups: their priority, their protection, and the Workload that they name.
+
+Source: plugin/pkg/admission/{priority,scheduling} of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podsched.api.objects import PodGroup, Workload
+from podsched.api.priorities import PriorityClasses
+
+#: It keeps a deleted PodGroup as long as an unfinished pod names it.
+PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
+
+
+def admit_pod_group(group: PodGroup, classes: PriorityClasses) -> str:
+    """Protect a new PodGroup and fill in its priority; return why it is refused, or ""."""
+    if PROTECTION_FINALIZER not in group.metadata.finalizers:
+        group.metadata.finalizers.append(PROTECTION_FINALIZER)
+    spec = group.spec
+    name = spec.priority_class_name
+    chosen = classes.get(name) if name else classes.default
+    if name and chosen is None:
+        return f"no PriorityClass with name {name} was found"
+    value = 0 if chosen is None else chosen.value
+    if spec.HasField("priority") and spec.priority != value:
+        return (
+            f"priority set in the pod group ({spec.priority}) must match the priority computed "
+            f"({value}) based on the priority class set in the spec"
+        )
+    spec.priority = value
+    spec.priority_class_name = "" if chosen is None else chosen.metadata.name
+    return ""
+
+
+def template_refusal(group: PodGroup, workload: Workload | None) -> str:
+    """Return why a PodGroup cannot be of the template that it names, "" if it can.
+
+    ``workload``: the one that it names, if there is one.
+    """
+    reference = group.spec.pod_group_template_ref.workload
+    name, template = reference.workload_name, reference.pod_group_template_name
+    if not name:
+        return ""
+    if workload is None:
+        return f'PodGroup rejected: Workload "{name}" not found'
+    if workload.metadata.HasField("deletion_timestamp"):
+        return f'PodGroup rejected: Workload "{name}" is being deleted'
+    if all(each.name != template for each in workload.spec.pod_group_templates):
+        return f'PodGroup rejected: PodGroupTemplate "{template}" not found in Workload "{name}"'
+    return ""
