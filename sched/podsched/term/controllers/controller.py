@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, ObjectMeta
 from podsched.serve.client.informer import Event
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
@@ -128,6 +130,24 @@ class Controller(Protocol):
     def work(self, now: Instant) -> float | None:
         """Do what is due; return when to work next (monotonic), None: after the next change."""
         ...
+
+
+def metadata_patch(item: AnyObject, metadata: dict[str, Any]) -> PatchRequest:
+    """Return the patch of an object's metadata, of the version that is seen."""
+    return PatchRequest(
+        kind=kind_of(item).name,
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        uid=item.metadata.uid,
+        resource_version=int(item.metadata.resource_version or 0),
+        merge_patch=json.dumps({"metadata": metadata}).encode(),
+    )
+
+
+def without_finalizer(item: AnyObject, finalizer: str) -> PatchRequest:
+    """Return the patch that takes a finalizer from an object."""
+    left = [name for name in item.metadata.finalizers if name != finalizer]
+    return metadata_patch(item, {"finalizers": left or None})
 
 
 def earliest(*times: float | None) -> float | None:

@@ -14,7 +14,6 @@ of (``KEPT_KINDS``) is not deleted. Source: pkg/controller/garbagecollector of K
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -28,8 +27,15 @@ from podsched.api.owners import (
     owner_kind,
 )
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import AbsentObject, Instant, Objects, Writes
-from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
+from podsched.term.controllers.controller import (
+    AbsentObject,
+    Instant,
+    Objects,
+    Writes,
+    metadata_patch,
+    without_finalizer,
+)
+from podsched.v1.api_pb2 import DeleteRequest
 
 COLLECTED_KINDS = tuple(name for name in KINDS if name != "Event")
 """Events go by themselves, soon, and are many."""
@@ -218,14 +224,11 @@ class GarbageCollector:
         shown = to_manifest(item)["metadata"]["ownerReferences"]
         uids = {owner.uid for owner in owners}
         kept = [reference for reference in shown if reference["uid"] in uids]
-        patch = _patch(ref, item, {"ownerReferences": kept or None})
+        patch = metadata_patch(item, {"ownerReferences": kept or None})
         self._writes.patch(ref.key, patch, self._retry_of(ref), without=absent)
 
     def _drop_finalizer(self, ref: _Ref, item: AnyObject, finalizer: str) -> None:
-        left = [name for name in item.metadata.finalizers if name != finalizer]
-        self._writes.patch(
-            ref.key, _patch(ref, item, {"finalizers": left or None}), self._retry_of(ref)
-        )
+        self._writes.patch(ref.key, without_finalizer(item, finalizer), self._retry_of(ref))
 
     def _retry_of(self, ref: _Ref) -> Callable[[], None]:
         def retry() -> None:
@@ -248,15 +251,4 @@ def _absent_object(item: AnyObject, owner: OwnerReference) -> AbsentObject:
     namespaced = KINDS[owner.kind].namespaced
     return AbsentObject(
         owner.kind, item.metadata.namespace if namespaced else "", owner.name, owner.uid
-    )
-
-
-def _patch(ref: _Ref, item: AnyObject, metadata: dict[str, Any]) -> PatchRequest:
-    return PatchRequest(
-        kind=ref.kind,
-        namespace=item.metadata.namespace,
-        name=item.metadata.name,
-        uid=item.metadata.uid,
-        resource_version=int(item.metadata.resource_version or 0),
-        merge_patch=json.dumps({"metadata": metadata}).encode(),
     )

@@ -30,6 +30,7 @@ from podsched.term.controllers.garbage_collector import COLLECTED_KINDS, Garbage
 from podsched.term.controllers.namespaces import NamespaceController
 from podsched.term.controllers.node_lifecycle import NodeLifecycleController
 from podsched.term.controllers.pod_gc import PodGarbageCollector
+from podsched.term.controllers.pod_group_protection import PodGroupProtectionController
 from podsched.term.controllers.taint_eviction import TaintEvictionController
 from podsched.term.controllers.write_queues import ControllerWrites, WriteQueues
 from podsched.v1.api_pb2 import Fence
@@ -100,6 +101,9 @@ class ControllerManager:
             PodGarbageCollector(informer, self._writes_of(PodGarbageCollector.name), settings),
             NamespaceController(informer, self._writes_of(NamespaceController.name)),
             EphemeralVolumeController(informer, self._writes_of(EphemeralVolumeController.name)),
+            PodGroupProtectionController(
+                informer, self._writes_of(PodGroupProtectionController.name)
+            ),
         )
         self._others = cluster.informer(_OTHER_KINDS, metadata_only=True)
         self._collector = GarbageCollector(

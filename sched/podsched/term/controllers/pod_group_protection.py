@@ -1,0 +1,89 @@
+"""Lets deleted PodGroups go once no unfinished pod names them.
+
+A PodGroup has a finalizer from its creation on (``api/pod_groups``), so that it serves its pods as
+long as there are any. Source: pkg/controller/podgroupprotection of Kubernetes 1.36, which also adds
+the finalizer again where a client has taken it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from podsched.api.conditions import is_finished
+from podsched.api.objects import AnyObject, Pod, PodGroup
+from podsched.api.pod_groups import PROTECTION_FINALIZER
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import Instant, Objects, Writes, without_finalizer
+
+_GROUP = "PodGroup"
+
+
+class PodGroupProtectionController:
+    """Takes the finalizer of deleted PodGroups."""
+
+    name = "podgroup-protection"
+    kinds = ("Pod", _GROUP)
+
+    def __init__(self, objects: Objects, writes: Writes) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._members: dict[str, set[str]] = {}
+        """The unfinished pods that name each group, by their keys."""
+        self._dirty: dict[str, None] = {}
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Take in the pods and groups that there are."""
+        for key in list(self._objects.objects("Pod")):
+            yield
+            self._pod_changed(key, None, self._objects.get("Pod", key))
+        self._dirty.update(dict.fromkeys(self._objects.objects(_GROUP)))
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a group that is deleted, or a pod that names one no more or has ended."""
+        if event.kind == _GROUP:
+            self._dirty[event.key] = None
+        else:
+            self._pod_changed(event.key, event.old, event.new)
+
+    def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        left, joined = _group_of(old), _group_of(new)
+        if joined:
+            self._members.setdefault(joined, set()).add(key)
+        if left and left != joined:
+            members = self._members.get(left, set())
+            members.discard(key)
+            if not members:
+                self._members.pop(left, None)
+                self._dirty[left] = None
+
+    def work(self, now: Instant) -> float | None:
+        """Let go what nobody names."""
+        dirty, self._dirty = self._dirty, {}
+        for key in dirty:
+            try:
+                self._let_go(key)
+            except Exception as error:
+                self._writes.skipped(_GROUP, key, error)
+        return None
+
+    def _let_go(self, key: str) -> None:
+        group = self._objects.get(_GROUP, key)
+        if not isinstance(group, PodGroup) or key in self._members:
+            return
+        metadata = group.metadata
+        if metadata.HasField("deletion_timestamp") and PROTECTION_FINALIZER in metadata.finalizers:
+            patch = without_finalizer(group, PROTECTION_FINALIZER)
+            self._writes.patch(key, patch, self._retry_of(key))
+
+    def _retry_of(self, key: str) -> Callable[[], None]:
+        def retry() -> None:
+            self._dirty[key] = None
+
+        return retry
+
+
+def _group_of(pod: AnyObject | None) -> str:
+    """Return the key of the group that an unfinished pod names; "" for none."""
+    if not isinstance(pod, Pod) or not pod.spec.HasField("scheduling_group") or is_finished(pod):
+        return ""
+    return f"{pod.metadata.namespace}/{pod.spec.scheduling_group.pod_group_name}"
