@@ -1,7 +1,8 @@
 """Behaviour over time: scenarios under ``data`` that Kubernetes itself keeps, some of our own.
 
 The scenarios run in the order of their configurations, so that the scheduler restarts rarely;
-SCENARIO_ROUNDS in the environment has all of them run several times in a row.
+SCENARIO_ROUNDS in the environment has all of them run several times in a row, SCENARIO_FILES other
+files in their place.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.integration
 
 def _by_configuration() -> list[dict[str, Any]]:
     here = Path(__file__).parent
-    scenarios = load([*sorted(here.glob("data/*.yaml")), *sorted(here.glob("own/*.yaml"))])
+    own = [*sorted(here.glob("data/*.yaml")), *sorted(here.glob("own/*.yaml"))]
+    named = os.environ.get("SCENARIO_FILES", "").split()
+    scenarios = load([Path(name) for name in named] or own)
     keys = [_key(scenario) for scenario in scenarios]
     first = {key: place for place, key in reversed(list(enumerate(["null", *keys])))}
     return sorted(scenarios, key=lambda scenario: first[_key(scenario)])

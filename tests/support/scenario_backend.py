@@ -32,8 +32,10 @@ _T = TypeVar("_T")
 #: Objects that are there without any scenario, by kind; leases are those of nodes and replicas.
 _NOT_OURS = {"Namespace": {"default", "kube-system", "kube-public", "kube-node-lease"}}
 _KEPT_KINDS = {"Lease"}
-#: Pods first: other objects may be kept as long as a pod uses them.
-_ORDER = sorted((kind for kind in KINDS if kind not in _KEPT_KINDS), key=lambda k: k != "Pod")
+#: Pods first: other objects may be kept as long as a pod uses them. Groups before them: a pod that
+#: is deleted while its gang is being placed would be bound on a Kubernetes cluster all the same.
+_FIRST = ("PodGroup", "Pod")
+_ORDER = [*_FIRST, *(kind for kind in KINDS if kind not in (*_FIRST, *_KEPT_KINDS))]
 
 #: Fast enough for "noticed within about 15 s" and slow enough for two busy cores.
 AGENT = ("--adopt", "--heartbeat=1")
@@ -70,6 +72,8 @@ class PodschedBackend(Backend):
             "node-lifecycle",
             "profiles",
             "status-write",
+            "podgroup-validation",
+            "podgroup-protection",
             # podsched's queue copies kube-scheduler's, down to what nobody should rely on.
             "kube-queue-details",
         }
@@ -159,6 +163,9 @@ class PodschedBackend(Backend):
         for obj in there:
             metadata = obj.metadata
             try:
+                if kind == "PodGroup":
+                    release = {"metadata": {"finalizers": None}}
+                    await self._client.patch(kind, metadata.name, release, metadata.namespace)
                 await self._client.delete(
                     kind, metadata.name, metadata.namespace, grace_period_seconds=0
                 )
