@@ -199,6 +199,20 @@ async def test_patches_of_volumes_name_the_version_they_were_made_for(world: Wor
     assert (await patch(version)).reason == "CONFLICT"
 
 
+async def test_a_patch_of_a_status_goes_to_the_status(world: World) -> None:
+    item = {"metadata": {"name": "g", "namespace": "default"}}
+    uid = world.store.put("podgroups", item)["metadata"]["uid"]
+    condition = b'{"status":{"conditions":[{"type":"PodGroupScheduled","status":"True"}]}}'
+    request = v1.PatchRequest(
+        kind="PodGroup", namespace="default", name="g", uid=uid, merge_patch=condition
+    )
+    (result,) = await world.cluster.patch_many([request], fence=FENCE)
+    assert result.code == 0
+    path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups/g/status"
+    (body,) = world.store.writes("PATCH", path)
+    assert body["metadata"] == {"uid": uid}
+
+
 def event(count: int = 1) -> Event:
     found = Event(reason="FailedScheduling", message="no", type="Warning", action="Scheduling")
     found.metadata.name, found.metadata.namespace = "web.1", "default"

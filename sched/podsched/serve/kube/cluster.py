@@ -207,9 +207,12 @@ class KubeCluster:
 
     async def _patch(self, wanted: v1.PatchRequest, fence: v1.Fence) -> v1.BatchResult:
         strategic = wanted.type == v1.STRATEGIC_MERGE_PATCH
-        path = of_object(find_kind(wanted.kind), wanted.name, wanted.namespace)
         form = STRATEGIC_MERGE_PATCH if strategic else MERGE_PATCH
-        await self._write("PATCH", path, writes.object_patch(wanted), fence, form)
+        body = writes.object_patch(wanted)
+        # Elsewhere, Kubernetes drops what a patch says of the status.
+        part = "status" if body.keys() - {"metadata"} == {"status"} else ""
+        path = of_object(find_kind(wanted.kind), wanted.name, wanted.namespace, part)
+        await self._write("PATCH", path, body, fence, form)
         return _DONE
 
     # ------------------------------------------------------------------ events
