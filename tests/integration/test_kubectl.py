@@ -86,6 +86,24 @@ def test_the_state_of_a_controller_revision_stays(kube: KubeCluster) -> None:
     kube.kubectl("delete", "controllerrevision", "web-1")
 
 
+def test_a_pod_group_is_made_shown_and_removed(kube: KubeCluster) -> None:
+    gang = {"gang": {"minCount": 2}}
+    head = {"apiVersion": "scheduling.k8s.io/v1alpha2"}
+    templates = [{"name": "t", "schedulingPolicy": gang}]
+    spec = {"podGroupTemplates": templates}
+    apply(kube, {**head, "kind": "Workload", "metadata": {"name": "w"}, "spec": spec})
+    reference = {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}
+    spec = {"podGroupTemplateRef": reference, "schedulingPolicy": gang}
+    apply(kube, {**head, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec})
+    header, row = kube.kubectl("get", "podgroups").splitlines()
+    assert header.split() == ["NAME", "POLICY", "WORKLOAD", "STATUS", "AGE"]
+    assert row.split()[:4] == ["g", "Gang", "w", "Pending"]
+    assert "Disruption Mode:" in kube.kubectl("describe", "podgroup", "g")
+    release = '{"metadata": {"finalizers": null}}'
+    kube.kubectl("patch", "podgroup", "g", "--type=merge", "-p", release)
+    kube.kubectl("delete", "podgroup/g", "workload/w")
+
+
 def test_unknown_fields_are_refused_by_name(kube: KubeCluster) -> None:
     strange = pod("strange")
     strange["spec"]["colour"] = "red"

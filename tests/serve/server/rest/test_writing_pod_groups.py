@@ -259,3 +259,12 @@ async def test_a_pod_names_a_group(world: World, named: dict[str, Any], wrong: s
     with pytest.raises(ApiError) as refused:
         await world.core.creator.create(from_manifest(manifest).message)
     assert f"spec.schedulingGroup.podGroupName: {wrong}" in refused.value.message
+
+
+async def test_whoever_applies_templates_owns_each_by_its_name(kube: KubeClient) -> None:
+    apply = {"content-type": "application/apply-patch+yaml"}
+    path = f"{WORKLOADS}/w?fieldManager=a"
+    applied = await kube.request("PATCH", path, workload("t", "u"), apply)
+    (managed,) = applied.json["metadata"]["managedFields"]
+    owned = managed["fieldsV1"]["f:spec"]["f:podGroupTemplates"]
+    assert list(owned) == ['k:{"name":"t"}', 'k:{"name":"u"}']

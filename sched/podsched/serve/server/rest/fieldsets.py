@@ -36,6 +36,7 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "schedulingGates": ("name",),
     "resourceClaims": ("name",),
     "claims": ("name",),
+    "podGroupTemplates": ("name",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
     "hostAliases": ("ip",),
     "podIPs": ("ip",),
