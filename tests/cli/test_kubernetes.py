@@ -113,8 +113,10 @@ def url(store: KubeStore) -> Iterator[str]:
 def test_a_cluster_is_read_and_not_written(
     sched: Commands, store: KubeStore, url: str, tmp_path: Path
 ) -> None:
-    """What may not be read is left out, and said."""
+    """What may not be read is left out, and said; but not of alpha kinds that it has not."""
     store.fail(refusal(403, "Forbidden", "services is forbidden"), path="/services")
+    store.absent.add("scheduling.k8s.io/v1alpha2")
+    store.fail(refusal(403, "Forbidden", "podgroups is forbidden"), path="/podgroups")
     done = sched("simulate", "--kubeconfig", kubeconfig(tmp_path, url), "--pod", "-", stdin=POD)
     assert done.code == 0, done.err
     assert done.out.splitlines()[1] == "  Best node: large"

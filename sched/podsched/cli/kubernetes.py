@@ -105,7 +105,8 @@ def access_or_fail(kubeconfig: Path | None, master: str = "", context: str = "")
 def read_cluster(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
     """Return a cluster's objects of some kinds; nothing is written. Exits if it cannot be read.
 
-    A kind that the server has not, or that may not be read, counts as empty; a warning says so.
+    A kind that the server has not, or that may not be read, counts as empty; a warning says so,
+    but of alpha kinds that it has not.
     """
     try:
         return asyncio.run(_read(access, kinds))
@@ -117,14 +118,15 @@ def read_cluster(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]
 
 async def _read(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
     from podsched.serve.kube.http import KubeHttp
-    from podsched.serve.kube.lists import list_all
+    from podsched.serve.kube.lists import is_served, list_all
 
     http = KubeHttp(access, wait_for_server=False)
     found: list[AnyObject] = []
     try:
         for name in kinds:
             try:
-                found += await list_all(http, KINDS[name])
+                if await is_served(http, KINDS[name]):
+                    found += await list_all(http, KINDS[name])
             except (Forbidden, NotFound) as error:
                 if error.http_status == 401:
                     raise

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
+from podsched.serve.client.errors import NotFound
 from podsched.serve.client.undecodable import Identity, log_undecodable
 from podsched.serve.kube.objects import UnreadableObjectError, read_object
 from podsched.serve.kube.paths import collection
@@ -48,6 +49,20 @@ async def pages(
         if not (token := (page.get("metadata") or {}).get("continue")):
             return
         asked["continue"] = token
+
+
+async def is_served(http: Requests, kind: Kind) -> bool:
+    """Return whether a cluster has a kind; only alpha ones may be missing. Raises ClientError.
+
+    A list does not tell: whoever may not read everything is denied it, be there such a kind or not.
+    """
+    if not kind.is_alpha:
+        return True
+    try:
+        found = await http.request("GET", f"/apis/{kind.api_version}")
+    except NotFound:
+        return False
+    return any(each.get("name") == kind.plural for each in found.get("resources") or ())
 
 
 async def list_all(http: Requests, kind: Kind) -> list[AnyObject]:

@@ -30,14 +30,13 @@ from podsched.serve.client.errors import (
     ClientError,
     Compacted,
     Invalid,
-    NotFound,
     TooManyRequests,
     Unauthorized,
     Unavailable,
     Unreadable,
 )
 from podsched.serve.client.informer import EventType
-from podsched.serve.kube.lists import Requests, pages
+from podsched.serve.kube.lists import Requests, is_served, pages
 from podsched.serve.kube.objects import UnreadableObjectError, read_object
 from podsched.serve.kube.paths import collection
 from podsched.serve.kube.status import error_of_status
@@ -150,7 +149,7 @@ class Reflector:
 
     async def _stream(self) -> AsyncGenerator[_Response, None]:
         """Yield what follows ``_version``; list first if there is none."""
-        if not self._version and self._kind.is_alpha and not await self._is_served():
+        if not self._version and not await is_served(self._source, self._kind):
             await self._sink.listed(self._kind.name, {})
             self.problem = ""
             await asyncio.sleep(_ABSENT_SECONDS)
@@ -168,14 +167,6 @@ class Reflector:
                 yield response
 
     # ------------------------------------------------------------------ lists
-
-    async def _is_served(self) -> bool:
-        """Whether the cluster has the kind. One that has it not may well answer 403 to a list."""
-        try:
-            found = await self._source.request("GET", f"/apis/{self._kind.api_version}")
-        except NotFound:
-            return False
-        return any(each.get("name") == self._kind.plural for each in found.get("resources") or ())
 
     async def _list_is_streamed(self, watch: AsyncGenerator[_Response, None]) -> bool:
         """Take over a list from the beginning of a watch; return False if it has none."""
