@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from podsched.api.hollow_nodes import is_hollow
+from podsched.api.resources import is_sidecar
 from podsched.lib.ages import age
 
 NONE: Final = "<none>"
@@ -209,7 +210,7 @@ def _is_ready(status: Any) -> bool:
 
 
 def _sidecars(pod: Any) -> set[str]:
-    return {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
+    return {each.name for each in pod.spec.init_containers if is_sidecar(each)}
 
 
 def _has(pod: Any, condition: str) -> bool:
@@ -370,15 +371,18 @@ def _subjects(binding: Any, _: float) -> str:
 BINDING: Final = (NAME, Column("Role", _role), of_sched("SUBJECTS", _subjects), AGE)
 
 
-def quota(prefix: str) -> Callable[[Any, float], str]:
-    """Return the cell with what a quota limits: "limits." alone, or all else, as kubectl has it."""
+def quota_requests(quota: Any, _: float) -> str:
+    """Return use and hard limit of each resource of a quota, except those of ``quota_limits``."""
+    return _used_of(quota, lambda name: not name.startswith("limits."))
 
-    def cell(item: Any, _: float) -> str:
-        used = item.status.used
-        return ", ".join(
-            f"{name}: {used.get(name, '?')}/{hard}"
-            for name, hard in sorted(item.spec.hard.items())
-            if name.startswith("limits.") == bool(prefix)
-        )
 
-    return cell
+def quota_limits(quota: Any, _: float) -> str:
+    """Return use and hard limit of each resource of a quota that begins with "limits."."""
+    return _used_of(quota, lambda name: name.startswith("limits."))
+
+
+def _used_of(quota: Any, is_shown: Callable[[str], bool]) -> str:
+    used, hard = quota.status.used, quota.spec.hard
+    return ", ".join(
+        f"{name}: {used.get(name, '?')}/{hard[name]}" for name in sorted(filter(is_shown, hard))
+    )

@@ -455,8 +455,8 @@ _ALL = (
         ("quota",),
         columns=(
             c.NAME,
-            Column("Request", c.quota("")),
-            Column("Limit", c.quota("limits.")),
+            Column("Request", c.quota_requests),
+            Column("Limit", c.quota_limits),
             c.AGE,
         ),
         check="validation.quotas.validate_resource_quota",

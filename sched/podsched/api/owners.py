@@ -21,8 +21,8 @@ FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 ORPHAN_FINALIZER: Final = "orphan"
 #: Stay whatever they name as their owner.
 KEPT_KINDS: Final = frozenset(kind.name for kind in KINDS.values() if kind.kept)
-#: What has pods made of a template by a controller. podsched keeps these as owners, and has none.
-SCALED_KINDS: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
+#: Workloads that own pods. podsched stores them and has no controllers that create their pods.
+SCALED_KINDS: Final = tuple(kind.name for kind in KINDS.values() if "scale" in kind.subresources)
 
 
 def is_left_alone(item: AnyObject) -> bool:

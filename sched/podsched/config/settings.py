@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from podsched.config.errors import ConfigError, FieldError, invalid, not_supported, required
 from podsched.config.flags import flag
+from podsched.telemetry.logs import LogFormat
 
 Evaluator = Literal["auto", "local", "ray"]
 EVALUATORS = ("auto", "local", "ray")
@@ -23,7 +24,6 @@ BINDERS = ("auto", "direct", "ray")
 #: several pods placed between two looks, columns that evaluations share, pods that differ in
 #: requests alone decided on without an evaluation, and evaluations by Ray actors.
 ACCELERATORS = ("incremental", "lookahead", "shared", "variants", "remote")
-LogFormat = Literal["text", "json"]
 LOG_FORMATS = ("text", "json")
 LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS = ("debug", "info", "warning", "error")

@@ -1,13 +1,13 @@
-"""Kubernetes' REST API over HTTP: the second face of the API server, on the same verbs.
+"""Kubernetes' REST API over HTTP, a second interface to the same verbs as gRPC.
 
     listener, app, messages            HTTP/1.1: connections, requests, answers
     routes, resources                  from a path to a resource and a verb
-    media, failures, options           Accept, Status, what stands in the query
-    reading, watches, writing          the verbs, by the parts that gRPC's services call, too
-    bodies, patches, managers          from what a client sends to an object
-    views, tables                      from an object to what a client gets
-    discovery, openapi                 what is served
+    media, failures, options           Accept header, Status, query parameters
+    reading, watches, writing          the verbs, on the same parts as gRPC's services
+    bodies, patches, managers          from a request body to an object
+    views, tables                      from an object to a response body
+    discovery, openapi                 the resources served
 
-Nothing here stores, validates or permits: an object that is created here is the one that gRPC's
-clients see, with the same resourceVersion.
+Nothing here stores, validates or authorizes: gRPC clients see objects created here, with the same
+resourceVersion.
 """

@@ -1,4 +1,4 @@
-"""From requests of HTTP to those of the handlers, and from their answers to responses."""
+"""Adapts aiohttp: HTTP requests become the handlers' requests, their answers HTTP responses."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from podsched.serve.server.rest.handling import Handler
 from podsched.serve.server.rest.messages import DRY_RUN, MAX_BODY_BYTES, Answer, Request, query_of
 from podsched.telemetry.http_server import certificate_of, connection_of, peer_of
 
-#: Seconds that a piece of an answer may stay unread, as gRPC's responses.
+#: Seconds that a client may leave a piece of an answer unread; the same as for gRPC.
 UNREAD_SECONDS: Final = 30.0
-#: Seconds for a body to come.
+#: Seconds in which the whole body must arrive.
 BODY_SECONDS: Final = 30.0
-#: Bytes that are written at a time.
+#: Bytes written at a time.
 _PIECE: Final = 64 << 10
 
 _Headers = list[tuple[str, str]]
 
 
 class RestApp:
-    """One request after the other, many at once."""
+    """Answers HTTP requests; many run concurrently."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -46,8 +46,8 @@ class RestApp:
             with connection.in_use():
                 await self._handler.handle(exchange.request, exchange.send)
         except ApiError as error:
-            # A refused client holds no seat while it slowly reads the answer, or sends the rest of
-            # its request.
+            # The seat is already released: a refused client that reads or sends slowly must not
+            # hold one.
             await exchange.fail(error)
         assert exchange.response is not None
         return exchange.response
@@ -61,9 +61,9 @@ class _Exchange:
         self._connection = connection
         self.request = _request(asked, self._body)
         expect = asked.headers.get("Expect", "").lower()
-        #: Whether the client sends the body only when it is told to.
+        #: True if the client sends the body only after "100 Continue".
         self._to_be_told = expect == "100-continue" and asked.version >= HttpVersion11
-        #: Once it has begun.
+        #: None until the response has begun.
         self.response: web.StreamResponse | None = None
 
     async def _body(self) -> bytes:
@@ -105,7 +105,7 @@ class _Exchange:
         await self._unread(response.write_eof())
 
     async def fail(self, error: ApiError) -> None:
-        """Answer with an error, unless an answer has begun already: then it just ends."""
+        """Answer with an error; if a response has already begun, only end it."""
         if self.response is not None:
             self._connection.abort()
             return
@@ -138,7 +138,7 @@ class _Exchange:
         seconds: float,
         call: Call,
     ) -> None:
-        """Send a stream until it ends, its time is over, or the client has gone."""
+        """Send a stream until it ends, times out, or the client disconnects."""
         try:
             async with asyncio.timeout(seconds) as limit, aclosing(body):
                 self._connection.on_lost = lambda: _expire(limit)
@@ -155,12 +155,12 @@ class _Exchange:
             self._connection.on_lost = None
 
     async def _unread(self, writing: Awaitable[object]) -> None:
-        """Wait until what is written has been taken, for as long as it may stay unread."""
+        """Wait until the client has read what is written. Raises ApiError after UNREAD_SECONDS."""
         try:
             async with asyncio.timeout(UNREAD_SECONDS):
                 await writing
         except TimeoutError:
-            # What waits to be sent would stay until the client reads it or goes.
+            # Otherwise the unsent data would stay in memory until the client reads or disconnects.
             self._connection.abort()
             raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
         except ConnectionError:
@@ -168,9 +168,9 @@ class _Exchange:
 
 
 async def _write(response: web.StreamResponse, body: bytes) -> None:
-    """Write a body as it is taken.
+    """Write a body in pieces, each after the client has taken the one before.
 
-    In one piece, all of it would be encrypted at once, into a buffer that the connection keeps.
+    In one piece, TLS would encrypt all of it into a buffer that the connection keeps.
     """
     whole = memoryview(body)
     for start in range(0, len(body), _PIECE):

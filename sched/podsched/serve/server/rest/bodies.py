@@ -1,4 +1,4 @@
-"""From the body of a request to JSON and to a message, with Kubernetes' words for what is wrong."""
+"""Decodes request bodies to JSON and to messages, with Kubernetes' error messages."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.shapes import micro_time_problem
 
 YAML: Final = "application/yaml"
-#: Keys and values in YAML, maps and lists twice: each takes some 20 us. JSON costs less, and may
-#: have what fits.
+#: YAML parser events in a body (maps and lists count twice); each takes about 20 us. JSON is
+#: cheaper, so only the size of the body limits it.
 _MOST_YAML_EVENTS: Final = 20_000
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 MOST_WARNINGS: Final = 50
-#: Characters of a key in a path.
+#: Characters of a key shown in a path.
 _MOST_SHOWN: Final = 200
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
@@ -40,7 +40,7 @@ def media_of(request: Request) -> str:
 
 
 class _Doubled(dict[str, Any]):
-    """An object in which keys stand twice."""
+    """A JSON object with duplicate keys."""
 
     doubled: tuple[str, ...] = ()
 
@@ -56,7 +56,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]:
-    """Return a body as JSON, and what is doubled in it, as far as it is told.
+    """Return a body as JSON, and the paths of its duplicate fields.
 
     Raises RestError 400 and 415.
     """
@@ -88,10 +88,10 @@ def _json(raw: bytes) -> tuple[Any, list[str]]:
 
 
 def _yaml(raw: bytes) -> Any:
-    # kubectl and client-go write the configurations that they apply, which are YAML, as JSON; to
-    # read that as YAML takes forty times as long.
+    # kubectl and client-go label applied configurations as YAML but write JSON, which the JSON
+    # parser reads forty times faster.
     if raw.lstrip().startswith(b"{"):
-        # It may be YAML all the same, and if not, that is said better below.
+        # It may still be YAML in flow style; if not, the YAML parser below gives the better error.
         with suppress(ValueError, RecursionError):
             content, doubled = _json(raw)
             if not doubled and not is_deep(content):
@@ -123,7 +123,7 @@ def _join(path: str, key: str) -> str:
 
 
 def check_kind(content: Any, name: str, api_versions: Sequence[str]) -> None:
-    """Raise RestError 400 for a body that says it is something else."""
+    """Raise RestError 400 for a body of another kind or apiVersion."""
     if not isinstance(content, dict):
         raise bad_request(f"the object provided is unrecognized (must be of type {name})")
     for field in ("apiVersion", "kind"):
@@ -143,7 +143,7 @@ def check_kind(content: Any, name: str, api_versions: Sequence[str]) -> None:
 
 
 class Decoded:
-    """An object from a body. warnings: of fields that are unknown or doubled."""
+    """An object from a body. warnings: about unknown and duplicate fields."""
 
     def __init__(self, message: AnyObject, warnings: list[str]) -> None:
         self.message = message
@@ -189,7 +189,7 @@ def read_object(
 
 
 def manager_of(request: Request, options: str) -> str:
-    """Return the fieldManager of a request: as it says, or the client's name. Raises RestError."""
+    """Return a request's fieldManager, by default the client's name. Raises RestError."""
     name = request.query.get("fieldManager", "")
     if len(name) > 128:
         text = "Too long: may not be more than 128 bytes"
@@ -198,7 +198,7 @@ def manager_of(request: Request, options: str) -> str:
 
 
 def dry_run(values: Sequence[str], options: str) -> bool:
-    """Return whether nothing is to be stored. Raises RestError 422."""
+    """Return whether ``dryRun`` forbids storing anything. Raises RestError 422."""
     for value in values:
         if value != "All":
             shown = ",".join(f'"{v}"' for v in values)

@@ -1,4 +1,4 @@
-"""What is checked of an object against the path and the query that it came by."""
+"""Checks of an object in a body against the path and the query of its request."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _as_yaml(request: Request) -> Request:
 
 
 def check_new(target: Target, message: AnyObject) -> None:
-    """Check what only Kubernetes' clients can get wrong, and take what the path says."""
+    """Check a new object against its path, and complete it from there. Raises ApiError."""
     metadata = message.metadata
     if metadata.resource_version:
         text = "resourceVersion should not be set on objects to be created"
@@ -89,7 +89,7 @@ def _check_namespace(target: Target, message: AnyObject) -> None:
 
 
 def check_event(target: Target, message: AnyObject, old: AnyObject | None = None) -> None:
-    """Raise ApiError 422 for an event that events.k8s.io/v1 does not take, but core/v1 may."""
+    """Raise ApiError 422 for an event that events.k8s.io/v1 refuses, even if core/v1 accepts it."""
     if target.resource.group != EVENTS_GROUP or not isinstance(message, Event):
         return
     stricter = (
@@ -133,7 +133,7 @@ def _another_name(name: str, wanted: str) -> ApiError:
 
 
 def another_uid(target: Target, wanted: str, actual: str) -> ApiError:
-    """Make the error for an object that is not the one that was read."""
+    """Make the error for an object whose uid differs from the one requested."""
     kind = target.resource.kind
     why = (
         f"StorageError: invalid object, Code: 4, Key: {kind.plural}/{target.namespace}/"
@@ -163,14 +163,14 @@ def of_deletion(error: ApiError) -> ApiError:
     return error
 
 
-#: Fields about which an admission plugin of Kubernetes decides, before validation.
+#: Fields that an admission plugin of Kubernetes checks, before validation.
 _ADMISSION: Final = frozenset(
     {"spec.priority", "spec.preemptionPolicy", "spec.priorityClassName", "globalDefault"}
 )
 
 
 def of_update(error: ApiError) -> ApiError:
-    """Return the error of an update, with mistakes in metadata twice: Kubernetes looks twice."""
+    """Return an update's error with mistakes in metadata listed twice: Kubernetes checks twice."""
     if error.reason == "INVALID":
         twice = tuple(v for v in error.violations if v.field.startswith("metadata."))
         error.violations = (*twice, *error.violations)[: errors.MOST_VIOLATIONS]
@@ -178,7 +178,7 @@ def of_update(error: ApiError) -> ApiError:
 
 
 def of_admission(error: ApiError) -> ApiError:
-    """Return the error of a creation, Forbidden where Kubernetes' admission forbids it."""
+    """Return a creation's error, as Forbidden where an admission plugin of Kubernetes raises it."""
     for violation in error.violations:
         if violation.field in _ADMISSION and violation.reason == "Forbidden" and error.about:
             kind, name = error.about
@@ -187,7 +187,7 @@ def of_admission(error: ApiError) -> ApiError:
 
 
 def check_patch_options(request: Request, *, apply: bool) -> None:
-    """Raise RestError 422 for options that do not fit the kind of patch."""
+    """Raise RestError 422 for options that the type of patch does not permit."""
     if apply and not request.query.get("fieldManager"):
         text = "Required value: is required for apply patch"
         raise failed_options("PatchOptions", Violation("fieldManager", text, "Required value"))
@@ -199,7 +199,7 @@ def check_patch_options(request: Request, *, apply: bool) -> None:
 def read_patched(
     resource: Resource, content: Mapping[str, Any], level: str, warnings: list[str]
 ) -> AnyObject:
-    """Return the object that a patch has made. Raises RestError 422."""
+    """Decode the object that a patch results in. Raises RestError 422."""
     try:
         decoded = read_object(resource, content, (), level)
     except RestError as error:
@@ -210,14 +210,14 @@ def read_patched(
 
 
 def _invalid_patch(text: str) -> RestError:
-    """Make the error for a patch that leads to nothing that can be read."""
+    """Make the error for a patch whose result cannot be decoded."""
     found = Violation("patch", f"Invalid value: {text}", "Invalid value")
     message = f' "" is invalid: patch: {found.description}'
     return RestError(422, "Invalid", message, {"causes": causes_of([found])})
 
 
 def check_identity(target: Target, message: AnyObject, entry: Entry) -> None:
-    """Raise ApiError for a patch that makes another object of it."""
+    """Raise ApiError for a patch that changes the object's name, namespace or uid."""
     kind, new, before = target.resource.kind, message.metadata, entry.message.metadata
     if new.name != before.name:
         raise _another_name(new.name, before.name)

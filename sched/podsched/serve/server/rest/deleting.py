@@ -1,4 +1,4 @@
-"""The options of a deletion: in the body, or in the query where there is no body."""
+"""DeleteOptions: read from the body, or from the query if there is no body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPTIONS: Final = "DeleteOptions"
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete. grace: seconds, None for the object's own; version: 0 for any."""
+    """How to delete. grace: seconds, None: the object's own; version: 0 matches any."""
 
     grace: int | None = None
     uid: str = ""
@@ -36,7 +36,7 @@ class DeleteOptions:
         content, _ = parsed(request, raw, _OPTIONS)
         if not isinstance(content, dict):
             raise bad_request("the object provided is unrecognized (must be of type DeleteOptions)")
-        # As in Kubernetes, a query beside a body is not looked at, not even for dryRun.
+        # As in Kubernetes, a body makes the query ignored, even its dryRun.
         return options_of(content)
 
     @classmethod
@@ -52,7 +52,7 @@ class DeleteOptions:
         return options_of(found)
 
     def fill(self, request: v1.DeleteRequest | v1.DeleteCollectionRequest) -> None:
-        """Put into a request what both kinds of deletion have."""
+        """Set the fields that both kinds of deletion requests have."""
         if self.grace is not None:
             # A negative grace period is taken as one second.
             request.grace_period_seconds = self.grace if self.grace >= 0 else 1

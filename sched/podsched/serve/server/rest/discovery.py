@@ -1,4 +1,4 @@
-"""What is served, as clients ask for it first: plain, group by group, and aggregated."""
+"""Discovery: the resources served, group by group or aggregated in one document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podsched.serve.server.rest.reviews import REVIEWS
 _NAMES: Final = (*GROUP_NAMES, *(group for group, _ in REVIEWS))
 _AGGREGATED: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-#: Of Kubernetes, whose API this is; clients compare it with their own.
+#: The version of Kubernetes whose API this is; clients compare it with their own.
 MAJOR, MINOR = "1", "36"
 
 
@@ -41,7 +41,7 @@ def version() -> Answer:
 
 
 def discovered(request: Request, segments: Sequence[str]) -> Answer | None:
-    """Answer a path of discovery; None for any other. Raises RestError."""
+    """Answer a discovery path; None for any other path. Raises RestError."""
     answer = _answer(request, segments)
     if answer is not None and request.method not in ("GET", "HEAD"):
         raise method_not_allowed()

@@ -1,4 +1,4 @@
-"""Events as ``events.k8s.io`` shows them: the objects of core/v1 with some fields named anew."""
+"""Converts Events between core/v1 and ``events.k8s.io/v1``, which renames some fields."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ OLD_NAMES: Final = {new: old for old, new in _NAMES.items()}
 
 
 def show_new_event(content: dict[str, Any]) -> dict[str, Any]:
-    """Return an event of core/v1 as one of events.k8s.io/v1."""
+    """Convert an event from core/v1 to events.k8s.io/v1."""
     return {_NAMES.get(name, name): value for name, value in content.items()}
 
 
 def hide_new_event(content: dict[str, Any]) -> dict[str, Any]:
-    """Return an event of events.k8s.io/v1 as one of core/v1."""
+    """Convert an event from events.k8s.io/v1 to core/v1."""
     return {OLD_NAMES.get(name, name): value for name, value in content.items()}

@@ -1,4 +1,4 @@
-"""Failures as Kubernetes words them: from an ``ApiError`` to a ``Status``."""
+"""Converts an ``ApiError`` to a ``Status``, worded as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ _CAUSES: Final = {
 }
 _CAUSE: Final = "disruption budget. "
 _UNPROCESSED: Final = "still being processed"
-#: Seconds after which a budget's controller has seen it, by Kubernetes' estimate.
+#: Kubernetes' estimate of the seconds until a budget's controller has processed it.
 _PROCESSED_AFTER: Final = 10
-#: In these, ``details.kind`` is the kind and not the resource.
+#: For these reasons ``details.kind`` is the kind and not the resource.
 _BY_KIND: Final = frozenset({StatusReason.INVALID, StatusReason.PRECONDITION_FAILED})
 
 
 class RestError(ApiError):
-    """A failure of this face alone, which says itself what its ``Status`` is."""
+    """A failure that only the REST API has, with its own ``Status``."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class RestError(ApiError):
 
 
 def failed_options(kind: str, *violations: Violation) -> RestError:
-    """Make the error for a query that contradicts itself; kind: "ListOptions", ..."""
+    """Make the error for invalid options in a query; kind: "ListOptions", ..."""
     texts = [f"{v.field}: {v.description}" for v in violations]
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = {"group": "meta.k8s.io", "kind": kind, "causes": causes_of(violations)}
@@ -85,34 +85,34 @@ def failed_options(kind: str, *violations: Violation) -> RestError:
 
 
 def no_such_resource() -> RestError:
-    """Make the error for a path within a known group that leads nowhere."""
+    """Make the error for an unknown path within a known group."""
     message = "the server could not find the requested resource"
     return RestError(404, "NotFound", message, {}, code=StatusCode.NOT_FOUND)
 
 
 def method_not_allowed() -> RestError:
-    """Make the error for a method that a path does not have."""
+    """Make the error for an HTTP method that a path does not support."""
     message = "the server does not allow this method on the requested resource"
     return RestError(405, "MethodNotAllowed", message, {}, code=StatusCode.UNIMPLEMENTED)
 
 
 def page_not_found() -> Answer:
-    """Return the answer for a path that leads nowhere at all, which is no ``Status``."""
+    """Return the answer for an unknown path: plain text, not a ``Status``."""
     return Answer(b"404 page not found\n", 404, TEXT)
 
 
 def bad_request(message: str) -> RestError:
-    """Make the error for a request that cannot be understood."""
+    """Make the error for a malformed request."""
     return RestError(400, "BadRequest", message)
 
 
 def expired(message: str) -> RestError:
-    """Make the error for a version that is forgotten."""
+    """Make the error for a resourceVersion that has been compacted."""
     return RestError(410, "Expired", message, code=StatusCode.OUT_OF_RANGE)
 
 
 def causes_of(violations: Sequence[Violation]) -> list[dict[str, str]]:
-    """Return mistakes as ``StatusCause``."""
+    """Convert violations to ``StatusCause``."""
     return [
         {
             "reason": _CAUSES.get(v.reason, "FieldValueInvalid"),
@@ -133,7 +133,7 @@ def status_of(error: ApiError) -> dict[str, Any]:
     if error.reason is StatusReason.DISRUPTION_BUDGET:
         message = error.message.partition(_CAUSE)[0] + _CAUSE.rstrip()
     elif error.reason is StatusReason.UNAUTHORIZED:
-        # Why is in the log: who guesses tokens is not told how close he is.
+        # Only the log says why: an attacker guessing tokens must not learn how close a guess was.
         message, details = "Unauthorized", None
     return status(http, reason, message, details)
 
@@ -141,7 +141,7 @@ def status_of(error: ApiError) -> dict[str, Any]:
 def status(
     http: int, reason: str, message: str, details: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return a ``Status`` of a failure."""
+    """Return a ``Status`` for a failure."""
     found: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -174,13 +174,13 @@ def _details(error: ApiError) -> dict[str, Any] | None:
 
 
 def about(kind: Kind, name: str, *, by_kind: bool = False) -> dict[str, Any]:
-    """Return the ``details`` that say which object is meant."""
+    """Return the ``details`` that name an object."""
     found = {"name": name, "group": kind.group, "kind": kind.name if by_kind else kind.plural}
     return {key: value for key, value in found.items() if value}
 
 
 def failure(error: ApiError) -> Answer:
-    """Return the answer of an error."""
+    """Return the answer for an error."""
     body = status_of(error)
     headers = {}
     if error.retry_after:

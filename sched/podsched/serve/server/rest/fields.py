@@ -1,4 +1,4 @@
-"""The fields that lists and watches can be selected by: Kubernetes' own short lists."""
+"""Field selectors: the few fields that Kubernetes supports for each kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ALL: Final = ("metadata.name", "metadata.namespace")
 
 
 def checked_fields(resource: Resource, text: str) -> str:
-    """Return a field selector by the names of stored fields. Raises RestError 400."""
+    """Return a field selector with the names of the stored fields. Raises RestError 400."""
     if not text.strip():
         return ""
     try:

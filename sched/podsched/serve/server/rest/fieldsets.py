@@ -1,13 +1,12 @@
-"""Sets of fields as ``managedFields`` writes them (FieldsV1), and objects seen as such sets.
+"""Sets of fields as in ``managedFields`` (FieldsV1), and the sets that objects define.
 
-A set is a tree of elements: "f:NAME" a member, 'k:{"name":"main"}' the item of a list that has this
-key, 'v:"x"' a value of a set. "." in a tree says that what the tree is of belongs to the set:
+A set is a tree of elements: "f:NAME" is a member, 'k:{"name":"main"}' the item of a list with this
+key, 'v:"x"' a value of a set. "." in a subtree means that its root itself belongs to the set:
 
     image of the container main, and the container itself
     {"f:containers": {'k:{"name":"main"}': {".": {}, "f:image": {".": {}}}}}
 
-FieldsV1 leaves the "." out where nothing stands beside it. Everything here walks over its trees
-once, and is pure.
+FieldsV1 omits a "." that is the only entry. Every function here is pure and visits its trees once.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, Final
 Fields = dict[str, "Fields"]
 """A set of fields; ``{}`` is the empty one."""
 
-#: Lists whose items are told apart by keys; see the types' listMapKey. Others are one value.
+#: Lists whose items have keys (listMapKey of the types). Any other list is one value.
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "conditions": ("type",),
     "containers": ("name",),
@@ -44,13 +43,13 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _PORTS: Final = (("containerPort", "protocol"), ("port", "protocol"))
 _SETS: Final = frozenset({"finalizers"})
-#: Maps that are one value.
+#: Maps that are owned as one value.
 _ATOMIC: Final = frozenset(
     {"selector", "labelSelector", "nodeSelector", "namespaceSelector", "claimRef", "roleRef"}
 )
 _ABSENT: Final = object()
-#: Members and items of a configuration, and of an object that it is applied to; a pod has some
-#: hundred. To account for one and to check what comes of it takes some 25 us.
+#: Limit on members and items of a configuration and of the object that it is applied to; a pod has
+#: about a hundred. Tracking and checking one takes about 25 us.
 MOST_FIELDS: Final = 10_000
 
 
@@ -76,7 +75,7 @@ def _element(item: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def is_large(content: Any) -> bool:
-    """Return whether an object has more members and items than can be accounted for."""
+    """Return whether an object has more than MOST_FIELDS members and items."""
     count, left = 0, [content]
     while left and count <= MOST_FIELDS:
         part = left.pop()
@@ -87,7 +86,7 @@ def is_large(content: Any) -> bool:
 
 
 def fields_of(content: Mapping[str, Any], unlike: Any = _ABSENT) -> Fields:
-    """Return the fields that an object sets, or of them those that another one sets differently."""
+    """Return the fields that an object sets; only those that differ from ``unlike``, if given."""
     other = unlike if isinstance(unlike, dict) else {}
     found: Fields = {}
     for key, value in content.items():
@@ -109,10 +108,10 @@ def _fields_of_value(content: Any, unlike: Any, name: str) -> Fields:
 
 
 def twice(content: Any, name: str = "") -> Iterator[str]:
-    """Yield where an object has two items of a list that are told apart by nothing."""
+    """Yield the paths of list items whose key occurs more than once."""
     if isinstance(content, dict) and name not in _ATOMIC:
         for key, value in content.items():
-            for doubled in twice(value, key):  # paths of what is not doubled are never made
+            for doubled in twice(value, key):  # builds paths only for duplicates
                 yield f".{key}{doubled}"
     elif isinstance(content, list) and (keys := _keys_of(name, content)):
         seen: set[str] = set()
@@ -136,7 +135,7 @@ def _fields_of_items(
         if other is _ABSENT:
             inner["."] = {}
         if inner:
-            # An element that stands twice is written by other ways than applying.
+            # Duplicate elements come from writes other than apply, which refuses them.
             found[element] = union(found[element], inner) if element in found else inner
     return found
 
@@ -154,7 +153,7 @@ def _value(item: Any) -> str:
 
 
 def merged(live: Any, config: Any, name: str = "") -> Any:
-    """Return an object with what a configuration sets."""
+    """Return an object merged with the fields that a configuration sets."""
     if isinstance(config, dict) and isinstance(live, dict) and name not in _ATOMIC:
         result = dict(live)
         for key, value in config.items():
@@ -179,11 +178,11 @@ def _merged_items(live: list[Any], config: list[Any], keys: Sequence[str]) -> li
 
 
 def pruned(content: Any, last: Fields, owned: Fields, name: str = "") -> Any:
-    """Return an object without what its applier has applied last and nobody owns any more.
+    """Return an object without the fields that its applier applied last and that have no owner now.
 
-    As structured-merge-diff's ``Updater.prune``: a member goes, with all that is in it, when
-    nothing in it is owned; an item of a list or a value of a set when it is not owned itself,
-    whoever owns fields in it. Keys go with their item alone: without them nobody would find it.
+    As structured-merge-diff's ``Updater.prune``: a member is removed with its contents when nothing
+    in it is owned; an item of a list or a value of a set when it is not owned itself, even if
+    fields in it are. Keys are removed only with their item, because they identify it.
     """
     if isinstance(content, dict):
         return _pruned_members(content, last, owned, ())
@@ -224,7 +223,7 @@ def _is_over(element: str, last: Fields, owned: Fields) -> bool:
 
 
 def union(one: Fields, other: Fields) -> Fields:
-    """Return the fields of both sets."""
+    """Return the fields in either set."""
     found = dict(one)
     for element, inner in other.items():
         found[element] = union(found[element], inner) if element in found else inner
@@ -232,7 +231,7 @@ def union(one: Fields, other: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """Return the fields of a set that another one does not have."""
+    """Return the fields of the first set that are not in the second."""
     found: Fields = {}
     for element, inner in one.items():
         if element not in other:
@@ -243,7 +242,7 @@ def difference(one: Fields, other: Fields) -> Fields:
 
 
 def intersection(one: Fields, other: Fields) -> Fields:
-    """Return the fields that both sets have."""
+    """Return the fields in both sets."""
     found: Fields = {}
     for element in one.keys() & other.keys():
         if element == ".":
@@ -254,14 +253,14 @@ def intersection(one: Fields, other: Fields) -> Fields:
 
 
 def to_fields(fields: Fields) -> dict[str, Any]:
-    """Return a set as FieldsV1."""
+    """Convert a set to FieldsV1."""
     if fields.keys() == {"."}:
         return {}
     return {element: to_fields(fields[element]) for element in sorted(fields)}
 
 
 def from_fields(content: Any) -> Fields:
-    """Return FieldsV1 as a set; what is no such thing is left out."""
+    """Convert FieldsV1 to a set; malformed elements are left out."""
     if not isinstance(content, dict):
         return {}
     found: Fields = {}
@@ -275,7 +274,7 @@ def from_fields(content: Any) -> Fields:
 
 
 def shown(fields: Fields, path: str = "") -> Iterator[str]:
-    """Yield fields in order as conflicts name them: .spec.containers[name="main"].image."""
+    """Yield fields in order, formatted as in conflicts: .spec.containers[name="main"].image."""
     for element in sorted(fields):
         if element == ".":
             yield path
@@ -294,7 +293,7 @@ def _shown_keys(text: str) -> str:
     try:
         keys = json.loads(text)
     except ValueError:
-        return text  # what a client has written itself
+        return text  # a client wrote it, so it may be malformed
     if not isinstance(keys, dict):
         return text
     return ",".join(f"{key}={json.dumps(keys[key])}" for key in keys)

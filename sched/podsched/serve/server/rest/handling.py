@@ -1,4 +1,4 @@
-"""From a request to its answer: which part answers it, within the pipeline of all calls."""
+"""Dispatches a request to the part that answers it, within the pipeline of all calls."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ Send = Callable[[Answer, Call], Awaitable[None]]
 
 Verb = Callable[[Target, Request], Awaitable[Answer]]
 
-#: Headers that browsers alone send. Where nobody is asked who he is, any page that a user of this
-#: machine looks at could otherwise write objects.
+#: Headers that only browsers send. Without authentication, any web page opened on this machine
+#: could otherwise write objects.
 _BROWSERS: Final = frozenset({"origin", "sec-fetch-site"})
 _NO_BROWSERS: Final = "requests of web pages are refused where callers are not authenticated"
-#: Headers by which kubectl --as acts as another. To leave them unheeded would do what is asked with
-#: the caller's own rights.
+#: Prefix of the headers of kubectl --as. Ignoring them would execute the request with the caller's
+#: own rights.
 _ACTS_AS: Final = "impersonate-"
 _NO_IMPERSONATION: Final = (
     "impersonation is not served: leave out --as; sched auth can-i --as tells what others may do"
 )
-#: What metrics and the audit log call a request for no object.
+#: The method in metrics and the audit log for requests that concern no object.
 DISCOVERY: Final = "Discovery"
 
 
@@ -80,7 +80,7 @@ class Handler:
         }
 
     async def handle(self, request: Request, send: Send) -> None:
-        """Answer a request. Raises ApiError for what has to be answered with a ``Status``."""
+        """Answer a request. Raises ApiError for a failure to be answered with a ``Status``."""
         segments = [part for part in request.path.split("/") if part]
         found = self._route(request, segments)
         name = found.call if isinstance(found, Target) else DISCOVERY
@@ -92,7 +92,7 @@ class Handler:
                 raise _forbidden(_NO_IMPERSONATION)
             await call.enter(0)
             if request.contradiction:
-                # Kubernetes takes the first, and the client may have meant the other one.
+                # Kubernetes uses the first value, but the client may have meant another.
                 shown = request.contradiction[:100]
                 raise bad_request(f"{shown}: several different values in the query, give one")
             if isinstance(found, Exception):
@@ -109,7 +109,7 @@ class Handler:
                 await send(answer, call)
 
     def _route(self, request: Request, segments: Sequence[str]) -> Target | Exception | None:
-        """Return the target of a request, why it has none, or None if it is not about objects."""
+        """Return a request's target, the error if it has none, or None if it concerns no object."""
         below = group_of(segments) if segments else None
         if below is None:
             return None

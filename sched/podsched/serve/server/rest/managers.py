@@ -1,7 +1,7 @@
-"""Server-side apply: who manages which field, what a configuration changes, and conflicts.
+"""Server-side apply: owners of fields, changes by a configuration, and conflicts.
 
-Fields are accounted for from the first apply on: an object that was never applied has no
-``managedFields``, and whatever it holds then belongs to "before-first-apply".
+Ownership is tracked from the first apply on: until then an object has no ``managedFields``, and the
+fields that it has by then are owned by "before-first-apply".
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from podsched.serve.server.rest.fieldsets import (
 from podsched.serve.server.rest.resources import Resource
 
 _FIRST: Final = "before-first-apply"
-#: What every configuration names, so that nobody can let go of all metadata.
+#: Fields in every configuration: they keep the metadata owned, so that pruning never removes it.
 _IDENTITY: Final[Fields] = {"f:metadata": {"f:name": {".": {}}}}
-#: Conflicts that are told one by one; each names a field, so that many are a long answer.
+#: Max conflicts listed in an answer; each names a field, so the list could get long.
 _MOST_CONFLICTS: Final = 100
 _APPLY, _UPDATE = "Apply", "Update"
-#: What nobody manages: the identity of the object, and what the server keeps.
+#: Fields without an owner: the object's identity, and those that the server sets.
 _UNMANAGED: Final = frozenset(
     {
         "name",
@@ -62,7 +62,7 @@ _UNMANAGED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Who writes, and how: "Apply" or "Update"; subresource: "" or "status"."""
+    """A field manager and its operation ("Apply" or "Update"); subresource: "" or "status"."""
 
     name: str
     operation: str
@@ -103,7 +103,7 @@ class _Owner:
 
 
 def _manageable(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what can be managed of an object."""
+    """Return the part of an object that can have owners."""
     metadata = content.get("metadata") or {}
     kept = {key: value for key, value in metadata.items() if key not in _UNMANAGED}
     rest = {k: v for k, v in content.items() if k not in ("apiVersion", "kind", "metadata")}
@@ -112,7 +112,7 @@ def _manageable(content: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """What one version of an object sets differently than the one before, and sets no longer."""
+    """The fields that a version of an object sets or changes, and those that it removes."""
 
     changed: Fields
     gone: Fields
@@ -133,9 +133,9 @@ def _now(clock: Callable[[], float]) -> str:
 
 
 def normalized(resource: Resource, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration in the form in which objects are stored.
+    """Return a configuration in the form of a stored object.
 
-    Raises RestError 400 for one in which an item of a list stands twice.
+    Raises RestError 400 for duplicate items of a list.
     """
     message = resource.kind.new()
     stripped = {key: value for key, value in config.items() if key not in ("apiVersion", "kind")}
@@ -157,10 +157,10 @@ def applied(
 ) -> dict[str, Any]:
     """Return an object with a configuration applied. Raises ApiError for conflicts.
 
-    version: the apiVersion that the configuration is of. As structured-merge-diff's
-    ``Updater.Apply``: the object is merged with the configuration, loses what the manager has
-    applied before and nobody owns any more, and what differs then from the object as it was is
-    in conflict with others who own it.
+    version: the configuration's apiVersion. As structured-merge-diff's ``Updater.Apply``: the
+    object is merged with the configuration and loses the fields that the manager applied before
+    and that have no owner now; fields that then differ from the previous object conflict with
+    their other owners.
     """
     if is_large(live):
         raise too_large(f"the object has more than {MOST_FIELDS:,} fields: replace it instead")
@@ -191,7 +191,7 @@ def applied(
 
 
 def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
-    """Return the part of a configuration that the path which it came by writes."""
+    """Return the part of a configuration that the manager's subresource writes."""
     if manager.subresource:
         kept = ("apiVersion", "kind", "metadata", manager.subresource)
         return {key: value for key, value in config.items() if key in kept}
@@ -236,7 +236,7 @@ def managed(
     manager: Manager,
     clock: Callable[[], float] = time.time,
 ) -> AnyObject:
-    """Return a replacement of an object with its fields accounted for, in place."""
+    """Set the ``managedFields`` of an object's replacement, in place, and return it."""
     old = entry.message
     if not old.metadata.managed_fields:
         message.metadata.ClearField("managed_fields")

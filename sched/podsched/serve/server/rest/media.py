@@ -1,4 +1,4 @@
-"""What a client wants to get, by its Accept header, and what it sends, by its Content-Type."""
+"""Content negotiation: the form of an answer, chosen by the Accept header."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_RANGES: Final = 50
 
 
 class Form(StrEnum):
-    """As what objects are shown."""
+    """The form in which objects are shown."""
 
     OBJECT = ""
     TABLE = "Table"
@@ -30,7 +30,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """One of the media types in an Accept header."""
+    """A media type in an Accept header."""
 
     media: str
     parameters: dict[str, str]
@@ -46,7 +46,7 @@ _GROUPS: Final = {
 
 
 def form_of(accept: str | None, *forms: Form) -> Form:
-    """Return the first form that a client accepts of those that a path has besides its own.
+    """Return the first form that a client accepts; ``forms``: those a path has besides JSON.
 
     Raises RestError 406.
     """
@@ -68,7 +68,7 @@ def form_of(accept: str | None, *forms: Form) -> Form:
 
 
 def not_acceptable(message: str = "") -> RestError:
-    """Make the error for an Accept header that names nothing that is served."""
+    """Make the error for an Accept header without a supported media type."""
     message = message or f"only the following media types are accepted: {_ACCEPTED}"
     return RestError(406, "NotAcceptable", message)
 

@@ -1,4 +1,4 @@
-"""A request and an answer of HTTP, as the handlers see them."""
+"""HTTP requests and answers as the handlers see them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from urllib.parse import parse_qs
 import orjson
 
 JSON: Final = "application/json"
-#: The one parameter that is a list.
+#: The only parameter that is a list.
 DRY_RUN: Final = "dryRun"
 TEXT: Final = "text/plain; charset=utf-8"
 
-#: The largest body, as kube-apiserver's.
+#: Max bytes of a body, as in kube-apiserver.
 MAX_BODY_BYTES: Final = 3 << 20
 
 
 def encode(value: Any) -> bytes:
-    """Return JSON."""
+    """Serialize as JSON."""
     return orjson.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. ``path`` is decoded.
+    """An HTTP request; ``path`` is percent-decoded.
 
-    query: the first value of each name; dry_run: all values of ``dryRun``, which is a list;
-    contradiction: the name of another one that has several different values, "" for none.
+    query: the first value of each name; dry_run: all values of ``dryRun``, the only list;
+    contradiction: the name of another parameter with several different values, "" if none.
     """
 
     method: str
@@ -58,7 +58,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back: a body, or a stream of pieces of one that ends after some seconds."""
+    """An HTTP answer: a body, or a stream of its pieces with a time limit in seconds."""
 
     body: bytes | AsyncGenerator[bytes, None] = b""
     status: int = 200
@@ -68,5 +68,5 @@ class Answer:
 
 
 def query_of(text: str) -> dict[str, list[str]]:
-    """Return the values of each name in a query."""
+    """Parse a query into the values of each name."""
     return parse_qs(text, keep_blank_values=True)

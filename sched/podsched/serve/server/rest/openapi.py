@@ -1,7 +1,7 @@
-"""OpenAPI v3: what is served and which fields objects have, made from the messages.
+"""OpenAPI v3 of the resources and the fields of their objects, generated from the messages.
 
-Enough for ``kubectl explain``, for its look whether a server validates fields, and for client
-generators; the texts of fields are not kept at run time, so there are none.
+It serves ``kubectl explain``, kubectl's check for server-side field validation, and client
+generators. Fields have no descriptions, because protobuf does not keep comments at run time.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ Schema = dict[str, Any]
 
 
 _V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-#: A ``Document`` of OpenAPI v2 that says nothing but its version.
+#: A ``Document`` of OpenAPI v2 with nothing but its version.
 _V2_DOCUMENT: Final = b"\x0a\x032.0"
 
 
 def _version_2(accept: str) -> Answer:
-    """Answer /openapi/v2, of which clients that validate Lists themselves want something.
+    """Answer /openapi/v2, which clients need to validate Lists on their side.
 
-    It has no definitions: what they do not find they leave to the server.
+    It has no definitions: clients leave kinds without one to the server.
     """
     if JSON in accept or not accept:
         info = {"title": "podsched", "version": f"v{MAJOR}.{MINOR}.0"}
@@ -60,13 +60,13 @@ def _version_2(accept: str) -> Answer:
 
 
 def answer(segments: Sequence[str], accept: str) -> Answer | None:
-    """Answer a path below /openapi; None for one that leads nowhere."""
+    """Answer a path below /openapi; None for an unknown path."""
     if list(segments) == ["openapi", "v2"]:
         return _version_2(accept)
     if list(segments[:2]) != ["openapi", "v3"]:
         return None
     if len(segments) == 2:
-        # As kube-apiserver does, whose Content-Type is that of a text.
+        # As in kube-apiserver, the Content-Type is that of plain text.
         return Answer(
             encode({"paths": {path: _link(path) for path in _paths()}}), content_type=TEXT
         )
@@ -196,7 +196,7 @@ def _field(field: FieldDescriptor, schemas: dict[str, Schema]) -> Schema:
 
 
 def _patch_strategy(field: FieldDescriptor) -> Schema:
-    """Return how a list is patched: clients that compute patches read it here."""
+    """Return a list's patch strategy, for clients that compute patches."""
     name = field.json_name
     if name in SETS:
         return {"x-kubernetes-patch-strategy": "merge"}
@@ -231,6 +231,6 @@ def _of_message(message: Any, schemas: dict[str, Schema]) -> Schema:
         return {"type": "object"}
     name = f"io.podsched.v1.{message.name}"
     if name not in schemas:
-        schemas[name] = {}  # a message may have itself inside
+        schemas[name] = {}  # ends the recursion of a message that contains itself
         schemas[name] = _message(message, schemas)
     return _reference(name)

@@ -1,4 +1,4 @@
-"""What stands in the query: read, and checked as Kubernetes checks it."""
+"""Query parameters, parsed and checked as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Query = Mapping[str, str]
 
 
 def flag(query: Query, name: str) -> bool:
-    """Return a boolean of the query, which means yes when it has no value."""
+    """Return a boolean parameter; without a value it is true."""
     value = query.get(name)
     return value is not None and value not in _FALSE
 
 
 def number(query: Query, name: str) -> int | None:
-    """Return a number of the query, None without one. Raises RestError 400."""
+    """Return a numeric parameter, None if absent. Raises RestError 400."""
     text = query.get(name)
     if text is None or text == "":
         return None
@@ -41,7 +41,7 @@ def number(query: Query, name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Of lists, watches and deletions of collections. version: 0 for "any", None for the latest."""
+    """Options of list, watch and deletecollection. version: 0 for "any", None for the latest."""
 
     labels: str
     fields: str
@@ -55,7 +55,7 @@ class ListOptions:
 
     @classmethod
     def of(cls, query: Query, *, watch: bool = False) -> ListOptions:
-        """Read the options of a query. Raises RestError."""
+        """Parse the options of a query. Raises RestError."""
         initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
         match = query.get("resourceVersionMatch", "")
         _check(query, match, watch=watch, initial=initial)
@@ -73,11 +73,11 @@ class ListOptions:
 
 
 def checked_labels(text: str) -> str:
-    """Return a label selector that can be read. Raises RestError 400, in Kubernetes' words."""
+    """Return a valid label selector. Raises RestError 400 with Kubernetes' message."""
     try:
         requirements = parse_selector(text).requirements or ()
     except SelectorError as error:
-        # What is no requirement at all is told without these words.
+        # Kubernetes omits this prefix for text that is no requirement at all.
         text = str(error)
         lead = "" if "'end of string'" in text else "unable to parse requirement: "
         raise bad_request(lead + text) from None
@@ -91,12 +91,12 @@ def checked_labels(text: str) -> str:
 
 
 def is_version(text: str) -> bool:
-    """Whether a text is a resourceVersion that there may be. Not every digit is one of ours."""
+    """Return whether a text is a valid resourceVersion: ASCII digits only, not ``str.isdigit``."""
     return text.isascii() and text.isdigit() and len(text) <= 18
 
 
 def version_of(query: Query, *, watch: bool = False) -> int | None:
-    """Return the resourceVersion of a query, None without one. Raises RestError 400 or 500."""
+    """Return the resourceVersion of a query, None if absent. Raises RestError 400 or 500."""
     text = query.get("resourceVersion", "")
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""The kinds of PATCH: from what stands in the body to a function from object to object, on JSON."""
+"""The types of PATCH: a body becomes a function that changes an object, as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
-#: Operations of a JSON patch, as kube-apiserver's limit.
+#: Max operations of a JSON patch, as in kube-apiserver.
 _MOST_OPERATIONS: Final = 10_000
 
 _REFUSED: Final = (
@@ -38,7 +38,7 @@ Content = dict[str, Any]
 
 
 def patch_type(request: Request) -> str:
-    """Return what kind of patch a request brings. Raises RestError 415."""
+    """Return the type of a request's patch. Raises RestError 415."""
     media = media_of(request)
     if media not in (MERGE, STRATEGIC, JSON_PATCH, APPLY):
         raise RestError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
@@ -46,7 +46,7 @@ def patch_type(request: Request) -> str:
 
 
 def patched_content(kind: str, raw: bytes) -> Callable[[Content], Content]:
-    """Return what a patch does to an object. Raises RestError; so does what it returns."""
+    """Return the function that applies a patch to an object. Both raise RestError."""
     try:
         patch = load_json(raw)
     except (ValueError, RecursionError) as error:
@@ -63,7 +63,7 @@ def patched_content(kind: str, raw: bytes) -> Callable[[Content], Content]:
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """Return what RFC 7396 makes of a value and a patch."""
+    """Apply a JSON merge patch (RFC 7396) to a value."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -85,7 +85,7 @@ def _strategic(content: Content, patch: Mapping[str, Any]) -> Content:
 
 
 def _copied_bytes(content: Any, operation: Any) -> int:
-    """Return the size of what an operation copies: some copies into themselves make gigabytes."""
+    """Return the bytes that an operation copies; repeated copies could grow to gigabytes."""
     if not isinstance(operation, dict) or operation.get("op") != "copy":
         return 0
     return len(json.dumps(jsonpointer.resolve_pointer(content, operation["from"])))

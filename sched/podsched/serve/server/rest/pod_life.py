@@ -1,7 +1,7 @@
-"""Defaults of what a pod is run with, which scheduling never reads and kubelets do.
+"""Defaults of pod fields that kubelets read and scheduling does not.
 
-Pods that come through Kubernetes' API get them, so that what its clients read and send back is what
-they know. Sources: pkg/apis/core/v1/defaults.go, v1.36.
+Pods created through the REST API get them, so that Kubernetes' clients read and send back the
+fields they expect. Source: pkg/apis/core/v1/defaults.go, v1.36.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _PROBE: Final = {
 
 
 def complete_life(message: AnyObject, old: AnyObject | None = None) -> None:
-    """Set the defaults of a pod, or of the template of others; in place.
+    """Set the defaults of a pod or of an object's pod template, in place.
 
-    old: what it replaces; a pod that came without them, through gRPC, stays without.
+    old: the object it replaces; a pod created through gRPC without defaults stays without them.
     """
     if isinstance(message, Pod):
         if old is None or (isinstance(old, Pod) and old.spec.HasField("enable_service_links")):

@@ -1,7 +1,7 @@
-"""What is accepted of a new pod but doubtful: Warning headers, which kubectl prints.
+"""Warnings about doubtful fields of a new pod, sent as Warning headers, which kubectl prints.
 
-Source: pkg/api/pod/warnings.go, v1.36, as far as scheduling, resources and environments go: node
-labels and null selectors that match what nobody means, fractional bytes, variables defined twice.
+Source: pkg/api/pod/warnings.go, v1.36, limited to scheduling, resources and environments:
+deprecated node labels, null selectors that match no pod, fractional bytes, variables defined twice.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _of_container(path: str, container: Container) -> Iterator[str]:
 
 
 def _hides(name: str, value: str) -> bool:
-    """Return whether a value does not build on the earlier one of its name."""
+    """Return whether a value does not refer to the earlier variable of the same name."""
     reference = f"$({name})"
     return value == reference or reference not in value
 

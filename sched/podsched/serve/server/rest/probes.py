@@ -1,4 +1,4 @@
-"""/healthz, /livez, /readyz and /metrics, as the process answers them on its health port."""
+"""/healthz, /livez, /readyz and /metrics, with the same answers as on the health port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Metrics = Callable[[str], tuple[bytes, str]]
 
 
 class Probes:
-    """Answers probes. metrics: None where there are none."""
+    """Answers probes. metrics: None if there are none."""
 
     def __init__(self, checks: HealthChecks, metrics: Metrics | None = None) -> None:
         self._checks = checks

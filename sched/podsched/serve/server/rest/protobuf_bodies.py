@@ -1,9 +1,9 @@
-"""Bodies in Kubernetes' protobuf, of the kinds that are sent that way.
+"""Decodes bodies in Kubernetes' protobuf, for the kinds that clients send in that form.
 
-This face speaks JSON: whoever accepts only protobuf gets 406. But ``kubectl create``, ``drain`` and
-``auth`` send what they write as protobuf without looking back, and so does kube-scheduler with
-bindings, leases and events; so these few kinds are read. A message is turned into the JSON of the
-same object by the field numbers of Kubernetes' types (generated.proto of v1.36).
+Answers are JSON: a client that accepts only protobuf gets 406. But ``kubectl create``, ``drain``
+and ``auth`` always send protobuf, and so does kube-scheduler for bindings, leases and events. So
+these few kinds are read: a message is converted to the JSON of the object by the field numbers of
+Kubernetes' types (generated.proto of v1.36).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from podsched.api.objects import Timestamp
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 
-# A field is "number:name:type"; types are s (string), i (integer), b (boolean), t (time), u (time
-# with microseconds), q (quantity), n (number or string), y (bytes), or a message, which is never
-# one that it is in; "*" behind it means a list and "%" a map from strings.
+# A field is "number:name:type". Types: s (string), i (integer), b (boolean), t (time), u (time with
+# microseconds), q (quantity), n (number or string), y (bytes), or a message, never recursive; the
+# suffix "*" means a list and "%" a map from strings.
 _TYPES: Final[Mapping[str, str]] = {
     "ObjectMeta": "1:name:s 2:generateName:s 3:namespace:s 5:uid:s 6:resourceVersion:s "
     "11:labels:s% 12:annotations:s% 13:ownerReferences:OwnerReference* 14:finalizers:s*",
@@ -89,21 +89,21 @@ _MESSAGES: Final[Mapping[str, Mapping[int, tuple[str, str]]]] = {
 }
 
 
-#: Fields that one body may have in all its messages.
+#: Max fields in all messages of a body together.
 _MOST_FIELDS: Final = 50_000
 _WORD: Final = 1 << 64
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no such message."""
+    """Bytes that are not a message of the expected type."""
 
 
 class UnreadKindError(ValueError):
-    """A kind that is not read in this form."""
+    """A kind that is not read as protobuf."""
 
 
 def decode(raw: bytes) -> dict[str, Any]:
-    """Return the object in a body of Kubernetes' protobuf as JSON.
+    """Decode the object in a body of Kubernetes' protobuf to JSON.
 
     Raises ProtobufError and UnreadKindError.
     """
@@ -116,7 +116,7 @@ def decode(raw: bytes) -> dict[str, Any]:
 
 
 class _Decoder:
-    """Decodes one body, of so many fields at most."""
+    """Decodes one body of at most _MOST_FIELDS fields."""
 
     def __init__(self) -> None:
         self._left = _MOST_FIELDS
@@ -126,7 +126,7 @@ class _Decoder:
         parts = self._parts(raw)
         meta = self._parts(_bytes(parts.get(1)))
         version, kind = _text(meta.get(1)), _text(meta.get(2))
-        # Events have another form in each of their groups.
+        # Events have a different schema in each of their groups.
         message = next((name for name in (f"{version} {kind}", kind) if name in _MESSAGES), "")
         if not message:
             raise UnreadKindError(f"{kind[:100]} is not read as protobuf here, only as JSON")
@@ -183,9 +183,9 @@ class _Decoder:
         return dict(self._fields(raw))
 
     def _fields(self, raw: bytes) -> Iterator[tuple[int, Any]]:
-        """Yield number and value of each field: an int of a varint, bytes, or a float.
+        """Yield number and value of each field: an int for a varint, bytes, or a float.
 
-        That stands for a number of fixed size, which no field of these messages is.
+        A float stands for a number of fixed size, which none of these messages has.
         """
         at = 0
         while at < len(raw):
@@ -206,7 +206,7 @@ class _Decoder:
 
 
 def _bytes(value: Any) -> bytes:
-    """Return the bytes of a field, none where it is absent."""
+    """Return the bytes of a field, empty if absent."""
     if value is None:
         return b""
     if not isinstance(value, bytes):
@@ -219,7 +219,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    """Return the number of a field, zero where it is absent."""
+    """Return the number of a field, zero if absent."""
     if value is None:
         return 0
     if not isinstance(value, int):

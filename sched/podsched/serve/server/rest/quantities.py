@@ -1,4 +1,4 @@
-"""Quantities as Kubernetes stores them: "2000m" becomes "2", "1024Mi" becomes "1Gi"."""
+"""Makes quantities canonical, as Kubernetes does: "2000m" becomes "2", "1024Mi" becomes "1Gi"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from podsched.v1 import objects_pb2
 
 
 class _Plan(NamedTuple):
-    """The fields of a message that are quantities, and those below which there may be some."""
+    """The quantities among a message's fields, and the fields that may contain some."""
 
     maps: tuple[str, ...]
     scalars: tuple[str, ...]
@@ -39,7 +39,7 @@ def _has_any(descriptor: Descriptor, depth: int) -> bool:
 
 
 def make_canonical(message: Any) -> None:
-    """Bring all quantities of an object into Kubernetes' form, in place. Raises QuantityError."""
+    """Make all quantities of an object canonical, in place. Raises QuantityError."""
     plan = _plan(message.DESCRIPTOR)
     for name in plan.maps:
         amounts = getattr(message, name)

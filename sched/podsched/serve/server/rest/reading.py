@@ -1,4 +1,4 @@
-"""get and list."""
+"""The verbs get and list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from podsched.serve.server.rest.tables import Tables
 from podsched.serve.server.rest.views import META, content_of, partial, typed
 from podsched.v1 import api_pb2 as v1
 
-#: Seconds that a reader of a version of the future waits for it.
+#: Seconds to wait for a resourceVersion that is not reached yet.
 _WAIT_SECONDS: Final = 3.0
 
 
@@ -50,7 +50,7 @@ class Reading:
     def shown(
         self, target: Target, entry: Entry, form: Form, request: Request, status: int = 200
     ) -> Answer:
-        """Return the answer that shows one object."""
+        """Return the answer with one object."""
         resource = target.resource
         if form is Form.TABLE:
             table = self._tables.of(resource, [entry], request.query, time.time())
@@ -80,7 +80,7 @@ class Reading:
         return await self.listed(target, page, form, request)
 
     async def listed(self, target: Target, page: Page, form: Form, request: Request) -> Answer:
-        """Return the answer that shows a list."""
+        """Return the answer with a list."""
         resource = target.resource
         metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
         if page.token:
@@ -102,7 +102,7 @@ class Reading:
         return Answer(_joined(head, items))
 
     async def _items(self, target: Target, page: Page, form: Form) -> list[bytes]:
-        """Return the objects of a page, encoded in turns."""
+        """Encode the objects of a page, yielding to other calls in between."""
         items: list[bytes] = []
         work = Work()
         for entry in page.entries:
@@ -150,7 +150,7 @@ class Reading:
             raise
 
     async def _reach(self, version: int | None) -> None:
-        """Wait until the server knows a version. Raises RestError 504 when it does not come."""
+        """Wait until the server reaches a version. Raises RestError 504 on a timeout."""
         cache = self._core.cache
         if version is None or version <= cache.revision:
             return
@@ -162,12 +162,12 @@ class Reading:
 
 
 def _joined(head: dict[str, Any], items: list[bytes]) -> bytes:
-    """Return a list whose items are JSON already."""
+    """Serialize a list whose items are already JSON."""
     return encode(head)[:-1] + b',"items":[' + b",".join(items) + b"]}"
 
 
 def _expired_page(token: str) -> RestError:
-    """Make the error for a page of a state that is forgotten; the token goes on with today's."""
+    """Make the error for a page of a compacted state; its token continues on the current state."""
     error = expired(
         "The provided continue parameter is too old to display a consistent list result. You can "
         "start a new list without the continue parameter, or use the continue token in this "

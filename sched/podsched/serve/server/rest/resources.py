@@ -1,6 +1,6 @@
-"""What is served under which path: every kind, its subresources, and views of other groups.
+"""The resources of the REST API: every kind, its subresources, and views in other groups.
 
-All of it follows from ``api.kinds``: a kind that is registered there is served here.
+Derived from ``api.kinds``: every kind registered there is served here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _as_it_is(content: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A part of a resource; group, version and kind where they are not the resource's own."""
+    """A subresource; group, version and kind are set where they differ from the resource's."""
 
     name: str
     verbs: tuple[str, ...]
@@ -34,9 +34,9 @@ class Subresource:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind as it is served in one group and version.
+    """A kind served in one group and version.
 
-    show, hide: from an object as it is stored to what this group shows, and back.
+    show, hide: convert from the stored object to this group's form, and back.
     """
 
     kind: Kind
@@ -50,26 +50,26 @@ class Resource:
 
     @property
     def plural(self) -> str:
-        """Its name in paths."""
+        """The resource's name in paths."""
         return self.kind.plural
 
     @property
     def api_version(self) -> str:
-        """Group and version as in manifests."""
+        """Group and version, as in manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def singular(self) -> str:
-        """Its name for people."""
+        """The resource's singular name, for messages and commands."""
         return self.kind.name.lower()
 
     @property
     def list_kind(self) -> str:
-        """The kind of its lists."""
+        """The kind of the resource's lists."""
         return f"{self.kind.name}List"
 
 
-#: Where events are served a second time, by stricter rules.
+#: The second group that serves events, with stricter validation.
 EVENTS_GROUP: Final = "events.k8s.io"
 _CHANGED: Final = ("get", *CHANGE)
 _SUBRESOURCES: Final = {
@@ -93,7 +93,7 @@ def _resource(kind: Kind) -> Resource:
 
 
 def _new_events(event: Kind) -> Resource:
-    """Return events as events.k8s.io has them: the same objects with fields named anew."""
+    """Return the resource of events in events.k8s.io: the same objects with renamed fields."""
     return Resource(
         event, EVENTS_GROUP, "v1", event.verbs, show=show_new_event, hide=hide_new_event
     )

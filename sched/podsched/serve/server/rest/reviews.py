@@ -1,4 +1,4 @@
-"""Reviews of the caller: who I am, and what I may do."""
+"""SelfSubjectReview, SelfSubjectAccessReview and SelfSubjectRulesReview."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podsched.serve.server.rest.failures import method_not_allowed
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.v1 import api_pb2 as v1
 
-#: The kinds by (group, version) and plural. They are created and never stored.
+#: The kinds by (group, version) and plural. They are answered to a create and never stored.
 REVIEWS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
     ("authentication.k8s.io", "v1"): {"selfsubjectreviews": "SelfSubjectReview"},
     ("authorization.k8s.io", "v1"): {

@@ -1,4 +1,4 @@
-"""From a path and a method to a resource and a verb.
+"""Maps a path and an HTTP method to a resource and a verb.
 
 /api/v1/[namespaces/NAMESPACE/]PLURAL[/NAME[/SUBRESOURCE]]
 /apis/GROUP/VERSION/[namespaces/NAMESPACE/]PLURAL[/NAME[/SUBRESOURCE]]
@@ -24,7 +24,7 @@ _BINDINGS: Final = "bindings"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about."""
+    """The resource, object and verb of a request."""
 
     resource: Resource
     verb: str
@@ -34,12 +34,12 @@ class Target:
 
     @property
     def call(self) -> str:
-        """The call of gRPC that does this."""
+        """The gRPC method that does the same."""
         return call_of(self.verb, self.subresource)
 
 
 def group_of(segments: Sequence[str]) -> tuple[str, str, Sequence[str]] | None:
-    """Return group, version and the segments behind them; None where a path has no resource."""
+    """Return group, version and the remaining segments; None if a path has no resource."""
     if segments[0] == "api" and len(segments) > 2:
         return "", segments[1], segments[2:]
     if segments[0] == "apis" and len(segments) > 3:
@@ -48,10 +48,10 @@ def group_of(segments: Sequence[str]) -> tuple[str, str, Sequence[str]] | None:
 
 
 def target_of(request: Request, group: str, version: str, rest: Sequence[str]) -> Target:
-    """Return what a request below a group and version is about. Raises RestError."""
+    """Return the target of a request below a group and version. Raises RestError."""
     resources = GROUPS.get((group, version), {})
     if rest[0] == "watch" and len(rest) > 1:
-        # The old way to ask for a watch.
+        # Kubernetes' deprecated path of a watch.
         found = _target_of(request, resources, rest[1:])
         if found.verb != "list":
             raise no_such_resource()
@@ -82,7 +82,7 @@ def _target_of(request: Request, resources: Mapping[str, Resource], rest: Sequen
 
 
 def _bindings(request: Request, pods: Resource, namespace: str, rest: Sequence[str]) -> Target:
-    """Return the target of the old way to bind, whose body names the pod."""
+    """Return the target of the deprecated bindings path, where the body names the pod."""
     if len(rest) > 1 or not namespace:
         raise no_such_resource()
     if request.method != "POST":

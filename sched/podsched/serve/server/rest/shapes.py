@@ -1,8 +1,8 @@
-"""Where Kubernetes' JSON differs from how objects are stored here: what is added and left out.
+"""Differences between Kubernetes' JSON and stored objects: members added and left out.
 
-metadata.generation    only kinds that have one show it
-MicroTime              six digits behind the point, always
-Namespace, Node        members that Kubernetes' types always have
+metadata.generation    shown only for kinds that have one
+MicroTime              always with six decimal digits
+Namespace, Node        members that are always present in Kubernetes
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MICRO_TIMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "Lease": (("spec", "acquireTime"), ("spec", "renewTime")),
     "Event": (("eventTime",), ("series", "lastObservedTime")),
 }
-#: Times of whole seconds, which podsched's own writers may give more exactly.
+#: Times that Kubernetes shows in whole seconds; podsched's own writers may store fractions.
 _TIMES: Final[Mapping[str, tuple[str, ...]]] = {"Event": ("firstTimestamp", "lastTimestamp")}
 _MICRO: Final = re.compile(r".*\.\d{6}(Z|[+-]\d{2}:\d{2})")
 _NODE_INFO: Final = (
@@ -37,14 +37,14 @@ _NODE_INFO: Final = (
 
 
 def with_micro_times(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with its times of six digits, changed in place."""
+    """Give an object's MicroTimes six digits, in place, and return it."""
     for path in _MICRO_TIMES.get(kind.name, ()):
         _with_micros(content, path)
     return content
 
 
 def shaped(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
-    """Return an object as Kubernetes writes it, changed in place."""
+    """Convert an object to Kubernetes' JSON, in place, and return it."""
     metadata = content.get("metadata", {})
     if kind.generation is Generation.NONE:
         metadata.pop("generation", None)
@@ -65,7 +65,7 @@ def shaped(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(None)
 def _empty_status(kind: Kind) -> dict[str, Any]:
-    """Return the members that the status of a kind always has: numbers, zero at first."""
+    """Return the members that are always in the status of a kind: numbers, initially zero."""
     status: Any = kind.message.DESCRIPTOR.fields_by_name["status"].message_type
     return codec.write(status._concrete_class())
 
@@ -77,7 +77,7 @@ def _with_micros(content: dict[str, Any], path: tuple[str, ...]) -> None:
         at = at.get(name) or {}
     time = at.get(last)
     if isinstance(time, str):
-        # Written by this server, in UTC; clients in Go refuse any other number of digits.
+        # This server writes times in UTC; Go clients refuse any other number of digits.
         whole, _, digits = time[:-1].partition(".")
         at[last] = f"{whole}.{digits[:6]:0<6}Z"
 
@@ -101,7 +101,7 @@ def _shape_node(content: dict[str, Any]) -> None:
 
 
 def micro_time_problem(kind: Kind, content: Mapping[str, Any]) -> str:
-    """Return what is wrong with a time that needs six digits; "" if nothing is."""
+    """Return the error of a malformed MicroTime in an object; "" if there is none."""
     for *above, last in _MICRO_TIMES.get(kind.name, ()):
         at: Any = content
         for name in above:

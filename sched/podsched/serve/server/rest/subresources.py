@@ -1,4 +1,4 @@
-"""binding, eviction, scale and finalize: what a path below an object stands for."""
+"""The subresources binding, eviction, scale and finalize."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SUCCESS: Final = {
     "status": "Success",
     "code": 201,
 }
-#: What Kubernetes' admission plugin PodTopologyLabels copies from the node.
+#: Labels that Kubernetes' admission plugin PodTopologyLabels copies from the node.
 _PLACES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _SCALES: Final = "autoscaling/v1"
 
@@ -79,7 +79,7 @@ class Subresources:
         await self._core.pods.bind_as_asked(binding, adorn, dry_run=dry)
 
     def _adorning(self, binding: v1.Binding, metadata: Any) -> Callable[[Pod], None]:
-        """Return what adds the labels and annotations of a binding, and its node's place."""
+        """Return a function that adds a binding's labels, annotations and the node's topology."""
         node = self._core.cache.get(KINDS["Node"], binding.node_name)
         labels = node.message.metadata.labels if node is not None else {}
         place = {key: labels[key] for key in _PLACES if key in labels}
@@ -94,7 +94,7 @@ class Subresources:
         return adorn
 
     async def evict(self, target: Target, request: Request) -> Answer:
-        """Evict a pod, as far as its disruption budget permits."""
+        """Evict a pod if its disruption budget permits."""
         dry = asks_dry_run(request, "CreateOptions")
         content, _ = parsed(request, await request.receive(), "Eviction")
         check_kind(content, "Eviction", ("policy/v1", "policy/v1beta1"))
@@ -119,14 +119,14 @@ class Subresources:
     # ------------------------------------------------------------------ scale
 
     async def get_scale(self, target: Target, request: Request) -> Answer:
-        """Answer with the number of replicas of an owner."""
+        """Answer with the Scale of a workload."""
         entry = await self._core.registry.get(
             target.resource.kind.name, target.namespace, target.name
         )
         return Answer(encode(_scale(entry)))
 
     async def set_scale(self, target: Target, request: Request) -> Answer:
-        """Set the number of replicas, by PUT or PATCH."""
+        """Set a workload's replicas, by PUT or PATCH of its Scale."""
         dry = asks_dry_run(request, "UpdateOptions")
         raw = await request.receive()
         if target.verb == "patch":
@@ -149,7 +149,7 @@ class Subresources:
 
 
 def _object(content: Any, name: str) -> dict[str, Any]:
-    """Return a member that is an object, empty if it is missing. Raises RestError 400."""
+    """Return a member that must be an object, empty if absent. Raises RestError 400."""
     found = content.get(name) or {}
     if not isinstance(found, dict):
         raise bad_request(f"{name}: an object was expected")
@@ -166,7 +166,7 @@ def _check_target(node: Any) -> None:
 
 
 def _of_binding(target: Target, binding: v1.Binding, error: ApiError) -> ApiError:
-    """Return the error of a binding as Kubernetes words it."""
+    """Return a binding's error with Kubernetes' message."""
     kind = target.resource.kind
     if error.reason in ("ALREADY_BOUND", "POD_DELETING", "SCHEDULING_GATED"):
         message = error.message.replace(f"on {kind.plural} ", f"on {kind.plural}/binding ", 1)

@@ -1,12 +1,14 @@
-"""``Table``: objects as rows of cells, with the columns that Kubernetes has for their kinds."""
+"""``Table``: objects as rows, with the columns that Kubernetes prints for their kinds."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from podsched.api.columns import Column, Show
+from podsched.api.kind import Kind
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.rest.failures import bad_request
 from podsched.serve.server.rest.resources import Resource
@@ -14,7 +16,7 @@ from podsched.serve.server.rest.views import META, content_of, partial, typed
 
 
 class Tables:
-    """Makes tables; of one watch, only the first has the columns' definitions."""
+    """Makes tables; in a watch, only the first has the column definitions."""
 
     def __init__(self) -> None:
         self._defined = False
@@ -23,7 +25,7 @@ class Tables:
         self, resource: Resource, entries: Sequence[Entry], query: Mapping[str, str], now: float
     ) -> dict[str, Any]:
         """Return a table without metadata. Raises RestError 400."""
-        columns = _columns(resource)
+        columns = _columns(resource.kind)
         include = _included(query)
         return {
             "kind": "Table",
@@ -35,8 +37,8 @@ class Tables:
     def of_one(
         self, resource: Resource, entry: Entry, revision: int, query: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Return the table of an event: one row. Raises RestError 400."""
-        columns = _columns(resource)
+        """Return the table of a watch event: one row. Raises RestError 400."""
+        columns = _columns(resource.kind)
         definitions = None if self._defined else [_definition(column) for column in columns]
         self._defined = True
         row = _row(resource, columns, entry, revision, _included(query), time.time())
@@ -49,8 +51,9 @@ class Tables:
         }
 
 
-def _columns(resource: Resource) -> list[Column]:
-    return [column for column in resource.kind.columns if column.kubectl is not Show.NEVER]
+@cache
+def _columns(kind: Kind) -> Sequence[Column]:
+    return [column for column in kind.columns if column.kubectl is not Show.NEVER]
 
 
 def _included(query: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""From a stored object to what a client gets: JSON, whole or its metadata alone."""
+"""Encodes stored objects as JSON, whole or only their metadata."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.shapes import shaped, with_micro_times
 
 META: Final = "meta.k8s.io/v1"
-#: Objects of which the JSON is kept, for the many that watch them.
+#: Number of objects whose JSON is cached, for their many watchers.
 _KEPT: Final = 4096
 _KEPT_BYTES: Final = 16 << 10
 
@@ -24,7 +24,7 @@ def typed(resource: Resource, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def content_of(resource: Resource, entry: Entry, revision: int = 0) -> dict[str, Any]:
-    """Return an object without kind and apiVersion, as of its own or another revision."""
+    """Return an object without kind and apiVersion, with its own or the given resourceVersion."""
     content = resource.show(shaped(resource.kind, codec.write(entry.message)))
     version = revision or entry.revision
     metadata = content.setdefault("metadata", {})
@@ -34,7 +34,7 @@ def content_of(resource: Resource, entry: Entry, revision: int = 0) -> dict[str,
 
 
 def patchable(resource: Resource, entry: Entry) -> dict[str, Any]:
-    """Return an object as patches change it: with nothing that is only shown."""
+    """Return an object as input of a patch, without members that exist only in views."""
     content = resource.show(with_micro_times(resource.kind, codec.write(entry.message)))
     content.setdefault("metadata", {})["resourceVersion"] = str(entry.revision)
     return content
@@ -46,7 +46,7 @@ def partial(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class EncodedObjects:
-    """JSON of the objects asked for last, so that each is encoded once however many want it."""
+    """Cache of the JSON of recently read objects: each is encoded once for all its readers."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str, int, int], bytes] = OrderedDict()

@@ -1,4 +1,4 @@
-"""Watches: a line of JSON for each event, until the client goes or its time is over."""
+"""Watches as lines of JSON, one per event, until the client disconnects or its timeout ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from podsched.serve.server.scope import Scope
 from podsched.serve.server.watchcache import Change
 from podsched.v1 import api_pb2 as v1
 
-#: Seconds after which a watch without timeoutSeconds ends, as kube-apiserver's by default at least.
+#: Seconds after which a watch without timeoutSeconds ends: kube-apiserver's default minimum.
 LONGEST: Final = 1800
 #: Seconds between bookmarks of a quiet watch.
 _BOOKMARK_SECONDS: Final = 10.0
@@ -50,7 +50,7 @@ class JsonEncoding:
         bookmarks: bool,
         initial_end: bool,
     ) -> None:
-        """show: returns an object as of a revision, or as of its own for 0."""
+        """show: encodes an object with the given resourceVersion, with its own for 0."""
         self._resource = resource
         self._show = show
         self._bookmarks = bookmarks
@@ -91,7 +91,7 @@ def _line(event_type: bytes, shown: bytes) -> bytes:
 
 
 async def _with_errors(stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Yield a watch, and what ends it as an event; a server that stops just ends it."""
+    """Yield a watch, then the error that ends it as an event; a server's stop adds no event."""
     async with aclosing(stream):
         try:
             async for piece in stream:
@@ -110,7 +110,7 @@ def _as_watched(error: ApiError) -> ApiError:
 
 
 class Watches:
-    """Answers watches."""
+    """Answers watch requests."""
 
     def __init__(self, core: ServerCore, encoded: EncodedObjects) -> None:
         self._core = core

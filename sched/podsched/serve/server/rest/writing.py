@@ -1,4 +1,4 @@
-"""create, update, patch, delete and deletecollection, and the status subresource."""
+"""The verbs create, update, patch, delete and deletecollection, and the status subresource."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Writing:
     # ------------------------------------------------------------------ create
 
     async def create(self, target: Target, request: Request) -> Answer:
-        """Answer with the new object."""
+        """Create an object, and answer with it."""
         resource = target.resource
         form = _form(request)
         level = validation_of(request, "CreateOptions")
@@ -94,7 +94,7 @@ class Writing:
     async def check_namespace(self, target: Target) -> None:
         """Raise ApiError NOT_FOUND for a namespace that does not exist.
 
-        Kubernetes' clients rely on it; podsched's own may use a namespace without making it.
+        Kubernetes' clients rely on it; podsched's own may use a namespace without creating it.
         """
         if not target.resource.kind.namespaced:
             return
@@ -102,7 +102,7 @@ class Writing:
         if target.namespace in namespaces:
             return
         try:
-            # It may have been created through another server a moment ago.
+            # Another server may have just created it.
             await self._core.reflector.wait_until_fresh()
         except StoreError as error:
             raise errors.of_store(error) from error
@@ -110,7 +110,7 @@ class Writing:
             raise errors.not_found(_NAMESPACE, target.namespace)
 
     async def _explained(self, error: ApiError, message: AnyObject) -> ApiError:
-        """Return the error of a creation, which says more when the name is about to be free."""
+        """Return a creation's error, extended if the existing object is being deleted."""
         if error.reason == "INVALID":
             return of_admission(error)
         if error.reason != "ALREADY_EXISTS" or error.about is None:
@@ -125,7 +125,7 @@ class Writing:
     # ------------------------------------------------------------------ update
 
     async def update(self, target: Target, request: Request) -> Answer:
-        """Answer with the object that has been replaced."""
+        """Replace an object, and answer with the result."""
         resource = target.resource
         form = _form(request)
         level = validation_of(request, "UpdateOptions")
@@ -165,7 +165,7 @@ class Writing:
     # ------------------------------------------------------------------ patch
 
     async def patch(self, target: Target, request: Request) -> Answer:
-        """Answer with the object that has been patched, or applied for the first time."""
+        """Patch or apply an object, and answer with the result."""
         resource = target.resource
         form = _form(request)
         level = validation_of(request, "PatchOptions")
@@ -244,7 +244,7 @@ class Writing:
     # ------------------------------------------------------------------ delete
 
     async def delete(self, target: Target, request: Request) -> Answer:
-        """Answer with the object that has been deleted, or with a ``Status`` that names it."""
+        """Delete an object; answer with it, or with a ``Status`` that names it."""
         resource = target.resource
         form = _form(request)
         kind = resource.kind
@@ -263,7 +263,7 @@ class Writing:
         return Answer(encode({**status, "details": details}))
 
     async def delete_collection(self, target: Target, request: Request) -> Answer:
-        """Answer with the list of what has been deleted, as it was before."""
+        """Delete the selected objects, and answer with the list of them as they were before."""
         resource = target.resource
         rights().check("deletecollection", resource.kind, target.namespace)
         query = ListOptions.of(request.query)
@@ -286,9 +286,9 @@ class Writing:
         return await self._reading.listed(target, page, Form.OBJECT, request)
 
     async def _delete_one(self, request: v1.DeleteRequest, *, dry: bool) -> None:
-        """Delete an object of a collection; one that is gone already is no failure."""
+        """Delete an object of a collection; ignore one that no longer exists."""
         try:
-            # The right to delete the collection is that to delete each of its objects.
+            # The right to delete the collection includes each of its objects.
             await self._core.registry.delete_in_two(request, dry_run=dry, permitted=True)
         except ApiError as error:
             if error.reason != "NOT_FOUND":
