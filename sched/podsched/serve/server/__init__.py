@@ -1,14 +1,14 @@
-"""The API server: a stateless front of etcd, for gRPC and HTTP, with a watch cache in memory.
+"""The API server: a stateless front end of etcd over gRPC and HTTP, with a watch cache in memory.
 
     calls, service, requests, status   gRPC: decode, call, encode
     rest                               Kubernetes' REST API over HTTP, on the same verbs
-    pipeline                           what every call passes, whichever face it comes through
-    creation, registry, pods           what a request does: new objects, others, pod subresources
-    admission, patching, binding, ...  pure: what becomes of an object
+    pipeline                           the steps of every call, of gRPC and REST
+    creation, registry, pods           operations: create; get, update, patch, delete; subresources
+    admission, patching, binding, ...  pure functions from an object to its next version
     storage, entries, frames           conditional writes of objects; objects as bytes
-    watchcache, cache_reflector        what is read and watched, kept at etcd's state
+    watchcache, cache_reflector        the objects in memory, kept in sync with etcd
     listing, watching, scope           lists and watches
-    core, server                       the parts put together; start, serve, drain, stop
+    core, server                       wiring; start, serve, drain, stop
 
-Several servers run side by side on one etcd; with one of them nothing but caches is lost.
+Several servers can run on one etcd; a server that fails loses only its caches.
 """

@@ -1,6 +1,6 @@
-"""From what a client sends to what is stored: defaults, priority, validation, immutable metadata.
+"""Admission of objects before they are stored: defaults, priority, validation, immutable metadata.
 
-Raises ApiError with every mistake at once. Time, uid and what is looked up are arguments.
+Raises ApiError with all violations at once. Time, uid and looked-up objects are arguments.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from podsched.api.validation import validate, validate_status
 from podsched.serve.server import errors
 from podsched.serve.server.admission_sources import AdmissionSources
 
-#: The largest object: etcd takes requests of 1.5 MiB by default, which are more than their values.
+#: Max bytes of an object: etcd accepts requests of 1.5 MiB by default, including keys and compares.
 MAX_OBJECT_BYTES = 1 << 20
 
 _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
@@ -38,7 +38,7 @@ _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kub
 def admit_new(
     kind: Kind, message: AnyObject, *, now: float, uid: str, sources: AdmissionSources
 ) -> None:
-    """Make a new object complete, in place."""
+    """Complete and validate a new object, in place."""
     if not kind.namespaced and message.metadata.namespace:
         misplaced = forbidden("metadata.namespace", "not allowed on this type")
         raise errors.invalid_fields(kind, message.metadata.name, [misplaced])
@@ -61,7 +61,7 @@ def admit_new(
 def admit_update(
     kind: Kind, message: AnyObject, old: AnyObject, *, sources: AdmissionSources
 ) -> None:
-    """Make an object that replaces ``old`` complete, in place; its status stays as it was."""
+    """Complete and validate an object that replaces ``old``, in place; it gets ``old``'s status."""
     classes = sources.priority_classes()
     _complete(kind, message, old, classes)
     _check_policies(kind, message, sources, old)
@@ -82,11 +82,11 @@ def admit_update(
 def _check_policies(
     kind: Kind, message: AnyObject, sources: AdmissionSources, old: AnyObject | None = None
 ) -> None:
-    """Apply what namespace and runtime say, in place. Raises ApiError for what they forbid."""
+    """Apply LimitRanges and RuntimeClass to a pod, in place. Raises ApiError if they forbid it."""
     metadata = message.metadata
     why = ""
     if isinstance(message, Pod):
-        # Of an update, containers and runtime cannot change.
+        # An update cannot change containers or the runtime class.
         if old is None:
             ranges = sources.limit_ranges(metadata.namespace)
             runtime = sources.runtime_class(message.spec.runtime_class_name)
@@ -123,7 +123,7 @@ def admit_status(kind: Kind, message: AnyObject, old: AnyObject, *, now: float) 
 
 
 def _note_phase(volume: PersistentVolume, old: PersistentVolume, now: float) -> None:
-    """Note when a volume came into its phase, as Kubernetes' strategy of volumes does."""
+    """Set the time of a volume's last phase transition, as Kubernetes' volume strategy does."""
     new, before = volume.status, old.status
     same = new.last_phase_transition_time == before.last_phase_transition_time
     if new.phase != before.phase and (same or not new.HasField("last_phase_transition_time")):
@@ -133,7 +133,7 @@ def _note_phase(volume: PersistentVolume, old: PersistentVolume, now: float) -> 
 
 
 def encoded(kind: Kind, message: AnyObject) -> bytes:
-    """Return the bytes to store. Raises ApiError for more than MAX_OBJECT_BYTES."""
+    """Serialize an object for storage. Raises ApiError if it exceeds MAX_OBJECT_BYTES."""
     value = message.SerializeToString()
     if len(value) > MAX_OBJECT_BYTES:
         raise errors.too_large(
@@ -144,7 +144,7 @@ def encoded(kind: Kind, message: AnyObject) -> bytes:
 
 
 def check_deletable(kind: Kind, name: str) -> None:
-    """Raise ApiError for what every cluster must have."""
+    """Raise ApiError for an object that every cluster must have."""
     if kind.name == "Namespace" and name in _PROTECTED_NAMESPACES:
         raise errors.forbidden(kind, name, "this namespace may not be deleted")
     if kind.name == "PriorityClass" and name.startswith("system-"):
@@ -152,7 +152,7 @@ def check_deletable(kind: Kind, name: str) -> None:
 
 
 def local_namespace(kind: Kind, namespace: str) -> str:
-    """Return the namespace that a request means."""
+    """Return the namespace of a request, completed by the default."""
     return (namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
 
 
@@ -166,7 +166,7 @@ def _complete(kind: Kind, message: AnyObject, old: AnyObject, classes: PriorityC
     default_pod_spec(message.spec)
     add_default_tolerations(message.spec)
     merge_label_keys(message.spec, old.metadata.labels)
-    # Priority is decided when a pod is created; an update that leaves it out means no change.
+    # Priority is resolved at creation; an update without one keeps it.
     if not message.spec.HasField("priority") and old.spec.HasField("priority"):
         message.spec.priority = old.spec.priority
     for field in ("preemption_policy", "priority_class_name"):
@@ -186,12 +186,12 @@ def _keep_metadata(message: AnyObject, old: AnyObject) -> None:
 
 
 def take_status(target: AnyObject, source: AnyObject) -> None:
-    """Copy the status of another object of the kind."""
+    """Copy the status from another object of the same kind."""
     _take(target, source, "status")
 
 
 def _take(target: object, source: object, field: str) -> None:
-    """Copy one field from another message of the same type, absence included."""
+    """Copy a field from another message of the same type; clear it if absent there."""
     target.ClearField(field)  # type: ignore[attr-defined]
     if source.HasField(field):  # type: ignore[attr-defined]
         value = getattr(source, field)

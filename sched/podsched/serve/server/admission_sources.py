@@ -1,6 +1,6 @@
-"""What admission looks up, compiled when the watch cache has something new.
+"""The objects that admission looks up, compiled when they change in the watch cache.
 
-A pod's creation costs look-ups of what the pod names, and of its namespace in one dictionary.
+Creating a pod looks up only the classes that it names and, in one dictionary, its namespace.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from podsched.serve.store.errors import StoreError
 _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
 _WORKLOAD = KINDS["Workload"]
-#: What the next object is admitted by: a change of it is answered once this server goes by it.
+#: Kinds that affect admission: a write of one is answered once this server's cache has it.
 _POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, "Namespace"})
-#: Seconds to wait for that. A cache that is later than this waits for etcd, as all reads do.
+#: Max seconds to wait for that. If the cache lags longer, all reads wait for etcd anyway.
 _SETTLE_SECONDS = 1.0
 
 
 class AdmissionSources:
-    """Objects that others are admitted by, as of the watch cache."""
+    """The policies and classes used in admission, read from the watch cache."""
 
     def __init__(self, cache: WatchCache, reflector: CacheReflector) -> None:
         self._cache = cache
@@ -53,7 +53,7 @@ class AdmissionSources:
         self._default_class_at = -1
 
     def priority_classes(self) -> PriorityClasses:
-        """Return the PriorityClasses."""
+        """Return the compiled PriorityClasses."""
         changed_at = self._cache.last_change(_PRIORITY_CLASS)
         if changed_at != self._classes_at:
             found = [entry.message for entry in self._cache.objects(_PRIORITY_CLASS).values()]
@@ -62,13 +62,13 @@ class AdmissionSources:
         return self._classes
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
-        """Return the RuntimeClass of this name, if there is one."""
+        """Return a RuntimeClass by name, None if it does not exist."""
         entry = self._cache.get(_RUNTIME_CLASS, name) if name else None
         message = entry.message if entry is not None else None
         return message if isinstance(message, RuntimeClass) else None
 
     def default_storage_class(self) -> str:
-        """Return the name of the default StorageClass, "" if there is none."""
+        """Return the name of the default StorageClass, "" if none is."""
         changed_at = self._cache.last_change(_STORAGE_CLASS)
         if changed_at != self._default_class_at:
             found = [entry.message for entry in self._cache.objects(_STORAGE_CLASS).values()]
@@ -77,7 +77,7 @@ class AdmissionSources:
         return self._default_class
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
-        """Return the LimitRanges of a namespace, in the order of their names."""
+        """Return the LimitRanges of a namespace, sorted by name."""
         changed_at = self._cache.last_change(_LIMIT_RANGE)
         if changed_at != self._ranges_at:
             self._ranges = {}
@@ -89,7 +89,7 @@ class AdmissionSources:
         return self._ranges.get(namespace, ())
 
     def workload_of(self, group: PodGroup) -> Workload | None:
-        """Return the Workload that a PodGroup names, if there is one."""
+        """Return the Workload that a PodGroup names, None if it does not exist."""
         name = group.spec.pod_group_template_ref.workload.workload_name
         key = local_key(_WORKLOAD, group.metadata.namespace or DEFAULT_NAMESPACE, name)
         entry = self._cache.get(_WORKLOAD, key) if name else None
@@ -97,7 +97,7 @@ class AdmissionSources:
         return message if isinstance(message, Workload) else None
 
     def know(self, message: AnyObject) -> bool:
-        """Return whether the classes and the Workload that an object names are in the cache."""
+        """Return whether the cache has the classes and the Workload that an object names."""
         if not isinstance(message, Pod | PodGroup):
             return True
         priority = message.spec.priority_class_name
@@ -110,14 +110,14 @@ class AdmissionSources:
         return not runtime or self.runtime_class(runtime) is not None
 
     async def refresh(self) -> None:
-        """Wait for what has been created through another server a moment ago. Raises ApiError."""
+        """Wait until the cache shows all writes of other servers. Raises ApiError."""
         try:
             await self._reflector.wait_until_fresh()
         except StoreError as error:
             raise errors.of_store(error) from error
 
     async def settle(self, written: Iterable[object]) -> None:
-        """Wait until this server admits by what it has just written, where others depend on it."""
+        """Wait until the cache has the written objects, if they affect admission."""
         revisions = [
             item.revision
             for item in written

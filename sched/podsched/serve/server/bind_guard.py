@@ -1,18 +1,18 @@
-"""The checks of a binding beyond pod and term: the node exists, and no other scheduler used it.
+"""Guards bindings: the node must exist, and no other scheduler may have used it since the decision.
 
 Schedulers with different locks on one store do not know each other's assumed pods. Each decides on
 the state at some revision, which its bindings name. If there is more than one lock, a binding puts
 the key of its node and its own lock. It is refused if the key of that node and any other lock has
-been put since the named revision. So if two bindings take the same room, the second to arrive is
+been put since the named revision. So if two bindings use the same capacity, the second to arrive is
 refused, and its pod is scheduled again with the first one counted.
 
     /podsched/schedulers                              the locks whose holders bind
     /podsched/bound/<node>/<namespace>/<name>         put by bindings to a node under that lock
 
-With one lock, as usual, no key is put, and only the key of the list of locks is compared, which
-shows when a second lock enters. A scheduler that enters the list has bound nothing before and may
-not have seen bindings that others made while they were alone; so decisions made before the list
-changed are refused, too.
+With one lock, the usual case, no key is put, and only the key of the list of locks is compared,
+which detects a second lock. A scheduler that enters the list has bound nothing before and may not
+have seen bindings that others made while they were alone; so decisions made before the list changed
+are refused, too.
 
 When a lock enters the list, locks without a holder are dropped. They enter again when they bind.
 
@@ -43,33 +43,33 @@ from podsched.serve.store.protocol import (
 )
 from podsched.v1.api_pb2 import Binding, Fence
 
-#: Stands in the list for those who bind without a lock.
+#: Entry in the list for schedulers that bind without a lock.
 UNLOCKED = "-"
 
 _NODE = KINDS["Node"]
-#: A lock enters the list once in a cluster's life; who is overtaken so often has met a bug.
+#: A lock enters the list once in a cluster's life; this many lost races indicate a bug.
 _ATTEMPTS = 16
 
 
 class BindGuard:
-    """The compares of bindings; what it knows of the list of locks is compared with each."""
+    """Makes the compares of bindings, which also verify its copy of the list of locks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._locks: tuple[str, ...] = ()
         self._revision = 0
-        #: What a decision must have seen at least.
+        #: The revision that a decision must be based on at least.
         self._since = 0
 
     def forget(self) -> None:
-        """Learn the list of locks anew: the revisions known of it are of another history."""
+        """Drop the copy of the list of locks: its revisions belong to another history."""
         self._locks, self._revision, self._since = (), 0, 0
 
     async def admit(self, fence: Fence | None) -> None:
-        """See that the lock, or ``UNLOCKED``, is in the list.
+        """Ensure that the lock, or ``UNLOCKED``, is in the list.
 
-        A fence that is lost is left to the binding itself. Raises ApiError when the store does not
-        answer.
+        A lost fence is not detected here but by the binding. Raises ApiError when the store does
+        not answer.
         """
         for _ in range(_ATTEMPTS):
             if (fence.lock if fence is not None else UNLOCKED) in self._locks:
@@ -82,9 +82,9 @@ class BindGuard:
         raise errors.unavailable("the list of schedulers changes all the time")
 
     async def _enter(self, fence: Fence | None) -> bool:
-        """Try to put the lock into the list as it is known; return whether it makes sense to go on.
+        """Try to put the lock into the list; return False if the fence turns out to be lost.
 
-        A lock without a term binds nothing. It leaves the list in a write that compares just that.
+        Locks without a term are removed from the list, in a write that compares their absence.
         """
         held = [lock for lock in self._locks if lock != UNLOCKED]
         free = [lock for lock in held if (await self._store.get(term_key(lock))).kv is None]
@@ -101,7 +101,7 @@ class BindGuard:
         if isinstance(result, StoreError):
             raise result
         if result.succeeded:
-            # Who comes first has missed nothing.
+            # The first lock has missed no bindings.
             self._since = result.revision if self._revision else 0
             self._locks, self._revision = tuple(locks), result.revision
             return True
@@ -119,10 +119,10 @@ class BindGuard:
     def conditions(
         self, binding: Binding, fence: Fence | None
     ) -> tuple[tuple[Compare, ...], tuple[WriteOp, ...]]:
-        """Return what a binding compares and puts. Raises ApiError when it was decided too early.
+        """Return the compares and puts of a binding. Raises ApiError if it was decided too early.
 
-        A writer that does not name a revision (it has no fence, or is of an older version) takes
-        nobody's word; those who do take notice of it if it has a fence.
+        A writer that names no revision (without a fence, or of an older version) ignores other
+        schedulers' bindings; they notice its bindings if it has a fence.
         """
         node = binding.node_name
         there = Compare.exists(object_key(_NODE, node))
@@ -146,22 +146,22 @@ class BindGuard:
         return (there, listed, *unchanged), (Put(bound_key(node, fence.lock), b""),)
 
     def notice_of(self, node: str) -> tuple[tuple[Compare, ...], tuple[WriteOp, ...]]:
-        """Return what a binding without a lock compares and puts, so that others notice it."""
+        """Return the compares and puts by which schedulers notice a binding without a lock."""
         listed = Compare.mod_revision_is(SCHEDULERS, self._revision)
         alone = len(self._locks) <= 1
         return (listed,), () if alone else (Put(bound_key(node, UNLOCKED), b""),)
 
     def list_changed(self, current: Mapping[str, KeyValue | None]) -> None:
-        """Learn the list that a binding without a lock met, which may be tried again.
+        """Update the copy of the list after a failed binding without a lock, for a retry.
 
-        current: the compared keys as they are.
+        current: the present values of the compared keys.
         """
         self._learn(current.get(SCHEDULERS))
 
     def refusal(self, binding: Binding, current: Mapping[str, KeyValue | None]) -> ApiError | None:
-        """Return why a binding was refused whose pod has not changed; None: it may be tried again.
+        """Return why a binding failed although its pod is unchanged; None: it may be retried.
 
-        current: the compared keys as they are.
+        current: the present values of the compared keys.
         """
         node = binding.node_name
         if current.get(object_key(_NODE, node)) is None:
@@ -176,7 +176,7 @@ class BindGuard:
         return None
 
     def leftovers(self, node: str) -> tuple[WriteOp, ...]:
-        """Return what is deleted together with a node."""
+        """Return the removals of a deleted node's keys, for the write that deletes the node."""
         if len(self._locks) <= 1:
             return ()
         return tuple(Delete(bound_key(node, lock)) for lock in self._locks)

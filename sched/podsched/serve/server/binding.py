@@ -1,6 +1,6 @@
-"""The effect of a binding on a pod, as Kubernetes' binding subresource decides it.
+"""Applies a binding to a pod by the rules of Kubernetes' binding subresource.
 
-Pure: a version of the pod and the time in, a step or a refusal out.
+Pure: takes a version of the pod and the time, returns a step or raises a refusal.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from podsched.serve.server.storage import Step
 from podsched.v1.api_pb2 import Binding, PodStatusPatch, Preconditions
 
 POD = KINDS["Pod"]
-#: Of one patch. Each is looked for among those that the pod has.
+#: Max conditions of one patch. Each is searched for among the pod's conditions.
 _MOST_CONDITIONS: Final = 100
 _SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
 
 
 Adorn = Callable[[Pod], None]
-"""Adds to a pod that is about to be bound, in place."""
+"""Changes a pod that is about to be bound, in place."""
 
 
 def bind_step(
     entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool, adorn: Adorn | None = None
 ) -> Step | None:
-    """Return the pod with its node. Raises ApiError when it cannot be bound.
+    """Return the step that sets a pod's node. Raises ApiError if it cannot be bound.
 
-    None when the pod is bound there already and the request is taken for a repetition: a fenced
-    writer that names the uid repeats a call whose answer it has lost, and has succeeded.
+    None if the pod is already bound to the node and the request counts as a retry: a fenced writer
+    that names the uid retries a call whose answer was lost, and the first attempt succeeded.
     """
     pod = entry.decode()
     assert isinstance(pod, Pod)
@@ -54,7 +54,7 @@ def bind_step(
         why = "has non-empty .spec.schedulingGates"
         raise errors.not_bindable(POD, name, StatusReason.SCHEDULING_GATED, why)
     spec.node_name = binding.node_name
-    # As since Kubernetes 1.35: the nomination has served its purpose.
+    # Binding clears the nomination since Kubernetes 1.35.
     pod.status.nominated_node_name = ""
     set_pod_condition(pod.status, _SCHEDULED, now)
     if adorn is not None:
@@ -63,7 +63,7 @@ def bind_step(
 
 
 def check_conditions(name: str, conditions: Sequence[PodCondition]) -> None:
-    """Raise ApiError for conditions that no reader could use once they are stored, or too many."""
+    """Raise ApiError for invalid conditions or too many of them."""
     found = bounded("status.conditions", conditions, _MOST_CONDITIONS) or [
         error
         for condition in conditions
@@ -74,7 +74,7 @@ def check_conditions(name: str, conditions: Sequence[PodCondition]) -> None:
 
 
 def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | None:
-    """Return the pod with conditions and nomination set; None when it has them already."""
+    """Return the step that sets conditions and nomination; None if the pod already has them."""
     check_preconditions(entry, Preconditions(uid=patch.uid))
     pod = entry.decode()
     assert isinstance(pod, Pod)

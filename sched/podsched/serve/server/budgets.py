@@ -1,6 +1,6 @@
-"""Whether a disruption budget permits an eviction, as Kubernetes' eviction subresource decides it.
+"""Decides whether a disruption budget permits an eviction, as Kubernetes' eviction subresource.
 
-Pure: pod, budget and time in; the budget to be written, None or a refusal out.
+Pure: takes pod, budget and time; returns the budget to be written or None, or raises a refusal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_DISRUPTED_PODS = 2000
 
 
 def needs_no_budget(pod: Pod) -> bool:
-    """Return whether evicting the pod disrupts nothing: it does not run, or is being deleted."""
+    """Return whether a pod can be evicted regardless of budgets: not running, or being deleted."""
     return (
         is_finished(pod)
         or pod.status.phase == "Pending"
@@ -28,7 +28,7 @@ def needs_no_budget(pod: Pod) -> bool:
 
 
 def budgets_of(pod: Pod, budgets: Iterable[Entry]) -> list[Entry]:
-    """Return the budgets of the pod's namespace that select it."""
+    """Return the budgets in the pod's namespace that select it."""
     found = []
     for entry in budgets:
         budget = entry.message
@@ -47,9 +47,9 @@ def budgets_of(pod: Pod, budgets: Iterable[Entry]) -> list[Entry]:
 
 
 def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
-    """Return the budget less this eviction; None when the pod may go without counting.
+    """Return the budget after this eviction; None if the eviction does not count against it.
 
-    Raises ApiError when the budget does not allow it.
+    Raises ApiError if the budget does not allow it.
     """
     budget = entry.decode()
     assert isinstance(budget, PodDisruptionBudget)

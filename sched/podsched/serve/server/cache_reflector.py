@@ -1,12 +1,12 @@
-"""Keeps the watch cache at etcd's state, and knows when it is fresh enough to answer a read.
+"""Keeps the watch cache in sync with etcd, and delays reads until the cache is fresh enough.
 
-A read that must see every completed write, made through whichever API server, asks etcd for its
-current revision and waits until the cache has come that far. One such question serves all reads
-that were waiting when it was sent; a read that comes later waits for the next one, because a
-question already on its way may have been answered before a write that the reader knows of.
+A read must see every completed write, made through any API server. So it asks etcd for its current
+revision and waits until the cache has reached it. One request for the revision serves all reads
+that were waiting when it was sent. A later read waits for the next request, because the one in
+flight may have been answered before a write that the reader knows of.
 
-    reads at the same time ->  _reading   on its way; answers those that came before it was sent
-    reads that come later  ->  _queued    sent when the one before it has been answered
+    _reading   the request in flight; serves the reads that came before it was sent
+    _queued    the next request, for later reads; sent when the one in flight is answered
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from podsched.telemetry.logs import get_logger
 _log = get_logger("watch-cache")
 
 _PAGE = 2000
-# Changes that are taken in at once: 1 to 2 ms.
+# Changes applied without a pause: 1 to 2 ms.
 _AT_ONCE = 100
-# Seconds that a read waits for the cache: less than the clients' deadline of 10 s, so that they
-# learn the cause and can ask another server.
+# Max seconds that a read waits for the cache: less than the clients' deadline of 10 s, so that they
+# get the cause and can try another server.
 _FRESHNESS_TIMEOUT = 4.0
-# Long enough for a change on its way; a cache that is still behind is waiting for changes outside
-# its prefix, which will never come.
+# Long enough for a change in flight. If the cache is still behind, the newer revisions are outside
+# its prefix, and the watch will not deliver them.
 _NUDGE_SECONDS = 0.05
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
 class CacheReflector:
-    """Fills the cache from a list and one watch of everything podsched keeps in etcd."""
+    """Fills the cache by a list and one watch of all of podsched's keys in etcd."""
 
     def __init__(
         self, store: Store, cache: WatchCache, on_restored: Callable[[], None] = lambda: None
     ) -> None:
-        """on_restored: called when etcd's history turns out to be another one."""
+        """on_restored: called when etcd turns out to have another history."""
         self._store = store
         self._cache = cache
         self._reading: asyncio.Task[int] | None = None
@@ -56,7 +56,7 @@ class CacheReflector:
         self._on_restored = on_restored
 
     async def run(self) -> None:
-        """Follow etcd until cancelled or until the store is closed."""
+        """Follow etcd until cancelled or the store is closed."""
         following = list_and_watch(
             self._stream,
             self._on_error,
@@ -94,7 +94,7 @@ class CacheReflector:
             _log.warning("etcd is unavailable, trying again", error=str(error))
 
     async def _apply(self, batch: WatchBatch) -> None:
-        """Take in a batch; after a pause it may have thousands of changes, which take turns."""
+        """Apply a batch, yielding to other calls: it may have thousands of changes."""
         if len(batch.events) > _AT_ONCE:
             turn = Turn()
             await turn.wait()
@@ -117,7 +117,7 @@ class CacheReflector:
         self._cache.load([e for e in map(Entry.of, kvs) if e is not None], revision)
 
     async def current_revision(self) -> int:
-        """Return a revision of etcd not older than any write completed before this call."""
+        """Return a revision of etcd that includes every write completed before this call."""
         if self._queued is None:
             self._queued = asyncio.create_task(self._ask(self._reading), name="read revision")
             self._queued.add_done_callback(_retrieve)
@@ -146,12 +146,12 @@ class CacheReflector:
             raise Unavailable("the watch cache stays behind etcd") from None
 
     async def _nudge(self) -> None:
-        """Write a key under the watched prefix, whose change the watch must deliver."""
+        """Write a key under the watched prefix, so that the watch delivers a newer revision."""
         with contextlib.suppress(StoreError):
             await self._store.write(Write((), (Put(etcd_keys.SYNC, b""),)))
 
 
 def _retrieve(task: asyncio.Task[int]) -> None:
-    """Retrieve the error of a read that nobody awaits any more, so that asyncio does not log it."""
+    """Retrieve the error of a task without waiters, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

@@ -1,7 +1,7 @@
-"""Metrics and traces of an API server, under kube-apiserver's names where it has one.
+"""Metrics and traces of an API server, with kube-apiserver's names where it has the metric.
 
-Cost per call: two dictionary look-ups and, where the client's attempt is sampled, a span. What
-can be counted when somebody looks is counted then.
+Cost per call: two dictionary look-ups and, if the client's attempt is sampled, a span. Metrics that
+can be computed on collection are computed only then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLURALS = {kind.oneof_field: kind.plural for kind in KINDS.values()}
 
 
 def resource_of(request: Any) -> str:
-    """Return the plural of what a request is about; "" when it names several kinds or none."""
+    """Return the resource of a request (plural); "" if it names no kind or several."""
     fields = request.DESCRIPTOR.fields_by_name
     if "kind" in fields:
         try:
@@ -55,7 +55,7 @@ class ServerTelemetry:
         self._metrics = ApiServerMetrics(registry)
 
     def follow_audit(self, log: AuditLog) -> None:
-        """Read what the audit log has written whenever metrics are collected."""
+        """Read the audit log's counters whenever metrics are collected."""
         metrics = self._metrics
 
         def update() -> None:
@@ -91,7 +91,7 @@ class ServerTelemetry:
         span = self._tracer.resume(
             SpanName.API_REQUEST, trace_context.of_metadata(metadata), at=started
         )
-        # Also where there is none: a connection's calls may share what is set here.
+        # Also if there is none: calls of a connection may share the context variable.
         set_current_span(span)
         bind_trace(span.context)
         return span
@@ -119,5 +119,5 @@ class ServerTelemetry:
             }
             span.end(ended, attributes, "" if code == StatusCode.OK.name else code)
         if method in _STREAMS:
-            return  # how long a client stays says nothing
+            return  # the duration of a stream depends on the client
         self._metrics.request_duration_seconds.labels(method, resource).observe(ended - started)

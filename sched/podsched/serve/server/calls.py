@@ -1,8 +1,8 @@
-"""Handlers of bytes as gRPC methods: who calls, decoding, errors, metrics.
+"""Wraps handlers of bytes as gRPC methods: authentication, decoding, errors, metrics.
 
-gRPC's context refers to the exception that ends its call, and that to the frames it went through.
-So no frame here keeps a context, nor what gRPC reads the call from: all of a call that fails would
-stay, 15 kB and its request, until the cyclic collector looks at it.
+gRPC's context refers to the exception that ends its call, and the exception to the frames that it
+passed. So no frame here keeps a context or the request iterator: the cycle would keep every failed
+call in memory, 15 kB and its request, until the garbage collector runs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from podsched.serve.server.pipeline import Call, Pipeline
 from podsched.serve.server.request_ids import KEY as REQUEST_ID
 from podsched.serve.server.status import details, short
 
-#: Seconds that a response of a stream may stay unread.
+#: Seconds that a client may leave a response of a stream unread.
 UNREAD_SECONDS = 30.0
 
-#: What calls of methods that do not exist are counted as.
+#: Method name under which calls of unknown methods are counted.
 _UNKNOWN = "unknown"
 
 _Request = TypeVar("_Request")
@@ -50,7 +50,7 @@ def unary(
             under_way.tell_warnings()
             return response
 
-    # To gRPC a stream of requests: it would read a single one before it calls the handler.
+    # Registered as a stream of requests: gRPC would read a single one before calling the handler.
     return grpc.stream_unary_rpc_method_handler(call)
 
 
@@ -62,7 +62,7 @@ def streaming(
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with one request and many responses.
 
-    A client that does not read them is cut off.
+    A client that does not read them is disconnected.
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
@@ -87,8 +87,8 @@ def conversing(
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with many requests and many responses.
 
-    The requests come undecoded, for each of them has an outcome of its own. A client that does
-    not read the responses is cut off. ``told``: metadata that a client gets at first.
+    The requests are not decoded, since each has its own outcome. A client that does not read the
+    responses is disconnected. ``told``: initial metadata for the client.
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
@@ -99,22 +99,22 @@ def conversing(
             await under_way.arrive()
             await under_way.enter(0)
             with under_way.stream():
-                under_way.leave_seat()  # a stream on which nothing comes needs none
-                # The client learns that it may begin.
+                under_way.leave_seat()  # an idle stream needs none
+                # Tells the client that it may begin.
                 await under_way.context.send_initial_metadata(told)
                 async with aclosing(handled) as responses:
                     async for response in responses:
                         await under_way.write(response)
                         await under_way.sent(len(response))
-                        under_way.authenticate()  # rights that were withdrawn meanwhile end
+                        under_way.authenticate()  # rights may have been withdrawn meanwhile
 
     return grpc.stream_stream_rpc_method_handler(call)
 
 
 def unknown(pipeline: Pipeline) -> grpc.GenericRpcHandler:
-    """Return the handler of all methods that do not exist.
+    """Return the handler of all unknown methods.
 
-    gRPC's own would answer without asking who calls, and as fast as the client likes.
+    gRPC's own would answer without authentication and without any rate limit.
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
@@ -135,23 +135,23 @@ def unknown(pipeline: Pipeline) -> grpc.GenericRpcHandler:
 
 
 class _GrpcCall(Call):
-    """A call of gRPC, which ends with a status and has its id in the trailing metadata."""
+    """A gRPC call; it ends with a status, and its trailing metadata has its id."""
 
     __slots__ = ()
 
     def __init__(self, method: str, context: Any, pipeline: Pipeline) -> None:
         super().__init__(method, context, pipeline)
-        # Goes out with the end of the call, however that comes.
+        # Sent at the end of the call, on success and failure.
         context.set_trailing_metadata(((REQUEST_ID, self.request_id),))
 
     def tell_warnings(self) -> None:
-        """Have the end of the call say what the client is warned of."""
+        """Add the warnings to the trailing metadata."""
         if self.warnings:
             told = [(WARNING, header(text)) for text in self.warnings]
             self.context.set_trailing_metadata(((REQUEST_ID, self.request_id), *told))
 
     async def only_request(self) -> bytes:
-        """Find out who calls, read what he asks for, and wait for his turn. Raises ApiError."""
+        """Authenticate the caller, read the request, and wait for a seat. Raises ApiError."""
         await self.arrive()
         raw = await self.receive(self._read)
         await self.enter(len(raw))
@@ -164,10 +164,10 @@ class _GrpcCall(Call):
         return raw  # type: ignore[no-any-return]
 
     async def write(self, response: bytes) -> None:
-        """Send one response. Raises ApiError when the client leaves it unread for too long.
+        """Send one response. Raises ApiError if the client leaves it unread for too long.
 
-        gRPC holds the writer back while the client's window is full, so what a client does not read
-        costs the server one response, but as long as it likes.
+        gRPC blocks the writer while the client's flow-control window is full. So a client that does
+        not read occupies one response, but without the limit it could do so forever.
         """
         try:
             async with asyncio.timeout(UNREAD_SECONDS):
@@ -188,7 +188,7 @@ def _decoded(parse: Callable[[bytes], _Request], raw: bytes) -> _Request:
 
 
 async def _abort(context: Any, error: ApiError, request_id: str) -> BaseException:
-    """End the call with a status; return the exception that gRPC wants to be raised then."""
+    """End the call with a status; return the exception that gRPC expects the handler to raise."""
     context.set_trailing_metadata(
         (("grpc-status-details-bin", details(error, request_id)), (REQUEST_ID, request_id))
     )

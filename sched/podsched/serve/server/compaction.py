@@ -1,14 +1,14 @@
-"""Makes etcd forget old revisions, as kube-apiserver does; one of several API servers at a time.
+"""Compacts etcd's history, as kube-apiserver does; one of several API servers at a time.
 
-etcd keeps every revision of every key until it is compacted; 300 idle nodes reach its default
-quota in 59 hours, and then it takes no writes any more. The servers agree by compare-and-set on
-one key, whose version counts the compactions (kube-apiserver's ``compactor``, etcd3/compact.go):
+etcd keeps every revision of every key until it is compacted; 300 idle nodes fill its default quota
+in 59 hours, after which it refuses all writes. The servers coordinate by compare-and-set on one
+key, whose version counts the compactions (kube-apiserver's ``compactor``, etcd3/compact.go):
 
     every interval: if the key still has the version seen last time
                       yes: put the current revision into it; compact to the revision seen last time
                       no:  another server was first; take over its version and revision
 
-So history is kept for one to two intervals, whichever server compacts and however many there are.
+So history is kept for one to two intervals, for any number of servers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _log = get_logger("compaction")
 
 
 class Compactor:
-    """Compacts every ``interval`` seconds, with 0 never.
+    """Compacts every ``interval`` seconds; 0: never.
 
-    ``compacted`` is the revision it last compacted to, 0 as long as other servers were first.
+    ``compacted`` is the revision of its last compaction, 0 before its first.
     """
 
     def __init__(self, store: Store, interval: float) -> None:
@@ -38,7 +38,7 @@ class Compactor:
         self.failures = 0
 
     async def run(self) -> None:
-        """Compact until cancelled; a store that fails is tried again in the next interval."""
+        """Compact until cancelled; retry after a store failure in the next interval."""
         while self._interval > 0:
             await asyncio.sleep(self._interval)
             try:

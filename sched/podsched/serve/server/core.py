@@ -1,4 +1,4 @@
-"""An API server without its transport: the parts, put together on a store."""
+"""An API server without its transports: wires the parts together on a store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
 class ServerCore:
-    """The parts that answer requests; the owner opens and closes the store.
+    """The parts that answer requests. The caller opens and closes the store.
 
     now: Unix time in seconds; new_uid: a random uid.
     """
@@ -88,7 +88,7 @@ class ServerCore:
         self._following: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Follow the store; return when everything can be answered. Raises what ends it."""
+        """Follow the store; return when all requests can be answered. Raises what ends it."""
         self._following = asyncio.create_task(self.reflector.run(), name="follow etcd")
         ready = asyncio.create_task(self.reflector.ready.wait(), name="await cache")
         await asyncio.wait([ready, self._following], return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +98,7 @@ class ServerCore:
         await self._ensure_built_in()
 
     async def wait(self) -> None:
-        """Wait until stopped; raise what ended following the store."""
+        """Wait until stopped; raise the error if following the store failed."""
         if self._following is not None:
             await asyncio.shield(self._following)
 
@@ -106,7 +106,7 @@ class ServerCore:
         """Stop following the store."""
         if self._following is not None:
             self._following.cancel()
-            # What ended it before has been raised by ``wait``.
+            # ``wait`` has raised any earlier error.
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._following
 

@@ -1,7 +1,7 @@
-"""New objects: completed, validated and stored, each by itself.
+"""Creates objects: completes, validates and stores each independently.
 
-An object whose name the server made up gets another name when that one is taken; Events share
-leases and make room for themselves (``expiry``).
+An object with a generated name gets another one if the name is taken. Events share leases, and new
+ones replace the oldest (``expiry``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from podsched.telemetry.tracing import current_span
 from podsched.v1.api_pb2 import Fence
 
 _GENERATED_NAME_TRIES = 8
-#: As long as no controller of theirs is part of podsched; owners of pods they are all the same.
+#: Warning for workloads, which podsched accepts as owners of pods but has no controllers for.
 _NO_CONTROLLER = (
     "a {kind} makes no pods: podsched has no controller for it; submit its pods instead"
 )
@@ -52,9 +52,9 @@ def random_uid() -> str:
 
 
 class _Item(NamedTuple):
-    """One object of a batch on its way: its place, and what is written for it.
+    """One object of a batch being created: its index, and its write.
 
-    ``message`` is kept only where the server made up the name, which may be taken.
+    ``message`` is kept only for a generated name, which may turn out to be taken.
     """
 
     place: int
@@ -63,7 +63,7 @@ class _Item(NamedTuple):
 
 
 class Creator:
-    """Creates objects of any kind. Methods raise ApiError when a call fails as a whole.
+    """Creates objects of any kind. Methods raise ApiError if a call fails as a whole.
 
     now: Unix time in seconds; new_uid: a random uid.
     """
@@ -93,7 +93,7 @@ class Creator:
         return only_entry(await self.create_many([message], fence, dry_run=dry_run))
 
     async def _tried(self, messages: Iterable[AnyObject | ApiError]) -> list[Outcome]:
-        """Return what creating objects would come to."""
+        """Return the outcomes of creating objects, without storing them."""
         outcomes: list[Outcome] = []
         coming: set[str] = set()
         for message in messages:
@@ -118,7 +118,7 @@ class Creator:
         *,
         dry_run: bool = False,
     ) -> list[Outcome]:
-        """Store new objects, each by itself; the messages are completed in place.
+        """Store new objects, each independently; the messages are completed in place.
 
         ``messages`` is consumed in one pass, and each message is released once serialized. An error
         in place of a message becomes its outcome.
@@ -127,7 +127,7 @@ class Creator:
             return await self._tried(messages)
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
-        #: Namespaces of the batch itself, which later objects of it may be in.
+        #: New namespaces of this batch, which its later objects may use.
         coming: set[str] = set()
         work = Work()
         for index, message in enumerate(messages):
@@ -176,7 +176,7 @@ class Creator:
         return _Item(index, new, message if message.metadata.generate_name else None)
 
     async def _check(self, message: AnyObject, coming: Container[str] = ()) -> None:
-        """Raise ApiError if the caller may not create it, or not in its namespace."""
+        """Raise ApiError if the caller or the object's namespace does not permit its creation."""
         kind = kind_of(message)
         check_creation(kind, message)
         if not self._namespaces.takes(kind, message) and message.metadata.namespace not in coming:
@@ -185,7 +185,7 @@ class Creator:
             await self._sources.refresh()
 
     async def ensure_built_in(self, cache: WatchCache) -> None:
-        """Create what every cluster has. Raises ApiError when the store does not answer."""
+        """Create the built-in objects of a cluster. Raises ApiError."""
         await self._ensure(
             cache, [Namespace(metadata={"name": name}) for name in _BUILT_IN_NAMESPACES]
         )
@@ -212,7 +212,7 @@ class Creator:
         return New(kind, key, value, lease, usage=usage)
 
     async def _retry_of(self, item: _Item, error: ApiError) -> New | None:
-        """Return the item to try instead, if its generated name or shared lease was at fault."""
+        """Return an item to retry with, if its generated name or shared lease caused the error."""
         if error.reason == StatusReason.LEASE_NOT_FOUND:
             self._expiry.forget_lease()
             try:
@@ -223,7 +223,7 @@ class Creator:
             return None
         metadata = item.message.metadata
         if metadata.name != generated_name(metadata.generate_name, metadata.uid):
-            return None  # the client chose the name itself
+            return None  # the client chose the name
         metadata.uid = self._new_uid()
         metadata.name = generated_name(metadata.generate_name, metadata.uid)
         key = local_key(item.new.kind, metadata.namespace, metadata.name)
@@ -236,7 +236,7 @@ class Creator:
             raise errors.of_store(error) from error
 
     def _with_room(self, items: list[_Item]) -> list[_Item]:
-        """Return the items, new Events with the removal of the oldest in the same write."""
+        """Return the items; new Events remove the oldest ones in the same write."""
         events = [at for at, item in enumerate(items) if item.new.kind is EVENT]
         removals = self._expiry.make_room(len(events)) if events else []
         for at, removal in zip(events, removals, strict=False):

@@ -1,7 +1,7 @@
-"""The TLS certificates of an API server, read anew when their files change.
+"""The TLS certificates of an API server, reloaded when their files change.
 
-gRPC asks before each handshake, so that a new certificate serves the next connection; connections
-that are open stay.
+gRPC asks for them before each handshake, so the next connection uses a new certificate; open
+connections are not affected.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _log = get_logger("apiserver")
 
 
 class ServerCertificates:
-    """The certificate, key and client authorities in files. Raises CertificateError."""
+    """The certificate, key and client CAs in files. Raises CertificateError."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._files = CertificateFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
-        # gRPC asks from threads of its own.
+        # gRPC calls from its own threads.
         self._lock = threading.Lock()
 
     def credentials(self, *, demanding: bool) -> grpc.ServerCredentials:
-        """Return credentials of which each new connection gets the latest certificates.
+        """Return credentials that give each new connection the latest certificates.
 
-        demanding: clients must show one of the authorities' certificates.
+        demanding: clients must present a certificate of one of the CAs.
         """
         return grpc.dynamic_ssl_server_credentials(
             self._configuration(),
@@ -41,7 +41,7 @@ class ServerCertificates:
         )
 
     def changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return the certificates if the files have changed and can be used; None otherwise."""
+        """Return the certificates if the files have changed and are valid; None otherwise."""
         with self._lock:
             try:
                 return self._configuration() if self._files.changed() else None

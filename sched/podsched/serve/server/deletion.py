@@ -1,15 +1,15 @@
-"""What a deletion makes of an object, as Kubernetes decides it: gone, marked, or under way.
+"""Decides the effect of a deletion by Kubernetes' rules: the object is removed or marked.
 
-    state                     request                     then
+    state                     request                     effect
     bound pod, still running  grace > 0 (or its own)      marked: deletionTimestamp = now + grace
-    marked pod                grace shorter than before   marked anew with the shorter one
-    marked pod                none, or not shorter        left as it is
+    marked pod                grace shorter than before   marked again with the shorter one
+    marked pod                none, or not shorter        unchanged
     any                       grace 0, or not such a pod  removed
-    not to be decoded         any                         removed
-    any with finalizers       instead of being removed    marked with grace 0 until the last goes
-    any                       Orphan, Foreground          a finalizer for the garbage collector
+    undecodable               any                         removed
+    any with finalizers       that would remove it        marked with grace 0 until none is left
+    any                       Orphan, Foreground          gets a finalizer for the garbage collector
 
-Namespaces have a life of their own (``namespaces``). Pure: ``now`` is an argument.
+Namespaces follow other rules (``namespaces``). Pure: ``now`` is an argument.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.storage import Step
 from podsched.v1.api_pb2 import Preconditions
 
-#: 68 years: with more, the time of the end is soon one that cannot be represented.
+#: 68 years: with more, the deletion time could exceed the representable range.
 MAX_GRACE_PERIOD = 2**31 - 1
 _POLICIES = ("", "Background", "Foreground", "Orphan")
 _FINALIZERS = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER}
 
 
 def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
-    """Raise ApiError when the object is not the one asked for."""
+    """Raise ApiError if uid or resourceVersion differ from the preconditions."""
     name = entry.key.rpartition("/")[2]
     if wanted.uid:
         uid = entry.message.metadata.uid
@@ -44,9 +44,9 @@ def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
 
 
 def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
-    """Return the seconds between the mark and the end; 0 for all that ends at once.
+    """Return the grace period in seconds; 0 for objects that are removed at once.
 
-    Raises ApiError when more are asked for than MAX_GRACE_PERIOD.
+    Raises ApiError if the request exceeds MAX_GRACE_PERIOD.
     """
     if kind.name != "Pod" or not isinstance(message, Pod):
         return 0
@@ -60,7 +60,7 @@ def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
 
 
 def check_propagation(policy: str) -> None:
-    """Raise ApiError for a propagation policy that there is not."""
+    """Raise ApiError for an unknown propagation policy."""
     if policy not in _POLICIES:
         found = not_supported("propagationPolicy", policy, [p for p in _POLICIES if p])
         raise errors.bad_request(str(found), found.path)
@@ -73,10 +73,10 @@ def deletion_step(
     propagation: str = "",
     message: AnyObject | None = None,
 ) -> Step | None:
-    """Return the step of a deletion with this many seconds of grace (None: the object's own).
+    """Return the step of a deletion; ``asked``: seconds of grace (None: the object's own).
 
-    message: the entry's, decoded and changed for the same write. None when the object is being
-    deleted already and nothing is to be changed. What cannot be read is removed at once.
+    message: the decoded entry, with changes to be stored by the same write. Returns None if the
+    object is already being deleted and nothing changes. An undecodable object is removed at once.
     """
     if message is None or not entry.is_of(message):
         if not entry.is_readable():
@@ -90,7 +90,7 @@ def deletion_step(
 
 
 def _set_propagation(message: AnyObject, policy: str) -> bool:
-    """Set the finalizers by which the garbage collector knows the policy; whether they change."""
+    """Set the finalizers of a propagation policy; return whether they changed."""
     if not policy:
         return False
     metadata = message.metadata
@@ -124,7 +124,7 @@ def _deletion_step(kind: Kind, message: AnyObject, asked: int | None, now: float
 
 
 def marked_first(entry: Entry, step: Step | None, now: float, propagation: str = "") -> Step | None:
-    """Return the step that comes before a pod's removal: it is marked, with no grace left."""
+    """Return the step before a pod's removal: it marks the pod with zero grace."""
     if step is None or step.value is not None or entry.kind.name != "Pod":
         return step
     if not entry.is_readable() or is_over(entry.message):
@@ -144,7 +144,7 @@ def _marked(message: AnyObject, end: int, grace: int) -> bytes:
 
 
 def is_over(message: AnyObject) -> bool:
-    """Return whether a marked object can go: it has no grace period left and no finalizer."""
+    """Return whether a marked object can be removed: zero grace period and no finalizers."""
     metadata = message.metadata
     return (
         metadata.HasField("deletion_timestamp")

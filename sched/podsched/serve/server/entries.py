@@ -1,8 +1,8 @@
-"""A stored object inside the server: bytes, decoded only when somebody looks inside.
+"""A stored object inside the server: bytes, decoded only on demand.
 
-Nothing that cannot be read is stored through this server, but etcd's tools and other versions
-write there, too. Such an entry is in no list and no watch, because clients would fail to decode
-the whole response; reading it is refused by name and deleting it works.
+This server stores nothing unreadable, but etcd's tools and other versions may. Lists and watches
+leave out an unreadable entry, because clients could not decode the whole response; a get of it
+fails, and a delete works.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from podsched.v1 import api_pb2 as v1
 
 
 class Entry:
-    """One object as of ``revision``; never changed after it was made.
+    """One object as of ``revision``; immutable.
 
-    key: namespace/name, or the name alone; value: the serialized object without resourceVersion.
+    key: "namespace/name", or only the name; value: the serialized object without resourceVersion.
     """
 
     __slots__ = ("_message", "created", "key", "kind", "revision", "value")
@@ -35,7 +35,7 @@ class Entry:
 
     @classmethod
     def of(cls, kv: KeyValue) -> Entry | None:
-        """Return the object under an etcd key; None for a key that is no object of a known kind."""
+        """Return the object under an etcd key; None for keys of unknown kinds."""
         found = parse_object_key(kv.key)
         if found is None:
             return None
@@ -43,18 +43,18 @@ class Entry:
 
     @property
     def message(self) -> AnyObject:
-        """The decoded object without resourceVersion, shared by all readers: not to be changed.
+        """The decoded object without resourceVersion, shared by all readers: do not change it.
 
-        Raises ApiError when it cannot be read.
+        Raises ApiError if it cannot be decoded.
         """
         if self._message is None:
             self._message = self.decode()
         return self._message
 
     def decode(self) -> AnyObject:
-        """Return a decoded object without resourceVersion, for the caller to change.
+        """Decode the object, without resourceVersion, for the caller to change.
 
-        Raises ApiError when it cannot be read.
+        Raises ApiError if it cannot be decoded.
         """
         try:
             message: AnyObject = self.kind.message.FromString(self.value)
@@ -63,19 +63,19 @@ class Entry:
         return message
 
     def is_readable(self) -> bool:
-        """Return whether it decodes to the object that its key names; not cached."""
+        """Return whether the value decodes to the object that the key names; not cached."""
         try:
             return self.is_of(self.kind.message.FromString(self.value))
         except DecodeError:
             return False
 
     def is_of(self, message: AnyObject) -> bool:
-        """Return whether the key is the message's."""
+        """Return whether the entry's key is that of a message."""
         metadata = message.metadata
         return local_key(self.kind, metadata.namespace, metadata.name) == self.key
 
     def raw(self) -> v1.RawObject:
-        """Return what is stored, with what is wrong with it if it cannot be read."""
+        """Return the stored bytes, with the error if they cannot be decoded."""
         namespace, _, name = self.key.rpartition("/")
         problem = "" if self.is_readable() else errors.unreadable(self.kind, name).message
         return v1.RawObject(
@@ -88,7 +88,7 @@ class Entry:
         )
 
     def name_only(self) -> Entry:
-        """Return an entry with nothing but the object's name, for clients to decode instead."""
+        """Return an entry with only the object's name, in place of undecodable bytes."""
         message = self.kind.new()
         namespace, _, message.metadata.name = self.key.rpartition("/")
         message.metadata.namespace = namespace
@@ -96,9 +96,9 @@ class Entry:
         return Entry(self.kind, self.key, value, self.revision, self.created)
 
     def wrapped(self, revision: int = 0) -> bytes:
-        """Return the serialized ``Object``, as of its own or another revision."""
+        """Return the serialized ``Object``, with its own or the given revision."""
         return frames.object_frame(self.kind, self.value, revision or self.revision)
 
     def bare(self) -> bytes:
-        """Return the serialized object of its own kind, with its resourceVersion."""
+        """Return the serialized object itself, not wrapped, with its resourceVersion."""
         return self.value + frames.revision_suffix(self.revision)

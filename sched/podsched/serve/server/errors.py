@@ -1,4 +1,4 @@
-"""Errors that the API answers: status code, reason and message.
+"""Errors of the API: status code, reason and message.
 
     ApiError             code is a gRPC status, reason for programs, message for people
     ├── not_found        NOT_FOUND            NOT_FOUND
@@ -17,11 +17,11 @@
     ├── too_large        RESOURCE_EXHAUSTED   TOO_LARGE
     ├── too_many_requests RESOURCE_EXHAUSTED  TOO_MANY_REQUESTS     try again after the time given
     ├── expired          OUT_OF_RANGE         COMPACTED             list again
-    ├── unreadable       DATA_LOSS            STORE_READ_ERROR      what is stored is no such object
+    ├── unreadable       DATA_LOSS            STORE_READ_ERROR      the stored bytes are invalid
     └── unavailable      UNAVAILABLE          UNAVAILABLE, OUTCOME_UNKNOWN
 
-Single calls raise them, batches return them as entries: an item that fails is an outcome, not a
-fault. The wording is Kubernetes'.
+Single calls raise them; batches return them as outcomes of the failed items. The messages are
+Kubernetes'.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from podsched.api.kinds import KINDS, Kind
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.store import errors as store_errors
 
-#: Max violations reported for one object; 100,000 of them made an answer of 100 MB.
+#: Max violations reported for one object: 100,000 of them would make an answer of 100 MB.
 MOST_VIOLATIONS: Final = 100
 
 
@@ -52,7 +52,7 @@ class Violation(NamedTuple):
 
 
 class ApiError(Exception):
-    """A request that is refused or failed, as the client sees it."""
+    """A refused or failed request, as the client sees it."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class ApiError(Exception):
         retry_after: float = 0.0,
         about: tuple[Kind, str] | None = None,
     ) -> None:
-        """retry_after: seconds after which the same call may succeed; 0: nothing is known.
+        """retry_after: seconds after which the same call may succeed; 0: unknown.
 
-        about: kind and name of the object that is meant.
+        about: kind and name of the object concerned.
         """
         super().__init__(message)
         self.code = code
@@ -80,12 +80,12 @@ class ApiError(Exception):
 
 
 def resource(kind: Kind) -> str:
-    """Return how messages call a kind: "pods", "poddisruptionbudgets.policy"."""
+    """Return a kind's name in messages: "pods", "poddisruptionbudgets.policy"."""
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
 def named(kind: Kind, name: str) -> str:
-    """Return how messages call an object: pods "web-1"."""
+    """Return an object's name in messages: pods "web-1"."""
     return f'{resource(kind)} "{name}"'
 
 
@@ -118,9 +118,9 @@ def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
 
 
 def overtaken(node: str, why: str, revision: int) -> ApiError:
-    """Make the error for a binding decided before somebody else took room on its node.
+    """Make the error for a binding decided before another scheduler bound a pod to its node.
 
-    revision: what the scheduler must have seen before it decides again.
+    revision: the least revision on which the scheduler must base its next decision.
     """
     message = _cannot_be_fulfilled(KINDS["Node"], node, f"{why} since the pod was decided on")
     metadata = {"revision": str(revision)}
@@ -128,7 +128,7 @@ def overtaken(node: str, why: str, revision: int) -> ApiError:
 
 
 def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> ApiError:
-    """Make the error for an object that is not the one, or not the version, asked for."""
+    """Make the error for an object whose uid or resourceVersion differs from a precondition."""
     why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
     message = _cannot_be_fulfilled(kind, name, why)
     return ApiError(
@@ -141,7 +141,7 @@ def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> 
 
 
 def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
-    """Make the error for an object with mistakes; it lists the first MOST_VIOLATIONS of them."""
+    """Make the error for an invalid object; it lists the first MOST_VIOLATIONS violations."""
     told = violations[:MOST_VIOLATIONS]
     texts = [f"{v.field}: {v.description}" if v.field else v.description for v in told]
     if len(told) < len(violations):
@@ -158,13 +158,13 @@ def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
 
 
 def invalid_fields(kind: Kind, name: str, found: Sequence[FieldError]) -> ApiError:
-    """Make the error for an object in whose fields validation has found mistakes."""
-    # One more than are told, by which it is known that there are more.
+    """Make the error for an object with validation errors."""
+    # One more than reported, so that ``invalid`` detects that there are more.
     return invalid(kind, name, [Violation.of(error) for error in found[: MOST_VIOLATIONS + 1]])
 
 
 def bad_request(message: str, field: str = "") -> ApiError:
-    """Make the error for a request that is wrong whatever is stored."""
+    """Make the error for a request that is invalid regardless of the stored objects."""
     violations = [Violation(field, message)] if field else []
     return ApiError(
         StatusCode.INVALID_ARGUMENT, StatusReason.BAD_REQUEST, message, violations=violations
@@ -172,7 +172,7 @@ def bad_request(message: str, field: str = "") -> ApiError:
 
 
 def forbidden(kind: Kind, name: str, why: str) -> ApiError:
-    """Make the error for what policy does not permit."""
+    """Make the error for a request that a policy forbids."""
     what = named(kind, name) if name else resource(kind)
     error = not_permitted(f"{what} is forbidden: {why}")
     error.about = (kind, name)
@@ -180,17 +180,17 @@ def forbidden(kind: Kind, name: str, why: str) -> ApiError:
 
 
 def not_permitted(message: str) -> ApiError:
-    """Make the error for what roles or policy do not permit, in words of its own."""
+    """Make the error for a request that roles or policies forbid, with its own message."""
     return ApiError(StatusCode.PERMISSION_DENIED, StatusReason.FORBIDDEN, message)
 
 
 def unauthenticated(why: str) -> ApiError:
-    """Make the error for a caller who has not shown who he is."""
+    """Make the error for a caller that is not authenticated."""
     return ApiError(StatusCode.UNAUTHENTICATED, StatusReason.UNAUTHORIZED, f"Unauthorized: {why}")
 
 
 def fence_lost(lock: str, term: int) -> ApiError:
-    """Make the error for a writer that no longer leads."""
+    """Make the error for a writer whose term is over."""
     return ApiError(
         StatusCode.FAILED_PRECONDITION,
         StatusReason.FENCE_LOST,
@@ -200,7 +200,7 @@ def fence_lost(lock: str, term: int) -> ApiError:
 
 
 def already_bound(kind: Kind, name: str, node: str) -> ApiError:
-    """Make the error for a pod that has a node."""
+    """Make the error for a pod that already has a node."""
     return ApiError(
         StatusCode.FAILED_PRECONDITION,
         StatusReason.ALREADY_BOUND,
@@ -211,18 +211,18 @@ def already_bound(kind: Kind, name: str, node: str) -> ApiError:
 
 
 def not_bindable(kind: Kind, name: str, reason: StatusReason, why: str) -> ApiError:
-    """Make the error for a pod that is in no state to be bound."""
+    """Make the error for a pod whose state forbids a binding."""
     message = _cannot_be_fulfilled(kind, name, f"pod {name} {why}")
     return ApiError(StatusCode.FAILED_PRECONDITION, reason, message, about=(kind, name))
 
 
 def too_large(message: str) -> ApiError:
-    """Make the error for more than the server takes."""
+    """Make the error for a request or object that exceeds a size limit."""
     return ApiError(StatusCode.RESOURCE_EXHAUSTED, StatusReason.TOO_LARGE, message)
 
 
 def too_many_requests(cause: str, retry_after: float) -> ApiError:
-    """Make the error for a client that wants more than its share; nothing was done."""
+    """Make the error for a client that exceeds a rate or share; nothing was done."""
     return ApiError(
         StatusCode.RESOURCE_EXHAUSTED,
         StatusReason.TOO_MANY_REQUESTS,
@@ -232,7 +232,7 @@ def too_many_requests(cause: str, retry_after: float) -> ApiError:
 
 
 def budget(budget_name: str, cause: str) -> ApiError:
-    """Make the error for an eviction that a disruption budget does not permit now."""
+    """Make the error for an eviction that a disruption budget does not permit yet."""
     return ApiError(
         StatusCode.RESOURCE_EXHAUSTED,
         StatusReason.DISRUPTION_BUDGET,
@@ -242,12 +242,12 @@ def budget(budget_name: str, cause: str) -> ApiError:
 
 
 def expired(message: str) -> ApiError:
-    """Make the error for a history that is gone."""
+    """Make the error for a compacted revision."""
     return ApiError(StatusCode.OUT_OF_RANGE, StatusReason.COMPACTED, f"{message}: list again")
 
 
 def unreadable(kind: Kind, name: str) -> ApiError:
-    """Make the error for stored bytes that are not the object that their key names."""
+    """Make the error for stored bytes that do not decode to the object of their key."""
     message = (
         f"what is stored of {named(kind, name)} cannot be read; it can be deleted, without a uid"
     )
@@ -255,24 +255,24 @@ def unreadable(kind: Kind, name: str) -> ApiError:
 
 
 def starting() -> ApiError:
-    """Make the error of a server that does not know yet what its clients may do."""
+    """Make the error of a server that has not loaded roles and bindings yet."""
     message = "the server is starting: roles and bindings are not loaded"
     return ApiError(StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, message)
 
 
 def unknown_method() -> ApiError:
-    """Make the error for a call of a method that does not exist, in gRPC's words."""
+    """Make the error for an unknown method, with gRPC's message."""
     return ApiError(StatusCode.UNIMPLEMENTED, StatusReason.BAD_REQUEST, "Method not found!")
 
 
 def shutting_down() -> ApiError:
-    """Make the error that sends clients to another server, or to this one when it is back."""
+    """Make the error on which clients switch to another server, or retry this one."""
     message = "the server is shutting down"
     return ApiError(StatusCode.UNAVAILABLE, StatusReason.SHUTTING_DOWN, message)
 
 
 def internal(incident: str) -> ApiError:
-    """Make the error for a bug; the log has the traceback under this id."""
+    """Make the error for a bug; the log has the traceback under the same incident id."""
     return ApiError(
         StatusCode.INTERNAL,
         StatusReason.INTERNAL,
@@ -282,7 +282,7 @@ def internal(incident: str) -> ApiError:
 
 
 def of_store(error: store_errors.StoreError) -> ApiError:
-    """Translate a fault of the store."""
+    """Translate a store error."""
     if error.outcome_unknown:
         message = f"the outcome is unknown, read before trying again: {error}"
         return ApiError(StatusCode.UNAVAILABLE, StatusReason.OUTCOME_UNKNOWN, message)
@@ -306,7 +306,7 @@ def unavailable(cause: str) -> ApiError:
 
 
 def overloaded(cause: str) -> ApiError:
-    """Make the error for a server that has enough to do; another one may take the call."""
+    """Make the error of a server at its limit; another server may accept the call."""
     return ApiError(
         StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, f"the server is overloaded: {cause}"
     )

@@ -1,7 +1,7 @@
-"""Whether etcd answers, and how full it is.
+"""Monitors whether etcd answers, and how full its database is.
 
-Asks for a linearizable read each second: it needs a majority, as every write does. The answer is
-part of the API server's readiness, so that clients and load balancers go to one that can serve.
+It does a linearizable read every second, which needs a majority, as every write does. The result is
+part of the API server's readiness, so that clients and load balancers choose a working server.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Store, StoreStatus
 from podsched.telemetry.logs import get_logger
 
-#: Seconds between two questions, and until one counts as not answered.
+#: Seconds between two reads, and the timeout of each.
 PERIOD = 1.0
 TIMEOUT = 2.0
-#: Seconds between two looks at the size of the database.
+#: Seconds between two reads of the database's size.
 STATUS_PERIOD = 30.0
-#: Fraction of the quota from which on a warning is logged.
+#: Fraction of the quota above which a warning is logged.
 NEARLY_FULL = 0.8
 
 _log = get_logger("etcd")
 
 
 class EtcdMonitor:
-    """``problem`` is "" while etcd answers; ``status`` is None until it has been read.
+    """``problem`` is "" while etcd answers; ``status`` is None until the first read.
 
     ``quota`` is etcd's --quota-backend-bytes, which etcd does not report.
     """
@@ -39,7 +39,7 @@ class EtcdMonitor:
         self.status: StoreStatus | None = None
 
     async def run(self, serving: Callable[[bool], Awaitable[None]]) -> None:
-        """Ask until cancelled; ``serving`` is called when it changes whether etcd can be used."""
+        """Poll until cancelled; call ``serving`` when etcd becomes usable or unusable."""
         clock = asyncio.get_running_loop().time
         next_status = clock()
         while True:

@@ -1,8 +1,8 @@
-"""How many Events one source may create about one object, as kube-apiserver's EventRateLimit.
+"""Limits the Events that a source may create about an object, as kube-apiserver's EventRateLimit.
 
-A token bucket for each user, source and object, with client-go's burst: whoever reports in a loop
-is refused, item by item, and everyone else's Events are stored. Repetitions of an Event that is
-stored are patches and cost nothing here.
+There is a token bucket for each user, source and object, with client-go's burst: Events of a source
+that reports in a loop are refused one by one, all others are stored. A repetition of a stored Event
+is a patch and needs no token.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from podsched.api.objects import Event
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import caller
 
-#: Events at once, and seconds after which one more is permitted.
+#: Size of a bucket, and seconds in which it gains a token.
 BURST, EVERY = 25, 10.0
-#: Buckets kept, those used last; as many as EventRateLimit's default.
+#: Number of recently used buckets kept: EventRateLimit's default.
 KEPT: Final = 4096
 
 _Key = tuple[str, str, str, str]
 
 
 class EventRates:
-    """The buckets of one server."""
+    """The token buckets of one server."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """clock: monotonic seconds."""
         self._clock = clock
-        # When the bucket will be full again: one number says how full it is.
+        # The time when the bucket will be full encodes its level in one number.
         self._full_at: OrderedDict[_Key, float] = OrderedDict()
 
     def admit(self, event: Event) -> None:
-        """Take a token for an Event. Raises ApiError RESOURCE_EXHAUSTED when there is none."""
+        """Take a token for an Event. Raises ApiError RESOURCE_EXHAUSTED if there is none."""
         about = event.involved_object
         source = event.source.component or event.reporting_controller
         key = (caller().user, source, about.namespace, about.uid or f"{about.kind}/{about.name}")

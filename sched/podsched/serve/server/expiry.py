@@ -1,7 +1,7 @@
-"""Bounds what Event objects cost: shared etcd leases end them, and the oldest make room.
+"""Limits the number of Events: shared etcd leases expire them, and new ones replace the oldest.
 
-A lease per event would cost etcd a write each. Events created within the same tenth of their life
-share one lease, so an event lives between one and 1.1 times the time set.
+A lease per event would cost an etcd write each. Events created within the same tenth of their TTL
+share one lease, so an event lives between 1 and 1.1 times its TTL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BUCKETS = 10
 
 
 class EventExpiry:
-    """Leases for new events, and the removal of the oldest beyond a number."""
+    """Provides leases for new events, and removes the oldest beyond a maximum number."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class EventExpiry:
         self._oldest: deque[str] = deque()
 
     def present_lease(self) -> int:
-        """Return the lease for an event created now; 0 when there is none yet."""
+        """Return the lease for an event created now; 0 if none is granted yet."""
         return 0 if self._clock() - self._granted > self._ttl / _BUCKETS else self._lease
 
     async def lease(self) -> int:
-        """Return the lease for an event created now. Raises StoreError."""
+        """Return the lease for an event created now, granting one if needed. Raises StoreError."""
         async with self._granting:
             if not self.present_lease():
                 life = int(self._ttl + self._ttl / _BUCKETS) + 1
@@ -56,13 +56,13 @@ class EventExpiry:
             return self._lease
 
     def forget_lease(self) -> None:
-        """Grant a new lease for the next event: the present one turned out to be gone."""
+        """Drop the current lease, which expired in etcd; the next event gets a new one."""
         self._lease = 0
 
     def make_room(self, coming: int) -> list[Delete]:
-        """Return removals of the oldest events, as many as are too many when these are added.
+        """Return deletes of the oldest events that exceed the maximum once ``coming`` are added.
 
-        Other servers may remove the same ones: removing what is gone does no harm.
+        Other servers may delete the same ones, which has no effect.
         """
         excess = len(self._cache.objects(EVENT)) + coming - self._most
         if excess <= 0:

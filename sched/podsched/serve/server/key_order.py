@@ -1,7 +1,7 @@
-"""Keys in ascending order while others come and go.
+"""A set of keys that can be listed in ascending order while keys are added and removed.
 
-Sorting 60,000 keys anew takes 40 ms, for which an API server answers nobody. So what has come is
-sorted by itself and merged with what is in order already: the sort recognises the two runs.
+Sorting 60,000 keys takes 40 ms, during which an API server answers no requests. So new keys are
+sorted alone and merged with the sorted rest: Python's sort detects the two runs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-#: Keys that come before they are merged without being asked for: the merge then takes a few ms.
+#: Number of unmerged keys that triggers a merge, so that each merge takes only a few ms.
 MOST_LOOSE: Final = 4096
 
 
@@ -22,7 +22,7 @@ class KeyOrder:
         self._gone: set[str] = set()
 
     def add(self, key: str) -> None:
-        """Add a key that is not there."""
+        """Add a key that is not in the set."""
         if key in self._gone:
             self._gone.remove(key)
             return
@@ -31,14 +31,14 @@ class KeyOrder:
             self._merge()
 
     def remove(self, key: str) -> None:
-        """Remove a key that is there."""
+        """Remove a key that is in the set."""
         if key in self._came:
             del self._came[key]
         else:
             self._gone.add(key)
 
     def in_order(self) -> Sequence[str]:
-        """Return the keys in ascending order: a list that is valid until a key comes or goes."""
+        """Return the keys in ascending order; the list is valid until the next add or remove."""
         if self._came or self._gone:
             self._merge()
         return self._sorted

@@ -1,9 +1,9 @@
-"""Lists: all that matches, at one revision, in pages.
+"""Lists all matching objects at one revision, in pages.
 
-The first page comes from memory, at a revision not older than any write completed before the
-request. The continue token names that revision and the last key seen; later pages show the same
-revision, from memory while nothing of the kind has changed since, otherwise from etcd's history,
-until that is compacted.
+The first page is read from memory, at a revision that includes every write completed before the
+request. The continue token has that revision and the last key returned. Later pages show the same
+revision: from memory if no object of the kind has changed since, otherwise from etcd's history,
+until it is compacted.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from podsched.serve.store.protocol import Store
 from podsched.v1.api_pb2 import ListRequest
 
 _by_key = attrgetter("key")
-#: Objects read from etcd at once; decoding them takes some 2 ms.
+#: Objects read from etcd in one request; decoding them takes about 2 ms.
 _ETCD_PAGE = 250
-#: Characters; one that is given out has a key of at most 400.
+#: Max characters of a continue token; the key in a valid one has at most 400.
 _MAX_TOKEN = 4096
-#: Objects looked at or encoded before it is asked whether others should have their turn: each takes
-#: up to 4 us if it is decoded for a selector.
+#: Objects processed between two checks whether to yield to other calls; each takes up to 4 us if it
+#: is decoded for a selector.
 _AT_ONCE = 100
-#: What an object that is read from etcd costs, in multiples of decoding it.
+#: Cost of an object read from etcd, in multiples of decoding it.
 _READ_AND_DECODED = 2
 
 
 class Page(NamedTuple):
-    """Part of a list at ``revision``; ``token`` ("" at the end) continues it."""
+    """Part of a list at ``revision``; ``token`` continues it, "" on the last page."""
 
     entries: list[Entry]
     revision: int
@@ -50,7 +50,7 @@ class Page(NamedTuple):
     remaining: int
 
     async def encoded(self) -> bytes:
-        """Return the serialized ListResponse. A page of small objects takes 20 ms, in turns."""
+        """Return the serialized ListResponse, yielding to other calls: a page may take 20 ms."""
         items: list[bytes] = []
         work = Work()
         async for part in work.in_parts(self.entries, _AT_ONCE):
@@ -68,9 +68,9 @@ class Lister:
         self._reflector = reflector
 
     async def page(self, request: ListRequest, at_revision: int = 0) -> Page:
-        """Return one page. Raises ApiError; OUT_OF_RANGE: the revision is compacted.
+        """Return one page. Raises ApiError, OUT_OF_RANGE if the revision is compacted.
 
-        at_revision: show the state of then, 0 for that of now.
+        at_revision: the revision to show, 0: the current one.
         """
         kind = kind_named(request.kind)
         rights().check("list", kind, request.namespace)
@@ -107,7 +107,7 @@ class Lister:
         return self._cache.revision
 
     async def all(self, scope: Scope) -> list[Entry]:
-        """Return everything that matches, as of now."""
+        """Return all matching objects in their current state."""
         await self._reflector.wait_until_fresh()
         existing = [self._cache.in_order(kind) for kind in scope.kinds.values()]
         found: list[Entry] = []
@@ -127,7 +127,7 @@ class Lister:
         for at, entry in enumerate(entries):
             if scope.matches(entry):
                 if _is_full(found, size, limit):
-                    # As in Kubernetes, what remains is counted only if nothing has to be matched.
+                    # As in Kubernetes, the remaining items are counted only without selectors.
                     remaining = 0 if scope.selects else len(entries) - at
                     work.end()
                     return Page(found, revision, _encode_token(revision, found[-1].key), remaining)
@@ -155,7 +155,7 @@ class Lister:
     async def _history(
         self, request: ListRequest, scope: Scope, revision: int, after: str
     ) -> AsyncIterator[tuple[Entry, int]]:
-        """Yield the objects behind a key, each with how many there are from it on."""
+        """Yield the objects after a key, each with the number of objects from it on."""
         kind = next(iter(scope.kinds.values()))
         start_after = object_key(kind, after)
         more = True
@@ -182,7 +182,7 @@ def _is_full(found: Sequence[Entry], size: int, limit: int) -> bool:
 
 
 def inconsistent_token(token: str) -> str:
-    """Return a token that goes on behind the same object, in the state of then. Raises ApiError."""
+    """Return a token that continues after the same key, on the current state. Raises ApiError."""
     return _encode_token(0, _decode_token(token)[1])
 
 

@@ -1,4 +1,4 @@
-"""The calls of gRPC, and the verbs that they are: of the roles, the audit log and the REST API."""
+"""Maps gRPC methods to the verbs of roles, audit log and REST API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class Method(NamedTuple):
-    """What a call does. items: the field with the items of a batch that is decoded as a whole."""
+    """The verb of a method. items: the field with the items of a batch that is decoded at once."""
 
     verb: str
     subresource: str = ""
@@ -42,7 +42,7 @@ METHODS: Final[Mapping[str, Method]] = {
     "Answer": Method("answer", "explain", of_pods=True),
     "Discovery": Method("get"),
 }
-#: Of a call that is not about objects: a review creates its answer.
+#: For methods that concern no objects: a review creates its answer.
 OTHER: Final = Method("create")
 
 _OF_ONE: dict[tuple[str, str], str] = {}
@@ -52,8 +52,8 @@ for _name, _method in METHODS.items():
 
 
 def call_of(verb: str, subresource: str) -> str:
-    """Return the call that does this to one object.
+    """Return the gRPC method for a verb on one object.
 
-    Both faces have the same metrics, shares and audit events.
+    So gRPC and REST have the same metrics, fairness shares and audit events.
     """
     return _OF_ONE.get((verb, subresource)) or _OF_ONE[verb, ""]

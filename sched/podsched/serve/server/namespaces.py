@@ -1,15 +1,15 @@
-"""The life of namespaces: made on demand or demanded, terminating, gone with all that was in them.
+"""The lifecycle of namespaces: created on demand or required, terminating, removed once empty.
 
-    state         created in it    deleted                       then
-    missing       made, or refused -                             Active
+    state         create in it     delete it                     next state
+    missing       created, refused -                             Active
     Active        accepted         marked, phase Terminating     Terminating
-    Terminating   refused          nothing, while it has content Terminating
-    Terminating   refused          its finalizers are dropped    gone, once it has none
+    Terminating   refused          no effect while not empty     Terminating
+    Terminating   refused          finalizers are removed        removed once it has none
 
 The leader's namespace controller deletes the content and then the namespace again. Source:
-plugin/pkg/admission/namespace and pkg/registry/core/namespace of Kubernetes 1.36. Through gRPC a
-deletion of a namespace without content stands for their ``finalize`` subresource; through HTTP
-``finalize`` ends it, and a second deletion changes nothing.
+plugin/pkg/admission/namespace and pkg/registry/core/namespace of Kubernetes 1.36. In gRPC, deleting
+an empty namespace has the effect of their ``finalize`` subresource; in REST only ``finalize``
+removes it, and a second deletion has no effect.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from podsched.serve.store.errors import StoreError
 
 NAMESPACE = KINDS["Namespace"]
 _CONTENT = tuple(kind for kind in KINDS.values() if kind.namespaced)
-#: Nobody asks for a namespace by an event: one that is told late must not bring it back.
+#: An Event does not create its namespace: a late one must not bring back a deleted namespace.
 _WITHOUT_DEMAND = "Event"
-#: Seconds to wait until the cache has a namespace that was just made.
+#: Max seconds to wait until the cache has a new namespace.
 _SETTLE_SECONDS = 1.0
 
 
 class Namespaces:
-    """Namespaces as of the watch cache; ``required``: objects need one that exists."""
+    """Namespaces in the watch cache; ``required``: do not create missing ones on demand."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Namespaces:
         self._compiled_at = -1
 
     def takes(self, kind: Kind, message: AnyObject) -> bool:
-        """Return whether the namespace of a new object is there and takes it; quick."""
+        """Return whether the namespace of a new object exists and is not terminating; cheap."""
         if not kind.namespaced:
             return True
         return self._states().get(message.metadata.namespace or DEFAULT_NAMESPACE, False)
@@ -73,7 +73,7 @@ class Namespaces:
         """Raise ApiError if the namespace is terminating, or missing and required."""
         name = message.metadata.namespace or DEFAULT_NAMESPACE
         if self._required and name not in self._states():
-            await self._refresh()  # another server may have made it a moment ago
+            await self._refresh()  # another server may have just created it
             if name not in self._states():
                 raise errors.not_found(NAMESPACE, name)
         if self._states().get(name) is False:
@@ -84,7 +84,7 @@ class Namespaces:
             raise error
 
     async def provide(self, items: Iterable[New], coming: Container[str]) -> None:
-        """Make the namespaces that are missing for new objects, but for those that are coming."""
+        """Create missing namespaces of new objects, except ``coming``, which the batch creates."""
         if self._required:
             return
         states = self._states()
@@ -101,14 +101,14 @@ class Namespaces:
             if isinstance(outcome, Entry):
                 revision = max(revision, outcome.revision)
         if not revision:
-            # They exist, or the store does not answer, which the objects' own writes will tell.
+            # They exist, or the store does not answer, which the objects' own writes will report.
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SETTLE_SECONDS):
                 await self._cache.wait_for(revision)
 
     async def is_emptied(self, name: str) -> bool:
-        """Return whether a namespace is terminating and nothing is left in it. Raises ApiError."""
+        """Return whether a namespace is terminating and empty. Raises ApiError."""
         await self._refresh()
         return self._states().get(name) is False and not any(
             key.startswith(f"{name}/") for kind in _CONTENT for key in self._cache.keys(kind)
@@ -123,7 +123,7 @@ class Namespaces:
         return New(NAMESPACE, name, encoded(NAMESPACE, message))
 
     def _states(self) -> dict[str, bool]:
-        """Return whether each namespace takes new objects, by its name."""
+        """Return, by name, whether each namespace accepts new objects."""
         changed_at = self._cache.last_change(NAMESPACE)
         if changed_at != self._compiled_at:
             self._active = {
@@ -146,7 +146,7 @@ def is_terminating(message: AnyObject) -> bool:
 
 
 def namespace_deletion_step(entry: Entry, now: float, *, emptied: bool) -> Step | None:
-    """Return the step of a namespace's deletion; ``emptied``: it terminates and has no content."""
+    """Return the step of a namespace's deletion; ``emptied``: it is terminating and empty."""
     message = entry.decode()
     assert isinstance(message, Namespace)
     if not is_terminating(message):

@@ -1,7 +1,7 @@
-"""Patches through gRPC: RFC 7396, and Kubernetes' strategic merge.
+"""Patches through gRPC: JSON merge patch (RFC 7396) and Kubernetes' strategic merge patch.
 
-Pure. Both are read onto the message field by field, so that mistakes are told with their paths: a
-strategic patch is first turned into the merge patch that does the same to this object.
+Pure. Patches are applied to the message field by field, so that errors have the fields' paths. A
+strategic patch is first converted to an equivalent merge patch for the object.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from podsched.serve.server.errors import Violation
 from podsched.serve.server.strategic import PatchError, strategic_merge
 from podsched.v1.api_pb2 import STRATEGIC_MERGE_PATCH, PatchRequest
 
-#: Levels of objects and lists in a patch. What can be stored has fewer: some 12 of an object, and
-#: those of a field without a schema.
+#: Max nesting of a patch. Storable objects have fewer levels: about 12, and those of a field
+#: without a schema.
 MAX_PATCH_DEPTH = 100
 
 
 def parse_patch(request: PatchRequest) -> dict[str, Any]:
-    """Return the patch of a request. Raises ApiError."""
+    """Parse the patch in a request. Raises ApiError."""
     try:
         patch = load_json(request.merge_patch)
     except ValueError as error:
@@ -43,7 +43,7 @@ def _too_deep() -> errors.ApiError:
 
 
 def is_deep(patch: Any) -> bool:
-    """Return whether a patch is nested beyond MAX_PATCH_DEPTH; merging it costs as much a level."""
+    """Return whether a patch is nested beyond MAX_PATCH_DEPTH: merging recurses at each level."""
     level: list[Any] = [patch]
     for _ in range(MAX_PATCH_DEPTH):
         level = [
@@ -58,7 +58,7 @@ def is_deep(patch: Any) -> bool:
 
 
 def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> AnyObject:
-    """Return a patched copy of an object. Raises ApiError with every mistake in the patch."""
+    """Return a patched copy of an object. Raises ApiError with all violations in the patch."""
     try:
         if patch_type == STRATEGIC_MERGE_PATCH:
             current = to_manifest(message)
@@ -81,9 +81,9 @@ def _invalid(text: str, violations: list[Violation]) -> errors.ApiError:
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merge patch that makes one object of another.
+    """Return the merge patch that changes ``old`` into ``new``.
 
-    What a strategic merge has not touched is the same value, and is not looked into.
+    Values that a strategic merge did not change are identical objects, so they are skipped.
     """
     patch: dict[str, Any] = {name: None for name in old if name not in new}
     for name, value in new.items():

@@ -1,7 +1,7 @@
-"""What every call to the API passes, whichever face it comes through: gRPC or Kubernetes' REST.
+"""The steps of every call to the API, through gRPC or Kubernetes' REST API.
 
-A face tells of a call what ``CallContext`` has, and runs its handler within a ``Call``. Identity,
-rights, turn, metrics, traces and the audit log are then the same for both.
+Each of the two provides a ``CallContext`` and runs its handlers within a ``Call``. So
+authentication, authorization, fairness, metrics, traces and the audit log are the same for both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from podsched.telemetry.tracing import NO_SPAN, Span
 
 _log = get_logger("apiserver")
 
-#: Batches whose items are decoded with the request, and the field that they are in.
+#: Requests that are batches decoded at once, and the field with their items.
 _ITEMS = {
     "PatchBatch": "patches",
     "DeleteBatch": "deletions",
@@ -45,7 +45,7 @@ class CallObserver(Protocol):
     """Counts and traces calls."""
 
     def call_began(self, method: str, metadata: Metadata, started: float) -> Span:
-        """Take note of a call; return its span, within which it is handled."""
+        """Record the start of a call; return the span in which it is handled."""
         ...
 
     def call_ended(
@@ -58,27 +58,26 @@ class CallObserver(Protocol):
         span: Span,
         request_id: str,
     ) -> None:
-        """Take note of a call that has ended.
+        """Record the end of a call.
 
         started, ended: monotonic seconds; code: name of the gRPC status; request:
-        the decoded message, None if it could not be decoded; span: that of ``call_began``.
+        the decoded message, None if decoding failed; span: from ``call_began``.
         """
 
 
 class Auditor(Protocol):
-    """Writes down who did what."""
+    """Writes the audit log."""
 
     def record(self, call: AuditedCall) -> None:
-        """Take a call that has ended; must return at once."""
+        """Record a call that has ended; must not block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What every call to the API passes, in this order.
+    """The configuration of the steps of every call, which run in this order.
 
-    Who makes it, what he may do, when it is its turn (``fairness``), its handler, its observer and
-    the audit log. The handlers' parts ask ``access.rights.rights()`` for each object that they read
-    or write.
+    Authentication, the caller's rights, a seat (``fairness``), the handler, the observer and the
+    audit log. Handlers check ``access.rights.rights()`` for each object that they read or write.
     """
 
     observer: CallObserver | None = None
@@ -89,9 +88,9 @@ class Pipeline:
 
 
 class Call:
-    """One call while it is handled: its errors become statuses, and its end is observed.
+    """One call while it is handled: errors become statuses, and its end is recorded.
 
-    identity: who makes it, None until that is known; request: the decoded message, likewise.
+    identity: the caller, None until authenticated; request: the message, None until decoded.
     """
 
     __slots__ = (
@@ -116,7 +115,7 @@ class Call:
     def __init__(
         self, method: str, context: CallContext, pipeline: Pipeline, uri: str = ""
     ) -> None:
-        """Begin a call. method: as gRPC calls it; uri: what was asked for over HTTP."""
+        """Begin a call. method: the gRPC method; uri: of an HTTP request."""
         self._method = method
         self.uri = uri
         self.context: Any = context
@@ -131,34 +130,34 @@ class Call:
             self._span = observer.call_began(method, metadata, self._started)
         self.identity: Identity | None = None
         self.request: Any = None
-        #: Of a call with one response; kept for those who look at batches' outcomes.
+        #: The response of a unary call, kept because observers read the outcomes of batches.
         self.response = b""
         self._seat: Seat | None = None
         self._intake: Intake | None = None
         self._size = 0
         self._peer = ""
-        #: What its handler tells the client beside the answer.
+        #: Warnings of the handler, sent beside the answer.
         self.warnings: Sequence[str] = ()
 
     @property
     def peer(self) -> str:
-        """The connection that it comes by, which gRPC puts into words each time it is asked."""
+        """The client's address; gRPC formats it anew at each access."""
         if not self._peer:
             self._peer = self.context.peer()
         return self._peer
 
     def authenticate(self) -> None:
-        """Find out who calls and what he may do, for all that runs within. Raises ApiError."""
+        """Authenticate the caller and set the rights of this context. Raises ApiError."""
         identity = self._pipeline.authenticate(self.context)
         if identity.expires <= time.time():
-            # Of a certificate, the handshake has seen the beginning of the connection only.
+            # A certificate is verified only in the handshake, and may expire during the connection.
             raise errors.unauthenticated("the credential has expired")
         self.identity = identity
         set_caller(identity)
         set_rights(self._pipeline.authorize(identity))
 
     async def arrive(self) -> None:
-        """Find out who calls; strangers are refused at a pace. Raises ApiError."""
+        """Authenticate the caller; failures are answered at a limited rate. Raises ApiError."""
         try:
             self.authenticate()
         except ApiError:
@@ -170,7 +169,7 @@ class Call:
             gate.call_came(identity, self.peer, self._method)
 
     async def receive(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Read the request, whose sender is known. Raises ApiError."""
+        """Read the request of an authenticated caller. Raises ApiError."""
         gate, identity = self._pipeline.gate, self.identity
         if gate is None or identity is None:
             return await read()
@@ -179,21 +178,21 @@ class Call:
         return raw
 
     async def enter(self, size: int) -> None:
-        """Wait until it is the call's turn; ``size``: bytes of the request. Raises ApiError."""
+        """Wait for a seat; ``size``: bytes of the request. Raises ApiError."""
         gate = self._pipeline.gate
         if gate is not None and self.identity is not None:
             self._seat = await gate.enter(self.identity, self.peer, self._method, size)
             set_seat(self._seat)
 
     def charge_items(self) -> None:
-        """Account for a batch whose items are not measured one by one."""
+        """Charge the flow for a batch whose items are not charged one by one."""
         field = _ITEMS.get(self._method)
         if field is not None and self._seat is not None:
             self._seat.charge(len(getattr(self.request, field)) * ITEM_SECONDS)
 
     @contextmanager
     def stream(self) -> Iterator[None]:
-        """Count the call as a stream of its flow for the block. Raises ApiError for too many."""
+        """Count the call as a stream of its flow within the block. Raises ApiError if too many."""
         seat = self._seat
         if seat is None:
             yield
@@ -209,18 +208,18 @@ class Call:
             seat.flow.watches -= 1
 
     def leave_seat(self) -> None:
-        """Let another call have the seat."""
+        """Release the seat."""
         if self._seat is not None:
             self._seat.leave()
 
     async def sent(self, size: int) -> None:
-        """Account for a response of a stream, which needs no seat once it has begun."""
+        """Charge the flow for a response of a stream, which holds no seat once it has begun."""
         if self._seat is not None:
             self._seat.leave()
             await self._seat.sent(size)
 
     async def fail(self, error: ApiError) -> BaseException:
-        """End the call with an error; return the exception that the face wants to be raised."""
+        """End the call with an error; return the exception to be raised by the transport's code."""
         return error
 
     async def __aenter__(self) -> Self:
@@ -245,7 +244,7 @@ class Call:
                 self._audit(self._pipeline.audit, code, error)
             if self._pipeline.observer is not None:
                 self._observe(self._pipeline.observer, code)
-            # What failed may be part of a cycle; large requests should not wait for its collection.
+            # The exception may be part of a reference cycle, which must not keep large requests.
             self.request, self.response, self.context = None, b"", None
             if error is not None:
                 error.__traceback__ = None

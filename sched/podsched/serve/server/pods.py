@@ -1,7 +1,7 @@
-"""The pod subresources: bind, evict, status patches; each singly and in batches.
+"""The pod subresources: bind, evict and status patches, single and in batches.
 
-Guarantees: a fenced write happens only while the lock belongs to the writer's term; a pod gets
-one node once; an eviction and the disruption it costs are one write.
+Guarantees: a fenced write succeeds only while the lock belongs to the writer's term; a pod is bound
+at most once; an eviction and the update of its disruption budget are one write.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
 
 POD, PDB, NODE = KINDS["Pod"], KINDS["PodDisruptionBudget"], KINDS["Node"]
 _EVICT_ATTEMPTS = 8
-#: What Kubernetes' eviction subresource writes itself.
+#: The condition that Kubernetes' eviction subresource sets.
 EVICTED = PodCondition(
     type=DISRUPTION_TARGET,
     status=TRUE,
@@ -62,7 +62,7 @@ class PodOperations:
     async def bind(
         self, bindings: Sequence[Binding], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
-        """Bind pods to nodes, each by itself."""
+        """Bind pods to nodes, each independently."""
         now = timestamp(self._now(), whole=True)
         fenced = fence is not None
         if fence is not None:
@@ -93,11 +93,10 @@ class PodOperations:
     async def bind_as_asked(
         self, binding: Binding, adorn: Adorn, *, dry_run: bool = False
     ) -> Entry:
-        """Bind a pod as Kubernetes' subresource does: to a node that need not exist yet.
+        """Bind a pod as Kubernetes' subresource does: the node need not exist.
 
-        Schedulers of Kubernetes know of no fence, so none is asked for; podsched's own leaders
-        take notice of what they bind. adorn: adds the binding's labels and annotations. Raises
-        ApiError.
+        Kubernetes' schedulers have no fence, so none is required; podsched's own leaders notice
+        these bindings. adorn: adds the binding's labels and annotations. Raises ApiError.
         """
         if (refused := _binding_error(binding, _may_bind)) is not None:
             raise refused
@@ -108,7 +107,7 @@ class PodOperations:
 
         def change(entry: Entry) -> Step | None:
             step = bind_step(entry, binding, now, fenced=False, adorn=adorn)
-            if step is None or not node_known:  # nobody else decides for a node that is not there
+            if step is None or not node_known:  # other schedulers do not use an unknown node
                 return step
             compares, ops = self._guard.notice_of(binding.node_name)
             return step._replace(compares=compares, ops=ops)
@@ -120,7 +119,7 @@ class PodOperations:
     async def patch_statuses(
         self, patches: Sequence[PodStatusPatch], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
-        """Set conditions and nominations, each by itself."""
+        """Set conditions and nominations of pods, each independently."""
         now = timestamp(self._now(), whole=True)
 
         def change_by(patch: PodStatusPatch) -> Callable[[Entry], Step | None]:
@@ -141,7 +140,7 @@ class PodOperations:
     async def evict(
         self, requests: Sequence[EvictRequest], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
-        """Evict pods, each by itself; those that ignore budgets share a commit."""
+        """Evict pods, each independently; evictions that ignore budgets share a commit."""
         outcomes: list[Outcome | None] = [_eviction_error(request) for request in requests]
         permitted = [i for i, outcome in enumerate(outcomes) if outcome is None]
         free = [i for i in permitted if requests[i].ignore_disruption_budgets]
@@ -177,9 +176,10 @@ class PodOperations:
         return change
 
     def _conditioned(self, entry: Entry, request: EvictRequest) -> Pod | None:
-        """Return the pod with the condition that says why it goes, to be part of the same write.
+        """Return the pod with the eviction's condition, to be stored by the same write.
 
-        None: there is none. Decoding it once more for the deletion was a third of an eviction.
+        None: there is no condition. The deletion reuses the decoded pod: decoding it again took a
+        third of an eviction's time.
         """
         if not request.HasField("condition"):
             return None
@@ -193,10 +193,10 @@ class PodOperations:
     async def _evict_within_budget(
         self, request: EvictRequest, fence: Fence | None, *, dry_run: bool
     ) -> Entry:
-        """Evict one pod and count it, in one write. Raises ApiError."""
+        """Evict a pod and update its budget, in one write. Raises ApiError."""
         key = _key(request.namespace, request.name)
         try:
-            await self._reflector.wait_until_fresh()  # a budget made just now counts
+            await self._reflector.wait_until_fresh()  # includes budgets that were just created
         except StoreError as error:
             raise errors.of_store(error) from error
         for _ in range(_EVICT_ATTEMPTS):
@@ -251,7 +251,7 @@ def _binding_error(binding: Binding, check: Callable[[Binding], None]) -> ApiErr
 
 
 def _eviction_error(request: EvictRequest) -> ApiError | None:
-    """Return why the caller may not evict a pod in this way; None if he may."""
+    """Return the error if the caller may not evict a pod in this way; else None."""
     namespace, name = request.namespace or DEFAULT_NAMESPACE, request.name
     own = rights()
     try:

@@ -1,6 +1,6 @@
-"""Server reflection, for those who may call: it tells what the API looks like.
+"""gRPC server reflection for authenticated callers.
 
-gRPC's own service would answer everyone who can connect.
+gRPC's own reflection service would answer anyone who can connect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SERVICES = (*_OWN, health.SERVICE_NAME, reflection.SERVICE_NAME)
 
 
 def reflection_handlers(pipeline: Pipeline) -> grpc.GenericRpcHandler:
-    """Return the handlers to register with gRPC; calls are not written to the audit log."""
+    """Return the handlers to register with gRPC; the audit log does not record their calls."""
     servicer = reflection.aio.ReflectionServicer(_SERVICES)
 
     async def reflect(requests: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

@@ -1,8 +1,8 @@
-"""Reads and changes of objects of any kind: the API server without its transport.
+"""Reads, updates, patches and deletes objects of any kind, independent of the transport.
 
-Guarantees: an object is stored complete and valid or not at all; a reader sees every write
-completed before it asked, whichever server did it; batches answer each item by itself. Not here:
-gRPC (``service``), new objects (``creation``), the pod subresources (``pods``).
+Guarantees: an object is stored complete and valid or not at all; a read sees every write completed
+before it through any server; each item of a batch has its own outcome. Elsewhere: gRPC
+(``service``), new objects (``creation``), the pod subresources (``pods``).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from podsched.v1.api_pb2 import (
 )
 
 _DELETE_AT_ONCE = 500
-#: The longest valid name, that of a DNS subdomain.
+#: Max characters of a name: a DNS subdomain.
 _MAX_NAME = 253
 
 
@@ -88,14 +88,14 @@ class Registry:
     # ------------------------------------------------------------------ reading
 
     async def get(self, kind_name: str, namespace: str, name: str) -> Entry:
-        """Return the object as it is now. Raises ApiError."""
+        """Return the current object. Raises ApiError."""
         entry = await self.get_raw(kind_name, namespace, name)
         if not entry.is_readable():
             raise errors.unreadable(entry.kind, name)
         return entry
 
     async def get_raw(self, kind_name: str, namespace: str, name: str) -> Entry:
-        """Return the object as it is now, even if nobody can decode it. Raises ApiError."""
+        """Return the current object, even if it cannot be decoded. Raises ApiError."""
         kind, key = _address(kind_name, namespace, name)
         rights().check("get", kind, local_namespace(kind, namespace), name)
         return await self._storage.get(kind, key)
@@ -111,7 +111,7 @@ class Registry:
     async def update_status(
         self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
     ) -> Entry:
-        """Replace the status alone. Raises ApiError."""
+        """Replace only the status. Raises ApiError."""
         return await self._replace(message, fence, "status", self._status_step, dry_run=dry_run)
 
     async def _replace(
@@ -147,7 +147,7 @@ class Registry:
         return entry
 
     async def _settle(self, outcomes: Sequence[Outcome], *, dry_run: bool) -> None:
-        """Wait until what was written counts at admission; a dry run has written nothing."""
+        """Wait until admission uses the written objects; return at once after a dry run."""
         if not dry_run:
             await self._sources.settle(outcomes)
 
@@ -167,7 +167,7 @@ class Registry:
     async def patch(
         self, requests: Sequence[PatchRequest], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
-        """Patch objects, each by itself."""
+        """Patch objects, each independently."""
         planned: list[Mutation | ApiError] = []
         for request in requests:
             try:
@@ -213,7 +213,7 @@ class Registry:
     # ------------------------------------------------------------------ deleting
 
     async def delete(self, request: DeleteRequest, fence: Fence | None = None) -> Entry:
-        """Delete an object, or mark it where it has to be let go first. Raises ApiError."""
+        """Delete an object, or mark it if it has a grace period or finalizers. Raises ApiError."""
         outcomes = await self.delete_many([request], fence, dry_run=request.dry_run)
         entry = only_entry(outcomes)
         return entry if entry.is_readable() else entry.name_only()
@@ -225,7 +225,7 @@ class Registry:
         *,
         dry_run: bool = False,
     ) -> list[Outcome]:
-        """Delete objects, each by itself."""
+        """Delete objects, each independently."""
         planned: list[Mutation | ApiError] = []
         for request in requests:
             try:
@@ -237,7 +237,7 @@ class Registry:
     async def _mutate(
         self, planned: Sequence[Mutation | ApiError], fence: Fence | None, *, dry_run: bool
     ) -> list[Outcome]:
-        """Do what could be planned; what could not is its own outcome."""
+        """Execute the mutations; an error in place of a mutation becomes the item's outcome."""
         results = await self._storage.mutate(_mutations(planned), fence, dry_run=dry_run)
         await self._settle(results, dry_run=dry_run)
         done = iter(results)
@@ -246,11 +246,11 @@ class Registry:
     async def delete_in_two(
         self, request: DeleteRequest, *, dry_run: bool = False, permitted: bool = False
     ) -> Entry:
-        """Delete an object as Kubernetes' clients see it: a pod is marked before it is removed.
+        """Delete an object in the steps Kubernetes' clients see: pods are marked, then removed.
 
-        A namespace that is being deleted stays as it is; its ``finalize`` ends it.
+        A terminating namespace is not changed; its ``finalize`` subresource removes it.
 
-        permitted: the caller's right has been checked. Raises ApiError.
+        permitted: the caller's right is already checked. Raises ApiError.
         """
         deletion = await self._deletion(request, permitted=permitted)
 
@@ -270,9 +270,9 @@ class Registry:
         return entry if entry.is_readable() else entry.name_only()
 
     async def _remove_marked(self, entry: Entry) -> Entry:
-        """Remove a pod that has been marked; who removes it first does not matter.
+        """Remove a marked pod; it may be gone already.
 
-        Return it as of its removal.
+        Returns it as of its removal.
         """
         request = DeleteRequest(grace_period_seconds=0)
 
@@ -304,7 +304,7 @@ class Registry:
         return Mutation(kind, key, change)
 
     async def selected(self, request: DeleteCollectionRequest) -> list[Entry]:
-        """Return what a deletion of a collection is about, as of now. Raises ApiError."""
+        """Return the current objects that a deletecollection selects. Raises ApiError."""
         kind = kind_named(request.kind)
         rights().check("deletecollection", kind, request.namespace)
         check_propagation(request.propagation_policy)
@@ -319,7 +319,7 @@ class Registry:
     async def delete_collection(
         self, request: DeleteCollectionRequest, fence: Fence | None = None
     ) -> int:
-        """Delete all that match as of now; return how many there were. Raises ApiError."""
+        """Delete all objects that match now; return their number. Raises ApiError."""
         kind = kind_named(request.kind)
         selected = await self.selected(request)
         work = Work()
@@ -363,19 +363,19 @@ def _mutations(planned: Sequence[Mutation | ApiError]) -> list[Mutation]:
 
 
 def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:
-    """Return the kind and local key that a request names. Raises ApiError."""
+    """Return the kind and local key of the object in a request. Raises ApiError."""
     kind = kind_named(kind_name)
     if not name:
         raise errors.bad_request("name must be specified", "name")
     for field, value in (("name", name), ("namespace", namespace)):
         if len(value) > _MAX_NAME:
-            # No object has such a name, and a long text would be copied into keys and messages.
+            # No object has such a name, and a long one would be copied into keys and messages.
             raise errors.bad_request(f"{field} must be no more than {_MAX_NAME} characters", field)
     return kind, local_key(kind, local_namespace(kind, namespace), name)
 
 
 def _patched(patch: Mapping[str, Any]) -> list[str]:
-    """Return what a patch writes to: "status", "" for all but the status, or both."""
+    """Return what a patch writes: "status", "" for anything else, or both."""
     status = ["status"] if "status" in patch else []
     return [*status, ""] if len(patch) > len(status) or not status else status
 

@@ -1,11 +1,11 @@
-"""The scheduler replicas connected to this server, and questions to them.
+"""Forwards questions to the scheduler replicas connected to this server.
 
     ask --Question--> outbox --stream--> replica --Answer--> inbox of the question --> ask
                                                              (bounded)
 
-A replica that has been silent for ``SILENCE`` seconds is not asked. A caller waits for the next
-answer for a bounded time; if the caller goes, its question is cancelled at the replica. When the
-stream ends, all waiting callers are notified.
+A replica that has been silent for ``SILENCE`` seconds is not asked. A caller waits at most
+``ANSWER_SECONDS`` for the next answer; if it disconnects, its question is cancelled at the replica.
+When the stream ends, all waiting callers are notified.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from podsched.v1.scheduling_pb2 import Answer, Question, ReplicaMessage, Replica
 
 _log = get_logger("apiserver")
 
-#: Replicas connected at once.
+#: Max replicas connected.
 MAX_REPLICAS: Final = 32
-#: Questions under way, of one replica.
+#: Max open questions to one replica.
 MAX_QUESTIONS: Final = 32
-#: Answers to one question that nobody has taken yet.
+#: Max unread answers to one question.
 MAX_UNREAD: Final = 64
-#: Bytes of one message: an explanation with all that can be asked for has some 200 KB. More ends
-#: the stream before it is decoded, for it could unfold to gigabytes; replicas look first.
+#: Max bytes of a message: the largest explanation has about 200 KB. A larger message ends the
+#: stream undecoded, as decoding could take gigabytes; replicas check the size before they send.
 MAX_ANSWER_BYTES: Final = 4 << 20
-#: Characters of a replica's name and of its identity, and of what it says about a failure.
+#: Max characters of a replica's name and identity, and of its message about a failure.
 MAX_NAME: Final = 253
 _MAX_WORDS: Final = 4000
-#: Seconds to wait for an answer, and for the next one.
+#: Max seconds to wait for each answer.
 ANSWER_SECONDS: Final = 10.0
-#: Seconds without a word from a replica after which it is not asked; it speaks every second.
+#: Seconds of silence after which a replica is not asked; it sends a message every second.
 SILENCE: Final = 5.0
 
 
@@ -58,20 +58,20 @@ class _Connected:
         self.state = state
         self.heard = time.monotonic()
         self.inboxes: dict[int, asyncio.Queue[Answer]] = {}
-        #: Bounded by ``MAX_QUESTIONS`` and one cancellation of each; None ends the stream.
+        #: Holds at most ``MAX_QUESTIONS`` and a cancellation of each; None ends the stream.
         self.outbox: asyncio.Queue[Question | None] = asyncio.Queue()
         self._ids = itertools.count(1)
 
     @property
     def preference(self) -> tuple[bool, int]:
-        """Who is asked if nobody is named: the leader, of two the one of the later term."""
+        """Sort key for choosing a replica: the leader first, of two the one of the later term."""
         return self.state.leading, self.state.term
 
     def is_called(self, name: str) -> bool:
         return name in (self.state.name, self.state.identity)
 
     def put(self, question: Question) -> tuple[int, asyncio.Queue[Answer]]:
-        """Send a question; return its id and where its answers come. Raises ApiError."""
+        """Send a question; return its id and the queue of its answers. Raises ApiError."""
         if len(self.inboxes) >= MAX_QUESTIONS:
             raise errors.overloaded(f"{MAX_QUESTIONS} questions to the replica are under way")
         number = next(self._ids)
@@ -83,12 +83,12 @@ class _Connected:
         return number, inbox
 
     def cancel(self, number: int) -> None:
-        """Forget a question, and have the replica forget it."""
+        """Drop a question here and at the replica."""
         if self.inboxes.pop(number, None) is not None:
             self.outbox.put_nowait(Question(id=number, cancel=True))
 
     def take(self, answer: Answer) -> None:
-        """Hand on an answer, if somebody waits for it."""
+        """Pass an answer to its caller, if it still waits."""
         inbox = self.inboxes.get(answer.id)
         if inbox is None:
             return
@@ -97,7 +97,7 @@ class _Connected:
             why = "answers come faster than they are read"
             refusal = _failure(StatusCode.RESOURCE_EXHAUSTED, why)
         elif wrong := validate_storable(answer):
-            why = f"replica {self.state.name} has sent what nobody can read: {wrong[0]}"
+            why = f"replica {self.state.name} has sent an invalid answer: {wrong[0]}"
             refusal = _failure(StatusCode.INTERNAL, why)
         if refusal is not None:
             self.cancel(answer.id)
@@ -107,7 +107,7 @@ class _Connected:
         inbox.put_nowait(answer)
 
     def leave(self) -> None:
-        """Tell all who wait that no answer will come."""
+        """Notify all waiting callers that the replica has disconnected."""
         for inbox in self.inboxes.values():
             inbox.put_nowait(_failure(StatusCode.UNAVAILABLE, "the replica has disconnected"))
         self.inboxes.clear()
@@ -125,11 +125,11 @@ class Replicas:
         self._closing = False
 
     def names(self) -> list[str]:
-        """Return the identities of the replicas that can be asked, the leader first."""
+        """Return the identities of the replicas that can answer, the leader first."""
         return [replica.state.identity for replica in self._heard()]
 
     def close(self) -> None:
-        """End all streams, so that a server can drain."""
+        """End all streams, so that the server can drain."""
         self._closing = True
         for replica in self._connected:
             replica.outbox.put_nowait(None)
@@ -176,7 +176,7 @@ class Replicas:
     async def ask(self, question: Question, name: str = "") -> AsyncGenerator[Answer, None]:
         """Yield the answers to a question. Raises ApiError.
 
-        name: name or identity of the replica to ask; empty: the leader, a standby if none leads.
+        name: name or identity of the replica to ask; "": the leader, or a standby without a leader.
         """
         replica = self._chosen(name)
         number, inbox = replica.put(question)
@@ -200,14 +200,14 @@ class Replicas:
             replica.cancel(number)
 
     async def ask_once(self, question: Question, name: str = "") -> Answer:
-        """Return the only answer to a question, as ``ask``."""
+        """Return the answer to a question with a single answer; see ``ask``."""
         async with aclosing(self.ask(question, name)) as answers:
             return await anext(answers)
 
     async def ask_all(self, question: Question) -> list[tuple[str, Answer | ApiError]]:
-        """Return by identity what each replica answers, the leader first. Raises ApiError.
+        """Return each replica's identity and answer, the leader first. Raises ApiError.
 
-        For questions with a single answer. In place of that, a replica that fails has its error.
+        For questions with a single answer. If a replica fails, its error is in place of the answer.
         """
         names = self.names() or [self._chosen("").state.identity]
         asked = (self.ask_once(question, name) for name in names)
@@ -242,7 +242,7 @@ class Replicas:
 
 
 def _decoded(raw: bytes) -> ReplicaMessage:
-    """Return what a replica has sent. Raises ApiError."""
+    """Decode a replica's message. Raises ApiError."""
     if len(raw) > MAX_ANSWER_BYTES:
         raise errors.too_large(f"the message has {len(raw)} bytes, the limit is {MAX_ANSWER_BYTES}")
     try:
@@ -263,6 +263,6 @@ def _failed(number: int, message: str) -> ApiError:
         StatusCode.UNIMPLEMENTED: StatusReason.BAD_REQUEST,
         StatusCode.RESOURCE_EXHAUSTED: StatusReason.TOO_LARGE,
     }
-    # As gRPC takes a number that it does not know.
+    # gRPC, too, maps an unknown number to UNKNOWN.
     code = StatusCode(number) if number in _CODES else StatusCode.UNKNOWN
     return ApiError(code, reasons.get(code, StatusReason.UNAVAILABLE), message)

@@ -1,14 +1,14 @@
-"""Requests as they come: bounded before they are decoded, batches decoded item by item.
+"""Decodes requests: sizes are checked before decoding, and batches are decoded item by item.
 
 A decoded message can be 140 times as large as its bytes (an empty container is 2 bytes, and 280 in
 memory), so 16 MiB of them would take gigabytes. Therefore:
 
-    a call of one object        as many bytes as an object may have, and some for what is around it
-    a call that only names      64 KiB
-    a batch                     its items are counted in the bytes; objects are decoded one at a
-                                time, so only the bytes to be stored exist for all of them at once
+    with one object             at most the bytes of the largest object and MAX_PLAIN_BYTES
+    with only names             at most MAX_PLAIN_BYTES (64 KiB)
+    a batch                     items are counted in the undecoded bytes; objects are decoded one at
+                                a time, so that only their bytes to be stored are all in memory
 
-Counting costs 0.3 µs an item, a hundredth of what decoding a pod costs.
+Counting costs 0.3 µs per item, a hundredth of decoding a pod.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from podsched.serve.server import errors
 from podsched.serve.server.admission import MAX_OBJECT_BYTES
 from podsched.serve.server.errors import ApiError, Violation
 
-#: Most items of a batch; of 5,000 large pods it has about 10 MiB.
+#: Max items of a batch; with 5,000 large pods it has about 10 MiB.
 MAX_BATCH: Final = 5000
-#: Bytes of a request that names an object, and of what stands around an object.
+#: Max bytes of a request that names an object, and of the fields beside an object.
 MAX_PLAIN_BYTES: Final = 64 << 10
-#: Bytes of an object from which on the lengths of its lists are checked first; what is smaller
-#: cannot hold enough to matter.
+#: Bytes of an object above which the lengths of its lists are checked first; a smaller one cannot
+#: have too many items.
 LARGE_BYTES: Final = 16 << 10
-#: Bytes of a batch of bindings, evictions, patches or statuses: 5,000 of 800 bytes.
+#: Max bytes of a batch of bindings, evictions, patches or statuses: 5,000 of 800 bytes.
 MAX_BATCH_BYTES: Final = 4 << 20
 
 M = TypeVar("M", bound=Message)
 
 
 def bounded(message: type[M], most: int = MAX_PLAIN_BYTES) -> Callable[[bytes], M]:
-    """Return what decodes a request of at most ``most`` bytes.
+    """Return a decoder for requests of at most ``most`` bytes.
 
-    It raises ApiError, and DecodeError for what is no message of the type.
+    It raises ApiError, and DecodeError for malformed bytes.
     """
 
     def parse(raw: bytes) -> M:
@@ -51,7 +51,7 @@ def bounded(message: type[M], most: int = MAX_PLAIN_BYTES) -> Callable[[bytes], 
 
 
 def with_object(message: type[M]) -> Callable[[bytes], M]:
-    """Return what decodes a request about one object. It raises ApiError."""
+    """Return a decoder for requests with one object. It raises ApiError."""
     decode = bounded(message, MAX_OBJECT_BYTES + MAX_PLAIN_BYTES)
 
     def parse(raw: bytes) -> M:
@@ -64,7 +64,7 @@ def with_object(message: type[M]) -> Callable[[bytes], M]:
 
 
 def with_items(message: type[M], field: str) -> Callable[[bytes], M]:
-    """Return what decodes a batch of small items, counted beforehand. It raises ApiError."""
+    """Return a decoder for batches of small items, counted before decoding. It raises ApiError."""
     number = message.DESCRIPTOR.fields_by_name[field].number
 
     def parse(raw: bytes) -> M:
@@ -84,7 +84,7 @@ def with_items(message: type[M], field: str) -> Callable[[bytes], M]:
 
 @dataclass(frozen=True, slots=True)
 class Batch(Generic[M]):
-    """A batch of objects: ``rest`` is the request without them."""
+    """A batch of undecoded objects; ``rest`` is the request without them."""
 
     rest: M
     items: Sequence[bytes]
@@ -92,11 +92,11 @@ class Batch(Generic[M]):
 
     @property
     def DESCRIPTOR(self) -> Any:
-        """That of the request."""
+        """The descriptor of the request."""
         return self.rest.DESCRIPTOR
 
     def objects(self) -> Iterator[Any]:
-        """Yield each object, decoded when it is asked for, or the ApiError that it is."""
+        """Yield each object, decoded lazily, or the ApiError that it caused."""
         for raw in self.items:
             try:
                 if len(raw) > MAX_OBJECT_BYTES:
@@ -117,7 +117,7 @@ class Batch(Generic[M]):
 def batch_of(
     message: type[M], field: str, decode: Callable[[bytes], Any]
 ) -> Callable[[bytes], Batch[M]]:
-    """Return what takes a batch of objects apart; ``decode`` may raise. It raises ApiError."""
+    """Return a function that splits a batch of objects; it raises ApiError, as may ``decode``."""
     number = message.DESCRIPTOR.fields_by_name[field].number
 
     def parse(raw: bytes) -> Batch[M]:
@@ -128,10 +128,10 @@ def batch_of(
 
 
 def check_lists(message: Message, path: str = "", items: int = 0) -> int:
-    """Return how many items the lists and maps of an object have, in addition to ``items``.
+    """Return ``items`` plus the number of items in all lists and maps of an object.
 
-    Raises ApiError for more than ``codec`` reads, however deep: before defaulting and validation,
-    which look at each.
+    Raises ApiError for more items than ``codec`` reads. To be called before defaulting and
+    validation, which visit each item.
     """
     for field, value in message.ListFields():
         if not field.is_repeated and field.message_type is None:
@@ -160,10 +160,9 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def split_items(raw: bytes, number: int, field: str) -> tuple[list[bytes], bytes]:
-    """Return the bytes of the items of a repeated field, and the message without them.
+    """Return the bytes of each item of a repeated field, and the message without them.
 
-    Raises ApiError for more than MAX_BATCH items, as soon as they are too many, and for what is no
-    message.
+    Raises ApiError for more than MAX_BATCH items, without reading on, and for malformed bytes.
     """
     items: list[bytes] = []
     rest: list[bytes] = []
@@ -177,7 +176,7 @@ def split_items(raw: bytes, number: int, field: str) -> tuple[list[bytes], bytes
 
 
 def _items(raw: bytes, number: int, field: str) -> Iterator[tuple[int, int, int]]:
-    """Yield where each item of a repeated field starts, where its bytes do, and where it ends.
+    """Yield the offsets of each item of a repeated field: its tag, its bytes and its end.
 
     Raises ApiError as ``split_items`` does.
     """
@@ -201,7 +200,7 @@ def _items(raw: bytes, number: int, field: str) -> Iterator[tuple[int, int, int]
 
 
 def _end_of(raw: bytes, at: int, kind: int) -> int:
-    """Return where the value at a place ends. Raises IndexError where it does not."""
+    """Return the end of the value at an offset. Raises IndexError if it is truncated."""
     if kind == _BYTES:
         length, at = _varint(raw, at)
         return at + length
@@ -215,7 +214,7 @@ def _end_of(raw: bytes, at: int, kind: int) -> int:
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    """Return the number and where it ends. Raises IndexError for none or more than 10 bytes."""
+    """Return the number and its end. Raises IndexError if truncated or longer than 10 bytes."""
     byte = raw[at]
     if byte < 0x80:
         return byte, at + 1

@@ -1,6 +1,6 @@
-"""Changes that are computed from an object as it is: read, made anew, admitted, written.
+"""Rewrites: computes an object's replacement from its current version, admits and stores it.
 
-What the faces' replacements and patches have in common where a face makes the new object itself.
+Shared by replacements and patches that compute the new object themselves, as the REST API does.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from podsched.serve.server.storage import Mutation, ObjectStorage, Step
 _WITH_STATUS = ("labels", "annotations", "managed_fields")
 
 Make = Callable[[Entry], AnyObject]
-"""From an object to what shall replace it. Raises ApiError; called again for a newer version."""
+"""Returns an object's replacement. Raises ApiError; called again if the object has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """One change. verb: what the caller must be permitted to do.
+    """One change of an object. verb: the verb to authorize.
 
     subresource: "" for the whole object, "status", or "finalize" of a namespace.
     """
@@ -48,13 +48,13 @@ class Rewrite:
 
 @dataclass(slots=True)
 class _LastState:
-    """What an object was when its last finalizer went, and it with it."""
+    """The state of an object when a change removed its last finalizer, and so the object."""
 
     value: bytes = b""
 
 
 class Rewriter:
-    """Replaces objects by what is made of them. now: Unix time in seconds."""
+    """Executes rewrites. now: Unix time in seconds."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class Rewriter:
         self._now = now
 
     async def rewrite(self, change: Rewrite) -> Entry:
-        """Return the object after a change. Raises ApiError.
+        """Change an object and return it. Raises ApiError.
 
-        A version that the new object names in its resourceVersion must be the stored one.
+        If the new object has a resourceVersion, it must be the stored one.
         """
         kind, name = change.kind, change.name
         namespace = local_namespace(kind, change.namespace)
@@ -113,7 +113,7 @@ class Rewriter:
 
 
 def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
-    """Keep a pod's quality of service, which its spec alone decides. Raises ApiError."""
+    """Keep a pod's QoS class, which depends only on its spec. Raises ApiError for another one."""
     if not isinstance(updated, Pod) or not isinstance(old, Pod):
         return
     new, before = updated.status.qos_class, old.status.qos_class

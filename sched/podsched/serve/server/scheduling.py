@@ -1,4 +1,4 @@
-"""podsched.v1.Scheduling: who may ask, and what of an answer he may see."""
+"""podsched.v1.Scheduling: authorizes questions to replicas, and filters their answers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from podsched.v1.scheduling_pb2 import (
 )
 
 SCHEDULING: Final = "podsched.v1.Scheduling"
-#: Nodes of which single verdicts are told.
+#: Max nodes in a request for individual verdicts.
 MAX_NODES: Final = 100
-#: Decisions in one answer.
+#: Max decisions in an answer.
 MAX_DECISIONS: Final = 1000
-#: In place of the name of a pod that the caller may not get.
+#: Replaces the name of a pod that the caller may not get.
 HIDDEN: Final = "(hidden)"
 _POD = KINDS["Pod"]
 
@@ -50,8 +50,8 @@ class SchedulingService:
     def __init__(
         self, replicas: Replicas, storage: ObjectStorage, worker: int = 0, workers: int = 1
     ) -> None:
-        """worker: which of the processes this is that share their addresses."""
-        #: A replica has a stream to each of them, and finds them by trying.
+        """worker: index of this process among the ``workers`` that share the addresses."""
+        #: A replica keeps a stream to each worker, and reconnects until it has found all.
         self._told = ((WORKER, str(worker)), (WORKERS, str(workers)))
         self._replicas = replicas
         self._storage = storage
@@ -80,7 +80,7 @@ class SchedulingService:
             raise errors.bad_request(f"at most {MAX_NODES} nodes", "nodes")
         mine = rights()
         mine.check("get", _POD, request.namespace, request.name, "explain")
-        # The replica may not have seen a pod that exists, or that it is gone.
+        # The replica may lag: it may not know the pod yet, or still have a deleted one.
         pod = await self._storage.get(_POD, f"{request.namespace}/{request.name}")
         question = Question(explain=request, revision=pod.revision)
         found = (await self._replicas.ask_once(question, request.replica)).explanation
@@ -90,7 +90,7 @@ class SchedulingService:
         return found.SerializeToString()
 
     async def _from_who_decided(self, question: Question) -> Explanation | None:
-        """Return the answer of a replica that has recorded the decision, if one is connected."""
+        """Return the answer of a connected replica that has recorded the decision, or None."""
         names = [] if question.explain.replica else self._replicas.names()[1:]
         for name in names:
             try:
@@ -121,7 +121,7 @@ class SchedulingService:
         return _together(found, request.limit or 100).SerializeToString()
 
     async def apply_config(self, request: ApplyConfigRequest) -> bytes:
-        """Scheduling.ApplyConfig: no replica changes anything before all have found it valid."""
+        """Scheduling.ApplyConfig: replicas apply it only after all have found it valid."""
         rights().check("update", KINDS["Lease"], "kube-system", "", "configuration")
         trial = ApplyConfigRequest()
         trial.CopyFrom(request)
@@ -152,7 +152,7 @@ class SchedulingService:
 
 
 def _together(found: Sequence[DecisionsResponse], limit: int) -> DecisionsResponse:
-    """Return the latest decisions of several replicas, the oldest first."""
+    """Merge the latest decisions of several replicas, oldest first."""
 
     def when(record: DecisionRecord) -> tuple[int, int]:
         at = record.ended_time if record.HasField("ended_time") else record.decided_time
@@ -165,7 +165,7 @@ def _together(found: Sequence[DecisionsResponse], limit: int) -> DecisionsRespon
 
 
 def hide_pods(message: Message, mine: Rights) -> None:
-    """Leave out the names of the pods in an answer that the caller may not get."""
+    """Hide the names of pods in an answer that the caller may not get."""
     if mine.everything:
         return
     for field, value in message.ListFields():
@@ -176,7 +176,7 @@ def hide_pods(message: Message, mine: Rights) -> None:
                 _hide(each, mine)
             else:
                 hide_pods(each, mine)
-            # The description of a change names the pods that would be gone.
+            # The description of a change names the pods that it would delete.
             if isinstance(each, Change) and any(pod.name == HIDDEN for pod in each.pods):
                 each.description = f"delete {len(each.pods)} of the pods, some hidden from you"
 

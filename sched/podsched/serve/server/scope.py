@@ -1,4 +1,4 @@
-"""The objects that a list, watch or bulk deletion selects: kinds, namespace, labels, fields."""
+"""The selection of a list, watch or bulk deletion: kinds, namespace, labels, fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podsched.v1.api_pb2 import ADDED, DELETED
 
 
 def kind_named(name: str) -> Kind:
-    """Return the kind that a request names. Raises ApiError."""
+    """Return a kind by name. Raises ApiError."""
     if not name:
         raise errors.bad_request("kind must be specified", "kind")
     try:
@@ -24,7 +24,7 @@ def kind_named(name: str) -> Kind:
 
 
 class Scope:
-    """A compiled selection of objects. Raises ApiError for selectors that cannot be read."""
+    """A compiled selection of objects. Raises ApiError for invalid selectors."""
 
     __slots__ = ("_everything", "_fields", "_labels", "_local_prefix", "kinds")
 
@@ -56,19 +56,19 @@ class Scope:
 
     @property
     def selects(self) -> bool:
-        """Whether it looks inside objects, so that they have to be decoded."""
+        """Whether it has selectors, for which objects must be decoded."""
         return self._labels is not None or self._fields is not None
 
     @property
     def every_object(self) -> bool:
-        """Whether it takes all objects of its kinds."""
+        """Whether it matches all objects of its kinds."""
         return self._everything
 
     def matches(self, entry: Entry) -> bool:
-        """Return whether an object of one of the kinds belongs to it."""
+        """Return whether an object of one of the kinds matches."""
         if self._everything:
             return True
-        # Objects without a namespace belong to every one: a watch of nodes and pods may name one.
+        # Cluster-scoped objects match any namespace: a watch of nodes and pods may have one.
         prefix = self._local_prefix
         if prefix and entry.kind.namespaced and not entry.key.startswith(prefix):
             return False
@@ -80,9 +80,9 @@ class Scope:
         return self._fields is None or self._fields.matches(message)
 
     def event_type(self, change: Change) -> int | None:
-        """Return which event a watcher gets of a change of one of the kinds; None for none.
+        """Return the type of event that a watcher gets for a change; None: no event.
 
-        An object that begins to match is ADDED to this watcher, one that ceases to is DELETED.
+        For this watcher, an object that begins to match is ADDED, one that stops matching DELETED.
         """
         if self._everything:
             return change.type
@@ -95,7 +95,7 @@ class Scope:
         return None
 
     def frame(self, change: Change) -> bytes | None:
-        """Return the event that a watcher gets of a change of one of the kinds; None for none."""
+        """Return the encoded event that a watcher gets for a change; None: no event."""
         if self._everything:
             return change.frame
         found = self.event_type(change)

@@ -1,8 +1,8 @@
-"""An API server from its parts: start, serve, drain, stop.
+"""Runs an API server: start, serve, drain, stop.
 
 States: starting (listens, health NOT_SERVING) -> serving (cache loaded) -> draining (health
-NOT_SERVING, watches ended, calls finishing) -> stopped. If following etcd ends by a bug, ``wait``
-raises it: the process should end.
+NOT_SERVING, watches ended, calls finishing) -> stopped. If a bug ends the following of etcd,
+``wait`` raises it, and the process should exit.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from podsched.serve.server.access.jwt import JwtVerifier
     from podsched.serve.server.rest.listener import KubeListener
 
-#: The largest request; a batch of 5,000 large pods is about 10 MiB.
+#: Max bytes of a request; a batch of 5,000 large pods has about 10 MiB.
 MAX_MESSAGE_BYTES = 16 << 20
 
-#: Calls at once of one connection; further ones wait at the client.
+#: Max concurrent calls of a connection; further ones wait at the client.
 MAX_STREAMS = 100
-#: Milliseconds after which a connection without calls is closed; clients open it again.
+#: Milliseconds after which an idle connection is closed; clients reconnect.
 MAX_IDLE_MS = 300_000
 
 
 class ApiServer:
-    """One API server on a store that its owner opened and closes."""
+    """An API server on a store that the caller opens and closes."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ApiServer:
         audit: Auditor | None = None,
         probes: Probes | None = None,
     ) -> None:
-        """Put the server together. probes: what Kubernetes' face answers to /healthz and so on."""
+        """Wire the server. probes: answers /healthz and so on in the REST API."""
         self._probes = probes or Probes(HealthChecks())
         self.kube: KubeListener | None = None
         self._settings = settings
@@ -77,7 +77,7 @@ class ApiServer:
         self.scheduling = SchedulingService(
             self.replicas, self.core.storage, settings.worker, settings.workers
         )
-        #: What every call passes, from the start on.
+        #: The steps of every call.
         self.pipeline = Pipeline(observer, gate=self.gate, audit=audit)
         self._audit = audit
         self._health = health.aio.HealthServicer()
@@ -95,10 +95,10 @@ class ApiServer:
         return self.core.reflector.ready.is_set()
 
     async def start(self) -> None:
-        """Listen, follow etcd, and return when everything can be answered.
+        """Listen, follow etcd, and return when all requests can be answered.
 
-        Raises OSError when the address cannot be had, CertificateError for TLS files and
-        AccessError for files of tokens or keys that cannot be used.
+        Raises OSError if the address is not available, CertificateError for unusable TLS files and
+        AccessError for unusable files of tokens or keys.
         """
         self.pipeline = pipeline = self._pipeline()
         self._server = self._build(pipeline)
@@ -109,14 +109,14 @@ class ApiServer:
         await self.set_serving(True)
 
     async def set_serving(self, serving: bool) -> None:
-        """Answer health calls by whether etcd can be used: without it every other call fails."""
+        """Set the health service's answer: whether etcd is usable, which all other calls need."""
         statuses = health_pb2.HealthCheckResponse
         status = statuses.SERVING if serving else statuses.NOT_SERVING
         for name in ("", OBJECTS, PODS, AUTHORIZATION, SCHEDULING):
             await self._health.set(name, status)
 
     async def wait(self) -> None:
-        """Wait until stopped; raise what ended following etcd."""
+        """Wait until stopped; raise the error if following etcd failed."""
         await self.core.wait()
 
     async def stop(self, grace: float = 5.0) -> None:
@@ -151,7 +151,7 @@ class ApiServer:
 
     async def _listen_for_kube(self, pipeline: Pipeline) -> None:
         """Serve Kubernetes' REST API. Raises OSError, CertificateError."""
-        # Loads aiohttp, which only servers with this face need.
+        # Imports aiohttp, which only servers with the REST API need.
         from podsched.serve.server.rest.app import RestApp
         from podsched.serve.server.rest.handling import Handler
         from podsched.serve.server.rest.listener import KubeListener
@@ -173,19 +173,18 @@ class ApiServer:
             options=[
                 ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
                 ("grpc.max_send_message_length", -1),
-                # Unless that is wanted, a second server on a port must not silently share it.
+                # With one worker, a second server must fail instead of silently sharing the port.
                 ("grpc.so_reuseport", int(settings.workers > 1)),
-                # Calls at once on one connection; its others wait.
+                # Concurrent calls of a connection; further ones wait.
                 ("grpc.max_concurrent_streams", MAX_STREAMS),
                 ("grpc.http2.bdp_probe", 0),
                 ("grpc.max_connection_idle_ms", MAX_IDLE_MS),
-                # Of each address; one more is closed at once.
+                # Per address; further connections are closed at once.
                 (
                     "grpc.max_allowed_incoming_connections",
                     connection_limit(settings.max_connections),
                 ),
-                # Until a connection has said that it speaks HTTP/2. One that is closed before that
-                # counts as long.
+                # Time for the HTTP/2 preface. A connection closed before it counts until then.
                 ("grpc.server_handshake_timeout_ms", int(PATIENCE * 1000)),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5000),
@@ -198,7 +197,7 @@ class ApiServer:
         services = (objects, pods, reviews, self.scheduling)
         server.add_generic_rpc_handlers([service.handlers(pipeline) for service in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        # The last one is asked about what no other knows.
+        # gRPC asks the handlers in order, so the one for unknown methods must be the last.
         server.add_generic_rpc_handlers([reflection_handlers(pipeline), unknown(pipeline)])
         address = f"{settings.host}:{settings.port}"
         self.port = self._listen(server, address, demanding=bool(settings.tls_client_ca))
@@ -207,7 +206,7 @@ class ApiServer:
         return server
 
     def _listen(self, server: grpc.aio.Server, address: str, *, demanding: bool) -> int:
-        """Return the port; ``demanding``: clients must show a certificate. Raises OSError."""
+        """Listen; return the port. demanding: require client certificates. Raises OSError."""
         port: int
         try:
             if self._settings.tls_cert:

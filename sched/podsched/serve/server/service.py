@@ -1,7 +1,7 @@
-"""The gRPC services: decode, call, encode; they decide nothing.
+"""The gRPC services: decode requests, call the operations, encode responses.
 
-Responses are handed to gRPC as bytes, because most of them are stored bytes already. That is why
-handlers are generic and not the generated servicers, whose serializers want messages.
+Responses are passed to gRPC as bytes, because most of them consist of stored bytes. So the handlers
+are generic: the generated servicers would serialize messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AUTHORIZATION = "podsched.v1.Authorization"
 
 
 def _fence(request: Any) -> v1.Fence | None:
-    """Return the fence of a request, if it has one. Raises ApiError for a malformed one."""
+    """Return the fence of a request, None without one. Raises ApiError if it is malformed."""
     if not request.HasField("fence"):
         return None
     fence: v1.Fence = request.fence

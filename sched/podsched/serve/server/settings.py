@@ -14,19 +14,19 @@ _STORAGE, _TLS, _TOKENS, _WATCHES = "Storage", "TLS", "Tokens", "Watches"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Defaults suit a cluster of some ten thousand nodes and one machine of 2 cores."""
+    """The defaults suit a cluster of about ten thousand nodes and a machine with 2 cores."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
     port: int = 0
-    """Port to listen on; 0 takes a free one, to be read from ``ApiServer.port``."""
+    """Port to listen on; 0 chooses a free one (see ``ApiServer.port``)."""
 
     kube_listen: str = flag(
         "",
         "HOST:PORT",
         "Listen address of Kubernetes' REST API over HTTP, for kubectl and client libraries.",
     )
-    """Port 0 takes a free one, to be read from ``ApiServer.kube_port``."""
+    """Port 0 chooses a free one (see ``ApiServer.kube_port``)."""
 
     tls_cert: str = flag("", "FILE", "Server certificate chain; turns on TLS.", _TLS)
     tls_key: str = flag("", "FILE", "Private key of --tls-cert.", _TLS)
@@ -45,11 +45,11 @@ class ServerSettings:
         "that the process may open.",
         min=1,
     )
-    """One that is idle costs some 40 KB."""
+    """An idle connection uses about 40 KB."""
 
     worker: int = 0
     workers: int = 1
-    """Number of the processes that share these addresses, and which of them this is."""
+    """Number of processes that share these addresses, and the index of this one."""
 
     token_file: str = flag(
         "",
@@ -59,7 +59,7 @@ class ServerSettings:
         _TOKENS,
     )
     jwt: JwtSettings | None = None
-    """Whose JSON Web Tokens are accepted; None: nobody's."""
+    """Issuer whose JSON Web Tokens are accepted; None: none."""
     token_listen: str = flag(
         "",
         "HOST:PORT",
@@ -67,7 +67,7 @@ class ServerSettings:
         "those at --listen.",
         _TOKENS,
     )
-    """gRPC's servers demand a certificate of all or of none of an address's clients."""
+    """A gRPC server requires certificates of all clients of an address or of none."""
 
     require_namespaces: bool = flag(
         False, "", "Refuse objects in namespaces that do not exist, instead of making them."
@@ -80,8 +80,8 @@ class ServerSettings:
         _WATCHES,
         min=1,
     )
-    """Who asks for older ones lists again. At 1,000 pods a second with three changes each, half a
-    minute."""
+    """A watch from an older revision must list again. At 1,000 pods a second with three changes
+    each, this is half a minute."""
     watch_cache_bytes: int = flag(
         64 * MIB,
         "BYTES",
@@ -98,7 +98,7 @@ class ServerSettings:
         min=0.05,
         max=5.0,
     )
-    """Clients take a watch for broken that says nothing for 10 s."""
+    """Clients consider a watch broken after 10 s of silence."""
 
     event_ttl_seconds: int = flag(
         3600,
@@ -129,9 +129,9 @@ class ServerSettings:
     )
 
     audit: AuditSettings | None = None
-    """Where the audit log goes; None: there is none."""
+    """Settings of the audit log; None: no audit log."""
 
     @property
     def authenticates(self) -> bool:
-        """Whether callers are asked who they are; what each may do is then a matter of roles."""
+        """Whether callers must authenticate; if so, roles determine their rights."""
         return bool(self.tls_client_ca or self.token_file or self.jwt)

@@ -1,7 +1,7 @@
-"""Outcomes as gRPC sends them: status, details, batch results.
+"""Encodes outcomes for gRPC: status, details, batch results.
 
-Details travel in metadata, whose size peers limit to 8 KiB by default; what does not fit is cut,
-and the text says how many mistakes are missing.
+Details are sent in metadata, which peers limit to 8 KiB by default; longer ones are truncated, and
+the message says how many violations are missing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from podsched.v1.api_pb2 import BatchResponse, BatchResult, FieldViolation
 DOMAIN = "podsched.v1"
 _MAX_MESSAGE = 2000
 _MAX_DETAILS = 3500
-#: Of all items of a batch together; the message of each says what is wrong with it all the same.
-#: 5,000 pods with 40 mistakes each took 2.7 s to answer.
+#: Max violations in a batch's response; the items' messages have them all the same. Without a
+#: limit, answering 5,000 pods with 40 violations each took 2.7 s.
 _MOST_VIOLATIONS = 2000
 
 
@@ -58,7 +58,7 @@ def details(error: ApiError, request_id: str = "") -> bytes:
 
 
 def short(message: str) -> str:
-    """Return the message, cut to what fits a header."""
+    """Truncate a message to fit a header."""
     if len(message) <= _MAX_MESSAGE:
         return message
     return f"{message[:_MAX_MESSAGE]}... ({len(message) - _MAX_MESSAGE} more characters)"

@@ -1,12 +1,12 @@
-"""Conditional writes of objects: created if absent, changed from the state that was looked at.
+"""Conditional writes of objects: created if absent, changed if still at the version read.
 
 Guarantees: a change is computed from exactly the version it replaces; a fence is checked in the
-same etcd transaction as the write it guards; an error that speaks of an object's state ("already
-bound") was decided on its current state and not on a cache that lags; batches share commits and
-no item waits for a task of its own.
+same etcd transaction as the write it guards; an error about an object's state ("already bound") is
+decided on its current version and not on a lagging cache; the items of a batch share commits and
+need no tasks of their own.
 
-The cached version is tried first, which costs no read. Where it turns out stale, the failed
-compare brings the current one along, and the change is computed again.
+The cached version is tried first, which saves a read. If it is stale, the failed compare returns
+the current one, and the change is computed again.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from podsched.v1.api_pb2 import Fence
 
 _LEASE = KINDS["Lease"]
 _NODE_LEASES = "kube-node-lease/"
-# Of a write whose answer was lost. A store that does not come back at once leaves it unknown.
+# Seconds to wait for the store after a write's answer was lost; then its outcome stays unknown.
 _LOOK_AGAIN_SECONDS = 2.0
-# How long a write may take at the store before its outcome is reported as unknown: longer than the
-# store's own retries, so that it is rarely needed.
+# Seconds that a write may take before its outcome is reported as unknown: longer than the store's
+# own retries, so that this is rare.
 _WRITE_TIMEOUT = 30.0
-# How often a write without a resourceVersion is tried anew on an object that others change.
+# Attempts of a write without a resourceVersion on an object that others change concurrently.
 _MAX_ROUNDS = 16
 
 
 class New(NamedTuple):
     """An object to be created.
 
-    also: further ops of the same write; usage: what it uses, where a quota limits that.
+    also: further ops of the same write; usage: its quota usage, None if no quota counts it.
     """
 
     kind: Kind
@@ -64,7 +64,7 @@ class New(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The write to an object: its new bytes, or None to remove it; more in the same write."""
+    """The write that changes an object: its new bytes, or None to remove it; further conditions."""
 
     value: bytes | None
     compares: tuple[Compare, ...] = ()
@@ -75,10 +75,10 @@ class Step(NamedTuple):
 class Mutation(NamedTuple):
     """A change of one object.
 
-    change: the step from a version (None: leave it as it is); raises ApiError when that version
-    does not permit it. Called again for each newer version met, so it must not have effects.
-    refusal: why the compares of a step did not hold although the object is unchanged, from the keys
-    compared as they are; None: the change is to be tried again.
+    change: computes the step from a version (None: no change); raises ApiError if that version
+    forbids it. It is called again for each newer version, so it must have no side effects.
+    refusal: explains why the compares of a step failed although the object is unchanged, from the
+    present values of the compared keys; None: retry the change.
     """
 
     kind: Kind
@@ -88,11 +88,11 @@ class Mutation(NamedTuple):
 
 
 Outcome = Entry | ApiError
-"""An item of a batch: the object after the write (or before its removal), or why not."""
+"""Outcome of a batch's item: the object after the write (or before its removal), or an error."""
 
 
 class _Attempt(NamedTuple):
-    """One item of a round: its index, the version it starts from, the step (None: only read)."""
+    """An attempt at one item: its index, the version to change, the step (None: only read)."""
 
     item: int
     base: Entry | None
@@ -101,7 +101,7 @@ class _Attempt(NamedTuple):
 
 
 class ObjectStorage:
-    """Objects in etcd, written with compares; reads go to etcd, guesses to the cache."""
+    """Stores objects in etcd with compares. ``get`` reads etcd; changes try the cache first."""
 
     def __init__(self, store: Store, cache: WatchCache, reflector: CacheReflector) -> None:
         self._store = store
@@ -109,7 +109,7 @@ class ObjectStorage:
         self._reflector = reflector
 
     async def get(self, kind: Kind, key: str) -> Entry:
-        """Return the object as it is now. Raises ApiError NOT_FOUND."""
+        """Return the current object. Raises ApiError NOT_FOUND."""
         try:
             kv = (await self._store.get(object_key(kind, key))).kv
         except StoreError as error:
@@ -121,7 +121,7 @@ class ObjectStorage:
     # ------------------------------------------------------------------ creating
 
     async def check_free(self, item: New) -> None:
-        """Raise ApiError ALREADY_EXISTS if there is an object at the key of a new one."""
+        """Raise ApiError ALREADY_EXISTS if the key of a new object is taken."""
         try:
             taken = (await self._store.get(object_key(item.kind, item.key))).kv is not None
         except StoreError as error:
@@ -130,7 +130,7 @@ class ObjectStorage:
             raise errors.already_exists(item.kind, _name(item.key))
 
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
-        """Store objects whose keys must be free, each by itself."""
+        """Store new objects, whose keys must be free, each independently."""
         taken = {} if fence is not None else await self._taken(items)
         free = [item for at, item in enumerate(items) if at not in taken] if taken else items
         part = parts_of(len(free))
@@ -144,10 +144,10 @@ class ObjectStorage:
         return [taken[at] if at in taken else next(created) for at in range(len(items))]
 
     async def _taken(self, items: Sequence[New]) -> dict[int, ApiError]:
-        """Return the places of items whose names are taken, without a write for each.
+        """Return the errors of items whose names are taken, by index, without writing them.
 
-        etcd would take every one of them through its log, and keep it there. What the cache shows
-        may be gone already, so that it counts only once the cache is fresh.
+        etcd would replicate each failing write through its log. An object in the cache may be
+        deleted already, so this waits until the cache is fresh.
         """
         known = [
             at
@@ -186,11 +186,11 @@ class ObjectStorage:
     async def create_with(
         self, items: Sequence[New], changes: Sequence[tuple[Entry, bytes]], fence: Fence | None
     ) -> tuple[list[Outcome | None], dict[str, Entry | None]]:
-        """Store objects and new versions of others in one transaction: all of them, or nothing.
+        """Store new objects and new versions of others in one transaction, all or none.
 
-        changes: each object as it must still be, and its new bytes. Returns an outcome for each
-        item, None where only others were in the way; then, by local key, those of ``changes`` that
-        were different, as they are (None: gone).
+        changes: the expected version of each object, and its new bytes. Returns the outcome of each
+        item, None if only other objects prevented the write; and, by local key, the current
+        versions (None: deleted) of the ``changes`` that were not at the expected one.
         """
         guard = _guard(fence)
         compares, ops = list(guard), list[WriteOp]()
@@ -240,9 +240,9 @@ class ObjectStorage:
     async def mutate(
         self, mutations: Sequence[Mutation], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
-        """Change objects, each by itself; return each object after the change, or the error.
+        """Change objects, each independently; return each changed object or its error.
 
-        dry_run: write nothing; the objects returned keep the revision that they have.
+        dry_run: write nothing; the returned objects have their old revision.
         """
         if dry_run:
             return [await self._tried(mutation, fence) for mutation in mutations]
@@ -254,7 +254,7 @@ class ObjectStorage:
         return outcomes
 
     async def _tried(self, mutation: Mutation, fence: Fence | None) -> Outcome:
-        """Return what a change of the object as it is now would come to."""
+        """Return the outcome of a change of the current object, without writing it."""
         kind, key = mutation.kind, mutation.key
         try:
             current = {
@@ -304,10 +304,9 @@ class ObjectStorage:
         mutations: Sequence[Mutation],
         outcomes: list[Outcome | None],
     ) -> list[_Attempt]:
-        """Return the tries with their steps, computed in turns; note the outcomes known already.
+        """Compute the steps of the attempts, yielding to other calls; store outcomes already known.
 
-        An object that changes meanwhile is as one that changes before the write arrives: the write
-        compares its version.
+        Objects may change meanwhile, because the write compares their versions.
         """
         tries: list[_Attempt] = []
         work = Work()
@@ -324,7 +323,7 @@ class ObjectStorage:
         return tries
 
     async def preview(self, mutation: Mutation) -> Entry:
-        """Return what a change would make of an object as it is now. Raises ApiError."""
+        """Return the result of changing the current object, without writing it. Raises ApiError."""
         base = await self.get(mutation.kind, mutation.key)
         step = mutation.change(base)
         value = base.value if step is None or step.value is None else step.value
@@ -333,9 +332,9 @@ class ObjectStorage:
     async def change_from(
         self, base: Entry, mutation: Mutation, fence: Fence | None
     ) -> Entry | None:
-        """Change one object from this version only; return None if something has changed meanwhile.
+        """Change one object if it is still at version ``base``; return None if not.
 
-        For changes that are computed from more than one object. Raises ApiError.
+        For changes computed from more than one object. Raises ApiError.
         """
         attempt = _Attempt(0, base, True, mutation.change(base))
         if attempt.step is None:
@@ -351,7 +350,7 @@ class ObjectStorage:
     ) -> Outcome | _Attempt:
         kind, key, step = mutation.kind, mutation.key, attempt.step
         if isinstance(result, StoreError):
-            if step is None:  # it was a read, whatever the store makes of it
+            if step is None:  # a read, so its outcome does not matter
                 return errors.unavailable(str(result))
             return await self._after_fault(kind, key, step.value, result, attempt.base)
         if result.succeeded:
@@ -392,7 +391,7 @@ class ObjectStorage:
         error: StoreError,
         base: Entry | None = None,
     ) -> Outcome:
-        """Read whether a write of unknown outcome was applied, by comparing what is stored."""
+        """Determine whether a write of unknown outcome was applied, from the stored object."""
         if error.outcome_unknown:
             try:
                 async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
@@ -411,9 +410,9 @@ class ObjectStorage:
 def _prepare(
     attempt: _Attempt, mutation: Mutation, outcomes: list[Outcome | None]
 ) -> _Attempt | None:
-    """Return the try with its step; None when the outcome is already known and has been noted.
+    """Compute the step of an attempt; return None if its outcome is already known and stored.
 
-    A refusal or a "nothing to do" counts only if the version was current; else it is read first.
+    A refusal or "no change" is final only if the version is current; otherwise it is read first.
     """
     base = attempt.base
     if base is None:
@@ -435,7 +434,7 @@ def _write_of(attempt: _Attempt, mutation: Mutation, guard: tuple[Compare, ...])
     key = object_key(mutation.kind, mutation.key)
     step, base = attempt.step, attempt.base
     if step is None or base is None:
-        # Fails where the object exists, and brings it along: a read that batches like a write.
+        # Fails if the object exists, and returns it: a read that can be batched with writes.
         return Write((Compare.absent(key), *guard, *_no_lock(mutation)), ())
     op: WriteOp = Delete(key) if step.value is None else Put(key, step.value, step.lease)
     compares = (
@@ -463,11 +462,11 @@ def _fence_error(fence: Fence | None, current: Mapping[str, KeyValue | None]) ->
 
 
 def _no_lock(item: New | Mutation) -> tuple[Compare, ...]:
-    """Return the compare that keeps the locks of schedulers out of reach of the object API.
+    """Return the compare that protects the schedulers' locks from the object API.
 
     Schedulers write locks directly to etcd. A client that could replace a lock could stop all
-    scheduling: a record with a duration of 68 years is honoured until it is deleted by hand. Most
-    Leases are heartbeats of nodes; these are in a separate namespace and cost no compare.
+    scheduling: a record with a duration of 68 years is valid until someone deletes it. Most Leases
+    are heartbeats of nodes; these have their own namespace and need no compare.
     """
     if item.kind is not _LEASE or item.key.startswith(_NODE_LEASES):
         return ()
@@ -490,7 +489,7 @@ def _name(key: str) -> str:
 
 
 def only_entry(outcomes: Sequence[Outcome]) -> Entry:
-    """Return the entry of a batch of one. Raises its ApiError if it failed."""
+    """Return the entry of a batch with one item. Raises its ApiError if it failed."""
     outcome = outcomes[0]
     if isinstance(outcome, ApiError):
         raise outcome

@@ -1,13 +1,13 @@
-"""Kubernetes' strategic merge patch, on JSON: lists with a key are merged item by item.
+"""Kubernetes' strategic merge patch on JSON: lists with a merge key are merged item by item.
 
-What a patch may say beside values:
+Directives in a patch:
 
     "$patch": "replace" | "delete" | "merge"     in an object or an item of a list
-    "$setElementOrder/LIST": [...]               the order in which the list comes out
-    "$deleteFromPrimitiveList/LIST": [...]       values to be taken out of a list of strings
-    "$retainKeys": [...]                         all other members of the object go
+    "$setElementOrder/LIST": [...]               the order of the resulting list
+    "$deleteFromPrimitiveList/LIST": [...]       values to remove from a list of strings
+    "$retainKeys": [...]                         all other members of the object are removed
 
-Items that are new stand before those that were there, as in Kubernetes. Pure.
+New items precede the existing ones, as in Kubernetes. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-#: Lists whose items have a key in Kubernetes' types; others are replaced as a whole.
+#: Merge keys of lists (patchMergeKey of Kubernetes' types); other lists are replaced as a whole.
 MERGE_KEYS: Final[Mapping[str, str]] = {
     "conditions": "type",
     "containers": "name",
@@ -34,7 +34,7 @@ MERGE_KEYS: Final[Mapping[str, str]] = {
     "hostAliases": "ip",
     "podIPs": "ip",
 }
-#: Keys of lists that are called the same in several kinds: the first that an item has.
+#: Merge keys of lists named "ports", which differ between kinds: the first that an item has.
 _PORTS: Final = ("containerPort", "port")
 #: Lists of strings to which a patch adds.
 SETS: Final = frozenset({"finalizers"})
@@ -45,18 +45,18 @@ _RETAINED: Final = "$retainKeys"
 
 
 class PatchError(ValueError):
-    """A patch whose values do not fit what they are for."""
+    """A patch whose values have the wrong type."""
 
 
 def merge_key(name: str, items: Sequence[Any]) -> str | None:
-    """Return the key of a list of this name; None for one that is replaced as a whole."""
+    """Return the merge key of a list by name; None if it is replaced as a whole."""
     if name == "ports":
         return next((k for k in _PORTS if any(isinstance(i, dict) and k in i for i in items)), None)
     return MERGE_KEYS.get(name)
 
 
 def strategic_merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object with a strategic merge patch applied. Raises PatchError."""
+    """Apply a strategic merge patch to an object and return the result. Raises PatchError."""
     if patch.get(_DIRECTIVE) == "replace":
         return dict(_plain({k: v for k, v in patch.items() if k != _DIRECTIVE}))
     if patch.get(_DIRECTIVE) == "delete":
@@ -109,8 +109,8 @@ def _merged_list(name: str, before: list[Any], items: list[Any]) -> list[Any]:
 
 def _merged_items(before: list[Any], items: list[Any], key: str) -> list[Any]:
     kept: list[Any] = list(before)
-    # Places by key: searched one by one, many new items would cost quadratic time. Of items that
-    # share a key, the first is patched.
+    # Indexed by key, since a linear search would take quadratic time. Of items with the same key,
+    # the first is patched.
     places: dict[Any, int] = {}
     for place, item in enumerate(before):
         places.setdefault(_hashable(item.get(key)), place)
@@ -133,7 +133,7 @@ def _merged_items(before: list[Any], items: list[Any], key: str) -> list[Any]:
 
 
 def _set_order(result: dict[str, Any], name: str, order: Any, patch: Mapping[str, Any]) -> None:
-    """Put a list into the order asked for; items that the order does not name keep their places."""
+    """Reorder a list by a directive; items that it does not name keep their places."""
     items = result.get(name)
     if not isinstance(items, list) or not isinstance(order, list):
         return
@@ -151,7 +151,7 @@ def _set_order(result: dict[str, Any], name: str, order: Any, patch: Mapping[str
 def _take_out(result: dict[str, Any], name: str, values: Any) -> None:
     items = result.get(name)
     if isinstance(items, list) and isinstance(values, list):
-        # By key: searched one by one, many values would cost quadratic time.
+        # A set, since a linear search would take quadratic time.
         taken = {_hashable(value) for value in values}
         result[name] = [item for item in items if _hashable(item) not in taken]
 
@@ -161,7 +161,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value without directives and nulls."""
+    """Return a value of a patch without directives and nulls."""
     if isinstance(value, dict):
         return {
             name: _plain(item)

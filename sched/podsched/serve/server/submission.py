@@ -1,12 +1,11 @@
-"""Pods that come one by one over a stream: gathered while others are being stored.
+"""Streams of submitted pods: collects pods into a batch while the previous batch is being stored.
 
-    reading   takes requests off the stream while there is room; a full room leaves the rest to
-              gRPC's flow control, which stops the client
-    storing   takes all that has come, creates the pods together and answers in order
+    reading   reads requests while the buffer has room; a full buffer stops the client by gRPC's
+              flow control
+    storing   takes all buffered requests, creates the pods as a batch and answers in order
 
-So a busy stream pays for batches like ``CreatePods`` and an idle one does not wait for them, and
-what a client can make the server hold is one room. A stream that the server asks to end
-answers every pod that it has read.
+So a busy stream is as efficient as ``CreatePods``, an idle one adds no delay, and a client can
+occupy at most one buffer. A stream ended by the server answers every pod that it has read.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from podsched.serve.server.requests import with_object
 from podsched.serve.server.status import batch_response
 from podsched.v1.api_pb2 import SubmitPodsRequest
 
-#: Pods of one stream that wait to be stored, and their bytes: what fills some group commits.
+#: Max buffered pods of a stream, and their bytes: enough for a few group commits.
 MAX_WAITING: Final = 500
 MAX_WAITING_BYTES: Final = 4 << 20
-#: Streams served at once; a client needs one.
+#: Max concurrent streams; a client needs one.
 MAX_STREAMS: Final = 200
 
 _decode = with_object(SubmitPodsRequest)
 
 
 class _Room:
-    """Requests read and not yet taken; one task puts them, another takes them."""
+    """A bounded buffer of undecoded requests; one task fills it, another empties it."""
 
     def __init__(self) -> None:
         self._requests: list[bytes] = []
@@ -46,7 +45,7 @@ class _Room:
         self._free.set()
 
     async def fill(self, requests: AsyncIterator[bytes]) -> None:
-        """Read until the client has nothing more to send."""
+        """Read until the end of the client's stream."""
         try:
             async for request in requests:
                 self._requests.append(request)
@@ -60,7 +59,7 @@ class _Room:
             self._changed.set()
 
     async def take(self) -> Sequence[bytes]:
-        """Return what has come since the last call, after waiting for some; nothing at the end."""
+        """Wait for requests and return all that came since the last call; empty at the end."""
         while not self._requests and not self._ended:
             self._changed.clear()
             await self._changed.wait()
@@ -70,7 +69,7 @@ class _Room:
 
 
 class PodSubmission:
-    """Answers streams of pods."""
+    """Serves SubmitPods."""
 
     def __init__(self, creator: Creator) -> None:
         self._creator = creator
@@ -78,7 +77,7 @@ class PodSubmission:
         self._reading: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """Read no more, so that a server can drain; what has been read is answered."""
+        """Stop reading, so that the server can drain; pods already read are answered."""
         self._closing = True
         for task in self._reading:
             task.cancel()
@@ -104,7 +103,7 @@ class PodSubmission:
 
 
 def _pods(requests: Sequence[bytes]) -> Iterator[Pod | ApiError]:
-    """Yield each pod, decoded when it is asked for, or the ApiError that it is."""
+    """Yield each pod, decoded lazily, or the ApiError that it caused."""
     for raw in requests:
         try:
             yield _decode(raw).pod

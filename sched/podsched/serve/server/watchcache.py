@@ -1,13 +1,13 @@
-"""The objects and their latest changes in memory: what lists and watches are answered from.
+"""The objects and their latest changes in memory, from which lists and watches are answered.
 
 Guarantees: ``revision`` only grows, unless etcd is restored from a backup (``load``); the objects
-are exactly those of etcd at ``revision``; the ring holds every change after ``floor``, in order,
-and no revision is ever seen in part, because changes come and go by whole revisions. Watchers hold
-a position in the ring and no queue of their own, so a slow one costs no memory: the ring moves on
-and the watcher learns that it has to list again. Entries that cannot be read are kept out: to
-readers, an object that becomes unreadable is deleted.
+are exactly those of etcd at ``revision``; the ring has every change after ``floor``, in order, and
+only whole revisions, since changes are added and dropped by whole revisions. A watcher is a
+position in the ring without its own queue, so a slow one uses no memory: when the ring has moved
+past it, it must list again. Undecodable entries are excluded: an object that becomes undecodable
+counts as deleted.
 
-Not here: where changes come from (``feed``), who may see what.
+Elsewhere: the source of changes (``cache_reflector``), and authorization.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 _log = get_logger("watch-cache")
 _by_revision = attrgetter("revision")
 
-#: Writes under way of which the cache knows the bytes.
+#: Max writes in flight whose bytes are remembered.
 _MAX_WRITTEN = 20_000
 
 
 class ExpiredError(Exception):
     """The changes asked for are no longer in memory: the watcher must list again.
 
-    oldest: the oldest revision after which everything is still known.
+    oldest: the oldest revision after which all changes are in memory.
     """
 
     def __init__(self, asked: int, oldest: int) -> None:
@@ -64,7 +64,7 @@ class Change:
         self.frame = frames.event_frame(self.type, shown.wrapped(revision))
 
     def reframed(self, event_type: int) -> bytes:
-        """Return the same change as another type of event; DELETED shows the object before it."""
+        """Return the change as another type of event; DELETED has the object before the change."""
         shown = self.old if event_type == DELETED else self.new
         assert shown is not None
         return frames.event_frame(event_type, shown.wrapped(self.revision))
@@ -96,7 +96,7 @@ class WatchCache:
     # ------------------------------------------------------------------ reading
 
     def objects(self, kind: Kind) -> Mapping[str, Entry]:
-        """Return the objects of a kind by local key; live, so not to be kept across an await."""
+        """Return the objects of a kind by local key: live, do not keep it across an await."""
         return self._objects[kind.name]
 
     def get(self, kind: Kind, key: str) -> Entry | None:
@@ -104,7 +104,7 @@ class WatchCache:
         return self._objects[kind.name].get(key)
 
     def in_order(self, kind: Kind) -> Sequence[Entry]:
-        """Return the objects of a kind in the order of their keys; a list that is never changed."""
+        """Return the objects of a kind sorted by key; the list is never changed."""
         entries = self._sorted[kind.name]
         if entries is None:
             objects = self._objects[kind.name]
@@ -113,16 +113,16 @@ class WatchCache:
         return entries
 
     def last_change(self, kind: Kind) -> int:
-        """Return the revision at which an object of this kind was changed last."""
+        """Return the revision of the last change to an object of a kind."""
         return self._touched[kind.name]
 
     def keys(self, kind: Kind) -> Iterator[str]:
-        """Yield the local keys of all that is stored of a kind, readable or not."""
+        """Yield the local keys of all stored objects of a kind, decodable or not."""
         yield from self._objects[kind.name]
         yield from self._unreadable[kind.name]
 
     def unreadable(self, kind: Kind) -> int:
-        """Return how many entries of a kind cannot be read."""
+        """Return the number of undecodable entries of a kind."""
         return len(self._unreadable[kind.name])
 
     @property
@@ -142,9 +142,9 @@ class WatchCache:
         return self._start + bisect_right(self._ring, revision, key=_by_revision)
 
     def changes_from(self, position: int, limit: int) -> Sequence[Change]:
-        """Return up to about ``limit`` changes from a position on, ending with a whole revision.
+        """Return about ``limit`` changes from a position on, ending with a whole revision.
 
-        Raises ExpiredError when the ring has moved past the position.
+        Raises ExpiredError if the ring has moved past the position.
         """
         first = position - self._start
         if first < 0:
@@ -158,10 +158,10 @@ class WatchCache:
     # ------------------------------------------------------------------ writing
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
-        """Start anew from all objects as of a revision; watchers must list again.
+        """Replace everything by all objects as of a revision; watchers must list again.
 
-        An earlier revision than before is one of another history: who waits for a later one of the
-        old history would wait for nothing.
+        A revision lower than the present one belongs to another history, so waits for revisions of
+        the old history end.
         """
         if revision < self.revision:
             self._waiters.release()
@@ -178,14 +178,14 @@ class WatchCache:
             self._sorted[name] = None
             self._order[name] = KeyOrder(self._objects[name])
             self._touched[name] = revision
-        self._start = self.end + 1  # so that no position from before is taken for a later one
+        self._start = self.end + 1  # makes all earlier positions invalid
         self._ring = []
         self._bytes = 0
         self.floor = revision
         self._advance(revision)
 
     def apply(self, batch: WatchBatch) -> None:
-        """Take in changes that follow those taken in before."""
+        """Apply the changes that follow those applied before."""
         for event in batch.events:
             change = self._take(event)
             if change is not None:
@@ -223,10 +223,10 @@ class WatchCache:
         return Change(entry, old, kv.mod_revision)
 
     def note_written(self, kind: Kind, key: str, value: bytes) -> None:
-        """Remember what this server is about to write: when it comes back, it is known to decode.
+        """Remember bytes that this server is about to write, so that the watch need not check them.
 
-        Decoding each change again would cost 3.5 µs of the 35 that one costs the server. A note of
-        a write that fails does no harm; what is too much is forgotten.
+        Decoding each change again would take 3.5 µs of the 35 that a change costs the server. If
+        the write fails, the note has no effect; the oldest notes are dropped.
         """
         if len(self._written) >= _MAX_WRITTEN:
             self._written.clear()
@@ -243,7 +243,7 @@ class WatchCache:
             _log.warning("An object cannot be read", kind=entry.kind.name, name=entry.key)
 
     def _trim(self) -> None:
-        """Drop the oldest tenth or more, by whole revisions (each drop moves the whole list)."""
+        """Drop at least the oldest tenth, by whole revisions; each drop moves the whole list."""
         drop = max(len(self._ring) - self._max_events * 9 // 10, 0)
         excess = (
             self._bytes
@@ -269,18 +269,18 @@ class WatchCache:
         self._waiters.reached(self.revision)
 
     def wake(self) -> None:
-        """Let all who wait for a change look again."""
+        """Wake all tasks that wait for a change."""
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
         self._changed = None
 
     def next_change(self) -> asyncio.Future[None]:
-        """Return a future, done when anything is taken in; shared, so not to be cancelled."""
+        """Return a future that the next change completes; shared, so do not cancel it."""
         if self._changed is None:
             self._changed = asyncio.get_running_loop().create_future()
         return self._changed
 
     async def wait_for(self, revision: int) -> None:
-        """Wait until ``self.revision`` is at least this."""
+        """Wait until ``self.revision`` is at least ``revision``."""
         if self.revision < revision:
             await self._waiters.wait_for(revision)

@@ -1,8 +1,8 @@
-"""Watches: changes in the order of revisions, many revisions to a response when the watcher lags.
+"""Watches: stream changes in the order of revisions, several revisions per response if they lag.
 
-A watcher is a position in the cache's ring. Nothing is queued for it: gRPC's flow control holds
-this generator back while the client does not read, and when the ring has moved on meanwhile the
-watch ends with OUT_OF_RANGE, which tells the client to list again.
+A watcher is a position in the cache's ring and has no queue: gRPC's flow control stops this
+generator while the client does not read. If the ring moves past the position meanwhile, the watch
+ends with OUT_OF_RANGE, on which the client lists again.
 """
 
 from __future__ import annotations
@@ -23,43 +23,42 @@ from podsched.serve.store.errors import StoreError
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED, WatchRequest
 
 _CHANGES_AT_ONCE = 2000
-#: Watches served at once; kube-apiserver with its informers has some hundreds.
+#: Max concurrent watches; a kube-apiserver with its informers has some hundreds.
 MAX_WATCHES = 2000
-#: Bytes after which a response is sent. One or two of them are held for each client that does not
-#: read, so much less than a page of a list; larger ones are not faster.
+#: Bytes after which a response is sent. The server holds one or two responses for each client that
+#: does not read, so this is much less than a page of a list; larger ones are not faster.
 _RESPONSE_BYTES = 256 << 10
-#: Of what exists at first, the first response; each one that has been taken is followed by one of
-#: twice the size. So a watch that nobody reads costs little, in memory and in time: encoding
-#: 256 KiB takes 3 ms.
+#: Size of the first response of the initial objects; each next one is twice as large. So a watch
+#: that is not read costs little memory and time: encoding 256 KiB takes 3 ms.
 _FIRST_BYTES = 16 << 10
-#: Least seconds between two responses of one watch; the first after a pause is sent at once. On a
-#: busy stream what comes meanwhile goes out as one response: each costs server and client some
-#: 100 us, however much is in it. For each change of a response the next one waits so much longer,
-#: up to the longest interval: at 1,000 pods/s a response of four changes cost as much as the
-#: changes, whereas 100 pods/s are not held up.
+#: Min seconds between two responses of a watch; the first after a pause is sent at once. On a busy
+#: stream the changes in between form one response, as each costs server and client about 100 us
+#: regardless of its size. Each change in a response delays the next one by _PER_CHANGE, up to the
+#: longest interval: at 1,000 pods/s a response of four changes cost as much as the changes, whereas
+#: 100 pods/s are not delayed.
 _RESPONSE_INTERVAL, _PER_CHANGE, _LONGEST_INTERVAL = 0.002, 0.0005, 0.01
 
 
-#: Longest time between two responses that a watcher may ask for: that of bookmarks.
+#: Max interval between two responses that a watcher may request, equal to that of bookmarks.
 MAX_PACE_MS = 1000
 
 
 class Encoding(Protocol):
-    """How a face writes down a watch. idle: seconds after which a quiet watch gets a bookmark."""
+    """Encodes a watch. idle: seconds after which a quiet watch gets a bookmark."""
 
     idle: float
 
     def added(self, entry: Entry) -> bytes:
-        """Return the event of an object that exists already."""
+        """Encode the ADDED event of an object that exists when the watch begins."""
 
     def event(self, scope: Scope, change: Change) -> bytes | None:
-        """Return the event of a change of one of the kinds; None for none."""
+        """Encode the event of a change; None: no event."""
 
     def response(self, events: Sequence[bytes], revision: int) -> bytes:
-        """Return events up to a whole revision as one piece."""
+        """Join encoded events up to a whole revision into one response."""
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
-        """Return what says how far the watch has come, or nothing."""
+        """Encode a bookmark with the revision that the watch has reached; may be empty."""
 
 
 class GrpcEncoding:
@@ -86,31 +85,31 @@ class GrpcEncoding:
 
 
 class Watcher:
-    """Streams the changes of what a request selects."""
+    """Streams the changes of the objects that a request selects."""
 
     def __init__(
         self, cache: WatchCache, reflector: CacheReflector, bookmark_seconds: float
     ) -> None:
-        """bookmark_seconds: a watch on which nothing happens says so often how far it has come."""
+        """bookmark_seconds: interval of bookmarks in a quiet watch."""
         self._cache = cache
         self._reflector = reflector
         self._grpc = GrpcEncoding(bookmark_seconds)
         self._closing = False
         self.watching = 0
-        #: Events sent, of all watches together.
+        #: Events sent by all watches.
         self.sent = 0
 
     def close(self) -> None:
-        """End all watches, so that a server can drain."""
+        """End all watches, so that the server can drain."""
         self._closing = True
         self._cache.wake()
 
     def watch(
         self, request: WatchRequest, encoding: Encoding | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Return responses until the client goes, or may no longer have them.
+        """Return responses until the client disconnects or loses its rights.
 
-        encoding: by default gRPC's. Raises ApiError, at once for what cannot be watched;
+        encoding: by default gRPC's. Raises ApiError, immediately for an invalid request;
         OUT_OF_RANGE: list again.
         """
         scope = Scope(
@@ -150,7 +149,7 @@ class Watcher:
             seen = self._cache.revision
             position = self._cache.end
             if request.send_initial_events:
-                # Taken now and encoded piece by piece: the lists never change, the cache does.
+                # Read all lists now, as they never change; encode them later in pieces.
                 existing = [self._cache.in_order(kind) for kind in scope.kinds.values()]
                 async for response in self._initial(scope, encoding, existing):
                     yield response
@@ -160,9 +159,9 @@ class Watcher:
             yield response
 
     async def _check_reached(self, revision: int) -> None:
-        """Raise ExpiredError for a revision to which etcd has not come: one of another history.
+        """Raise ExpiredError for a revision that etcd has not reached: it is of another history.
 
-        Another server may have been a little faster, and a client may come from there.
+        This waits first, as the client may have it from another server that was slightly ahead.
         """
         await self._reflector.wait_until_fresh()
         if revision > self._cache.revision:
@@ -171,7 +170,7 @@ class Watcher:
     async def _initial(
         self, scope: Scope, encoding: Encoding, existing: Iterable[Iterable[Entry]]
     ) -> AsyncIterator[bytes]:
-        """Yield what exists, as responses of ADDED events without a revision."""
+        """Yield the existing objects as responses of ADDED events without a revision."""
         pending: list[bytes] = []
         size, most, turn = 0, _FIRST_BYTES, Turn()
         for entries in existing:
@@ -224,9 +223,9 @@ class Watcher:
     async def _responses(
         self, scope: Scope, encoding: Encoding, changes: Sequence[Change], seen: int, turn: Turn
     ) -> AsyncIterator[bytes]:
-        """Yield responses of about the largest size, each ending with a whole revision.
+        """Yield responses of up to about _RESPONSE_BYTES, each ending with a whole revision.
 
-        Gives way among changes that are not the watch's: in the others a response ends sooner.
+        Yields to other calls while it skips changes that do not match; others end a response.
         """
         pending: list[bytes] = []
         size = revision = 0
@@ -253,9 +252,9 @@ class Watcher:
 
 
 def _interval(changes: int) -> float:
-    """Return the least seconds from a response with so many changes to the next of its watch.
+    """Return the min seconds from a response with ``changes`` changes to the next one.
 
-    Each wakes up at most so often that all watches of its flow together cost as much as one.
+    It grows with the watches of the flow, so that together they wake up as often as one.
     """
     least = min(_RESPONSE_INTERVAL + changes * _PER_CHANGE, _LONGEST_INTERVAL)
     seat = current_seat()
@@ -265,10 +264,10 @@ def _interval(changes: int) -> float:
 
 
 def latest_of(changes: Sequence[Change]) -> Sequence[Change]:
-    """Return the changes without those that a later one of the same object makes superfluous.
+    """Return the changes without those superseded by a later one of the same object.
 
-    A deletion is kept, so that an object that was made anew is not taken for the one before it. An
-    object whose creation is left out is ADDED by its last change.
+    Deletions are kept, so that a recreated object is not mistaken for its predecessor. If an
+    object's creation is left out, its last change becomes ADDED.
     """
     kept: list[Change] = []
     places: dict[tuple[str, str], int] = {}
@@ -287,7 +286,7 @@ def latest_of(changes: Sequence[Change]) -> Sequence[Change]:
 
 
 def _check(request: WatchRequest, scope: Scope) -> None:
-    """Raise ApiError for what cannot be watched like this."""
+    """Raise ApiError for invalid options of a watch."""
     if request.from_revision < 0:
         raise errors.bad_request("from_revision must not be negative", "fromRevision")
     if not 0 <= request.pace_ms <= MAX_PACE_MS:
