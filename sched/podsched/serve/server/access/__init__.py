@@ -1,5 +1,5 @@
-"""Who calls, and what he may do.
+"""Authentication and authorization of callers.
 
-``authentication`` makes an ``Identity`` of a call's certificate, ``identity`` says what that is and
-where every part of the server finds it.
+``authentication`` derives an ``Identity`` from a call's certificate or token; ``identity`` defines
+it and gives all parts of the server access to the current caller's.
 """

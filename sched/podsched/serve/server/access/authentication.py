@@ -1,10 +1,9 @@
-"""From a call to its identity: by the certificate of its connection, or by a bearer token.
+"""Authenticates calls by the certificate of their connection or by a bearer token.
 
 A certificate's common name is the user and its organizations are the groups, as in Kubernetes. TLS
-has verified it in the handshake. Reading one takes some 100 us, so identities are kept by
-certificate; looking one up costs 5 us. A token stands in the metadata of each call,
-"authorization: Bearer TOKEN". A connection with a certificate needs none, and one that is sent
-there is not looked at. Nobody is anonymous.
+has verified it in the handshake. Parsing one takes about 100 us, so identities are cached by
+certificate; a lookup takes 5 us. A token is in the metadata of each call, "authorization: Bearer
+TOKEN". It is ignored if the connection has a certificate. There are no anonymous callers.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class CallContext(Protocol):
-    """What a face tells of a call; gRPC's contexts have it."""
+    """What a transport provides of a call; gRPC's contexts implement it."""
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
         """Return the headers, their names in lower case."""
@@ -38,7 +37,7 @@ class CallContext(Protocol):
         """Return the verified certificate of the client in PEM as ``x509_pem_cert``, if any."""
 
     def peer(self) -> str:
-        """Return the connection, as gRPC names it: "ipv4:10.0.0.1:4711"."""
+        """Return the client's address in gRPC's format: "ipv4:10.0.0.1:4711"."""
 
 
 Authenticator = Callable[[Any], Identity]
@@ -50,12 +49,12 @@ _BEARER = "bearer "
 
 
 def nobody_is_asked(_: Any) -> Identity:
-    """Return the identity of everyone, where neither certificates nor tokens are demanded."""
+    """Return the identity of every caller if neither certificates nor tokens are required."""
     return UNSECURED
 
 
 class CallAuthenticator:
-    """Asks each call for a certificate or a token, whichever the server accepts."""
+    """Authenticates each call by certificate or token, as far as the server accepts them."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class CallAuthenticator:
         tokens: TokenFile | None = None,
         jwt: JwtVerifier | None = None,
     ) -> None:
-        """certificates: gRPC demands and verifies them on a listener at least."""
+        """certificates: at least one listener requires and verifies them."""
         self._certificates = certificates
         self._tokens = tokens
         self._jwt = jwt
@@ -104,7 +103,7 @@ def _token_in(context: Any) -> str:
 
 @lru_cache(maxsize=_KEPT)
 def _of_certificate(pem: bytes) -> Identity:
-    # Only servers with TLS load the library.
+    # Only servers with TLS import the library.
     from podsched.lib.certificates import subject_of
 
     try:

@@ -1,6 +1,6 @@
-"""From an identity to its rights, by the roles and bindings in the watch cache.
+"""Determines the rights of identities from the roles and bindings in the watch cache.
 
-Compiled anew when one of these objects has changed; between changes, once for each identity.
+The policy is recompiled when one of these objects changes; rights are cached for each identity.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _KEPT = 4096
 
 
 class Authorizer:
-    """Knows what each identity may do.
+    """Returns the rights of identities.
 
-    is_ready: whether the cache holds the roles; until then only masters are answered.
+    is_ready: whether the cache has the roles; until then only system:masters are authorized.
     """
 
     def __init__(self, cache: WatchCache, is_ready: Callable[[], bool]) -> None:
@@ -33,7 +33,7 @@ class Authorizer:
         self._known: dict[tuple[str, frozenset[str]], Rights] = {}
 
     def rights_of(self, identity: Identity) -> Rights:
-        """Return what an identity may do. Raises ApiError UNAVAILABLE during the start."""
+        """Return the rights of an identity. Raises ApiError UNAVAILABLE during the start."""
         if MASTERS in identity.groups:
             return Rights(identity, everything=True)
         if not self._is_ready():

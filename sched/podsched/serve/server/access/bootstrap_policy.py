@@ -1,8 +1,8 @@
-"""The roles and bindings that every cluster has, under Kubernetes' names where it has them.
+"""The built-in roles and bindings, with Kubernetes' names where it has them.
 
-Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, v1.36. What is this system's own:
-``submitter``; the scheduler's role holds the rights of the node, disruption, eviction and garbage
-collection controllers, which run in the leader; the volume controller runs in the agent.
+Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, v1.36. Differences: ``submitter`` is added;
+the scheduler's role has the rights of the node, disruption, eviction and garbage collection
+controllers, which run in the leader; the volume controller runs in the agent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
 _GROUPS = ("scheduling.k8s.io",)
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-#: "false": the role gets no rights that it lacks.
+#: "false": missing rights are not added to the role.
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 _Rule = tuple[Sequence[str], Sequence[str], Sequence[str]]
@@ -47,9 +47,9 @@ def _of(*roles: Access) -> list[Kind]:
 
 
 _VIEW: tuple[_Rule, ...] = (
-    # Quotas bind those who work in a namespace; they are set by those who hand it out.
+    # Quotas limit the users of a namespace; only administrators set them.
     *_in_groups(_of(Access.VIEW, Access.EDIT), *READ),
-    # Of other namespaces' pods an explanation does not tell the names.
+    # An explanation hides the names of pods in other namespaces.
     (("get",), _CORE, ("pods/explain",)),
 )
 _EDIT: tuple[_Rule, ...] = (
@@ -59,7 +59,7 @@ _EDIT: tuple[_Rule, ...] = (
 )
 
 
-#: The garbage collector and the namespace controller, which run in the leader. They create nothing.
+#: Rights of the garbage collector and the namespace controller, which run in the leader.
 _COLLECTING: tuple[_Rule, ...] = (
     *_in_groups(KINDS.values(), *READ, *CHANGE),
     *_in_groups((k for k in KINDS.values() if not k.kept), "delete"),
@@ -110,7 +110,7 @@ CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
     "system:node": _NODE,
     VOLUME_BINDER: _VOLUMES,
 }
-#: Kind and name of whom each of them is bound to.
+#: Kind and name of the subject that each cluster role is bound to.
 BOUND: dict[str, tuple[str, str]] = {
     "cluster-admin": (GROUP, MASTERS),
     SCHEDULER: (USER, SCHEDULER),
@@ -120,7 +120,7 @@ BOUND: dict[str, tuple[str, str]] = {
 
 
 def bootstrap_policy() -> list[AnyObject]:
-    """Return the roles and bindings to be created where they are missing."""
+    """Return the roles and bindings to create if they do not exist."""
     found: list[AnyObject] = []
     for name, rules in CLUSTER_ROLES.items():
         role = ClusterRole()
@@ -135,14 +135,14 @@ def bootstrap_policy() -> list[AnyObject]:
         binding.metadata.labels.update(_LABELS)
         _bind(binding, "ClusterRole", name, kind, subject)
         found.append(binding)
-    # Each replica keeps a Lease of its own beside the lock, for ``sched status``.
+    # Each replica has its own Lease beside the lock, for ``sched status``.
     leases = Role()
     leases.metadata.name, leases.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
     leases.metadata.labels.update(_LABELS)
     leases.metadata.annotations[AUTO_UPDATE] = "true"
     rules = (
         (("create", "delete", "get", *CHANGE), _LEASES, ("leases",)),
-        # --policy-configmap: elsewhere than in this namespace it takes a role of one's own.
+        # For --policy-configmap; in another namespace, it needs an additional role.
         (("get",), _CORE, ("configmaps",)),
     )
     _add_rules(leases, rules)

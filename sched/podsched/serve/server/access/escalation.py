@@ -1,8 +1,8 @@
-"""Nobody grants what he does not have.
+"""Prevents privilege escalation: a caller cannot grant rights that it does not have.
 
-As Kubernetes' (pkg/registry/rbac): who creates or changes a role must have all that it permits, or
-the verb ``escalate`` on it; who binds one, all that it permits or the verb ``bind``. A role that is
-aggregated of others, before or after the change, counts as one that permits everything.
+As in Kubernetes (pkg/registry/rbac): creating or changing a role requires all rights that it
+grants, or the verb ``escalate`` on it; binding one requires all its rights or the verb ``bind``. A
+role that is aggregated from others, before or after the change, counts as granting everything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_SHOWN = 10
 
 
 def check_grant(rights: Rights, kind: Kind, new: AnyObject, old: AnyObject | None = None) -> None:
-    """Raise ApiError if an RBAC object to be stored grants what its author does not have."""
+    """Raise ApiError if an RBAC object to be stored grants rights that its author does not have."""
     if isinstance(new, Role | ClusterRole):
         _check_role(rights, kind, new, aggregated=_is_aggregated(new) or _is_aggregated(old))
     elif isinstance(new, RoleBinding | ClusterRoleBinding):
@@ -38,7 +38,7 @@ def _check_role(rights: Rights, kind: Kind, new: Role | ClusterRole, *, aggregat
         return
     rules = [Rule.of(rule) for rule in new.rules]
     if aggregated:
-        # It may come to permit whatever any role permits.
+        # Later changes of other roles could add any right to it.
         every = frozenset({"*"})
         rules.append(Rule(every, every, every, frozenset(), frozenset()))
     _check_rules(rights, kind, name, namespace, rules)

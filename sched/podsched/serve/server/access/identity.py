@@ -1,11 +1,11 @@
-"""Who calls: the ``Identity`` that every call to the API has from its first line to its last.
+"""The ``Identity`` of a caller, available throughout a call to the API.
 
-``pipeline.Pipeline`` asks the authenticator for it before it decodes a request, keeps it in
-``Call.identity``, and sets it for everything that runs within the call, streams included:
-``caller()`` returns it wherever a decision needs it. Outside of a call, such as when the server
-creates what every cluster has, it is the server itself.
+``pipeline.Pipeline`` gets it from the authenticator before decoding a request, stores it in
+``Call.identity``, and sets it for everything that runs within the call, including streams:
+``caller()`` returns it. Outside of a call, as when the server creates the built-in objects, it is
+the server itself.
 
-Names are Kubernetes': users and groups that begin with "system:" are its own.
+Names are Kubernetes': users and groups that begin with "system:" are built in.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-#: May do everything, whatever the roles say.
+#: Group that may do everything, regardless of roles.
 MASTERS: Final = "system:masters"
-#: The group of all whom an authenticator has recognized.
+#: Group of all authenticated users.
 AUTHENTICATED: Final = "system:authenticated"
 
 
@@ -26,7 +26,7 @@ class Authentication(StrEnum):
     """How an identity was established."""
 
     NONE = "None"
-    """Nothing is asked for: the listener has neither client certificates nor tokens."""
+    """No authentication: the listener has neither client certificates nor tokens."""
     CERTIFICATE = "X509"
     TOKEN = "Token"
     JWT = "JWT"
@@ -34,9 +34,9 @@ class Authentication(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user with groups.
+    """A user with its groups.
 
-    expires: Unix seconds from which on the credential is no longer valid.
+    expires: Unix seconds at which the credential expires.
     """
 
     user: str
@@ -45,28 +45,28 @@ class Identity:
     expires: float = math.inf
 
 
-#: Everyone, where nothing is asked for; the user of kube-apiserver's insecure port.
+#: Every caller without authentication; the user of kube-apiserver's insecure port.
 UNSECURED: Final = Identity(
     "system:unsecured", frozenset({MASTERS, AUTHENTICATED}), Authentication.NONE
 )
-#: The server, for what it does by itself.
+#: The server's own identity.
 SERVER: Final = Identity(
     "system:apiserver", frozenset({MASTERS, AUTHENTICATED}), Authentication.NONE
 )
 
 
 class TokenRejected(Exception):
-    """A token that is not good; the text says why, without showing the token."""
+    """An invalid token; the message has the reason but not the token."""
 
 
 _caller: ContextVar[Identity] = ContextVar("caller", default=SERVER)
 
 
 def caller() -> Identity:
-    """Return who makes the call under way."""
+    """Return the identity of the current call."""
     return _caller.get()
 
 
 def set_caller(identity: Identity) -> None:
-    """Set who makes the call that this task handles."""
+    """Set the identity of the call that this task handles."""
     _caller.set(identity)

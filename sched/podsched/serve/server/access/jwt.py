@@ -1,13 +1,13 @@
-"""JSON Web Tokens of one issuer, such as an OpenID Connect provider, checked with its public keys.
+"""Verifies JSON Web Tokens of one issuer, such as an OpenID Connect provider, by its public keys.
 
 A token must be signed with a key of the issuer's JWKS, by an algorithm with public keys, and name
 issuer, audience, subject and a time of expiry. ``sub`` is the user and ``groups`` are the groups,
-unless other claims are named. An issuer cannot make anyone part of the system: users and groups
-that begin with "system:" are refused, other than those of service accounts.
+unless the settings name other claims. Users and groups that begin with "system:" are refused except
+for those of service accounts, so an issuer cannot grant built-in identities.
 
-Checking a signature costs 100 us, so tokens that were good are kept until they expire or the keys
-change. Keys come from a file, read again when it changes, or from a URL, asked again every ten
-minutes, and sooner when a token names an unknown key.
+Verifying a signature takes 100 us, so valid tokens are cached until they expire or the keys change.
+Keys come from a file, reloaded when it changes, or from a URL, fetched every ten minutes, and
+sooner if a token has an unknown key.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from podsched.telemetry.logs import get_logger
 _log = get_logger("apiserver")
 
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-#: None with a secret that the issuer and this server would share.
+#: No algorithms with a secret shared by issuer and server.
 _ALGORITHMS = [*_RSA, "ES256", "ES384", "ES512", "EdDSA"]
-#: Clocks of issuers may be ahead by so many seconds.
+#: Seconds that an issuer's clock may be ahead.
 _LEEWAY = 10
 _KEPT = 4096
 _LONGEST_TOKEN = 8192
@@ -47,7 +47,7 @@ _MOST_BYTES = 1 << 20
 
 
 class JwksError(AccessError):
-    """Keys that cannot be had or used; the text names where they come from."""
+    """Keys that cannot be loaded or used; the message names their file or URL."""
 
 
 def keys_of(content: bytes, source: str) -> Mapping[str, pyjwt.PyJWK]:
@@ -68,7 +68,7 @@ def keys_of(content: bytes, source: str) -> Mapping[str, pyjwt.PyJWK]:
 
 
 class JwtVerifier:
-    """Knows the identities of an issuer's tokens. Raises JwksError, OSError for a file."""
+    """Authenticates an issuer's tokens. Raises JwksError, OSError for a file."""
 
     def __init__(self, settings: JwtSettings) -> None:
         self._settings = settings
@@ -82,11 +82,11 @@ class JwtVerifier:
 
     @property
     def issuer(self) -> str:
-        """The ``iss`` of its tokens."""
+        """The issuer, the ``iss`` claim of its tokens."""
         return self._settings.issuer
 
     def identity_of(self, token: str) -> Identity:
-        """Return whose a token is. Raises TokenRejected."""
+        """Return the identity in a token. Raises TokenRejected."""
         self._reread()
         if len(token) > _LONGEST_TOKEN:
             raise TokenRejected(f"it is longer than {_LONGEST_TOKEN} characters")
@@ -162,7 +162,7 @@ class JwtVerifier:
         _log.info("Keys of the tokens' issuer loaded", issuer=self.issuer, keys=len(keys))
 
     async def run(self) -> None:
-        """Follow the keys at a URL until cancelled; return at once where they are in a file."""
+        """Refresh the keys from a URL until cancelled; return at once if they are in a file."""
         seen = b""
         while self._settings.is_url:
             try:
@@ -192,8 +192,8 @@ def _is_text(name: str) -> bool:
 
 
 async def fetch(url: str) -> bytes:
-    """Return what is at a URL: no redirects, and no more than 1 MiB. Raises JwksError."""
-    # Only servers with such a URL load the library.
+    """Fetch a URL, without redirects and at most 1 MiB. Raises JwksError."""
+    # Only servers with such a URL import the library.
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=_FETCH_TIMEOUT)

@@ -1,12 +1,12 @@
-"""What an agent's identity is limited to, whatever its roles permit: its own nodes.
+"""Limits an agent's identity to its own nodes, in addition to its roles.
 
 As Kubernetes' NodeRestriction (plugin/pkg/admission/noderestriction, v1.36): a member of the group
 system:nodes writes its own Node, without its taints, its owners and labels that decide about
 security, the Lease of that Node, and the status of the pods bound to it, without their labels.
 
-Beyond Kubernetes, it does not cordon or uncordon its Node, puts no finalizers on it, and leaves
-its pods' annotations alone. And the user may be a pattern, "system:node:lab-*", for an agent that
-plays all nodes with this prefix: "*" cannot be part of a node's name.
+Stricter than Kubernetes, it cannot cordon or uncordon its Node, set its finalizers, or change its
+pods' annotations. The user may be a pattern, "system:node:lab-*", for an agent that simulates all
+nodes with this prefix: "*" cannot be part of a node's name.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ _OWN_LABELS = frozenset(
 )
 
 
-#: Metadata that decides when an object goes.
+#: Metadata that determines when an object is removed.
 _HELD_BY: Final = ("owner_references", "finalizers")
 
 
 class NodeScope(NamedTuple):
-    """The nodes that an identity plays: one, or those with a prefix; "" for none."""
+    """The nodes of an identity: one, or all with a prefix; "": none."""
 
     pattern: str
 
     def includes(self, node: str) -> bool:
-        """Return whether it plays a node."""
+        """Return whether a node is one of the identity's."""
         if self.pattern.endswith("*"):
             return bool(node) and node.startswith(self.pattern[:-1])
         return bool(node) and node == self.pattern
 
     def check_creation(self, kind: Kind, new: AnyObject) -> None:
-        """Raise ApiError unless it may create an object that its role permits."""
+        """Raise ApiError if the limits forbid creating an object."""
         self.check_address(kind, new.metadata.namespace, new.metadata.name)
         if isinstance(new, Node):
             self._check_labels(kind, new.metadata.name, {}, new.metadata.labels)
 
     def check_address(self, kind: Kind, namespace: str, name: str) -> None:
-        """Raise ApiError for the node or Lease of another."""
+        """Raise ApiError for another node or its Lease."""
         if kind.name == "Node" and not self.includes(name):
             raise self._refused(kind, name, "cannot be written by this node")
         if kind.name == "Lease" and not (namespace == _LEASES and self.includes(name)):
             raise self._refused(kind, name, f"can only access node lease of its own in {_LEASES}")
 
     def check_change(self, kind: Kind, old: AnyObject, new: AnyObject | None) -> None:
-        """Raise ApiError unless it may change, or remove (None), an object."""
+        """Raise ApiError if the limits forbid changing or removing (None) an object."""
         metadata = old.metadata
         self.check_address(kind, metadata.namespace, metadata.name)
         if isinstance(old, Pod):
@@ -88,7 +88,7 @@ class NodeScope(NamedTuple):
     def _check_kept(
         self, kind: Kind, old: AnyObject, new: AnyObject, fields: Iterable[str]
     ) -> None:
-        """Raise ApiError for a change of metadata that is not an agent's to change."""
+        """Raise ApiError for a change of metadata that an agent may not change."""
         for field in fields:
             if getattr(old.metadata, field) != getattr(new.metadata, field):
                 shown = old.metadata.DESCRIPTOR.fields_by_name[field].json_name
@@ -107,9 +107,9 @@ class NodeScope(NamedTuple):
 
 
 def node_scope(user: str, groups: Iterable[str]) -> NodeScope | None:
-    """Return the nodes that an identity is limited to; None for one that is no agent.
+    """Return the nodes that an identity is limited to; None if it is not an agent.
 
-    A member of system:nodes whose name is no node's plays none.
+    A member of system:nodes whose name is not a node's has none.
     """
     if NODES not in groups:
         return None

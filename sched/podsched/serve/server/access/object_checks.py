@@ -1,12 +1,12 @@
-"""What depends on the object itself, beyond the verb on its kind: where it is about to be stored.
+"""Authorization that depends on an object's content, beyond the verb on its kind.
 
     a pod with a node         also needs create pods/binding: otherwise creating would be binding
     a pod of a system class   also needs the verb use on that PriorityClass, outside kube-system
-    an RBAC object            grants nothing that its author does not have (``escalation``), also by
-                              its labels, which decide what other roles are made of
-    what an agent writes      is its own (``nodes``)
+    an RBAC object            must not grant rights that its author lacks (``escalation``), also by
+                              its labels, by which other roles aggregate it
+    an agent's write          must concern its own nodes (``nodes``)
 
-Each is decided on the version of the object that is replaced.
+Each check uses the version of the object that is replaced.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_creation(kind: Kind, new: AnyObject) -> None:
 
 
 def check_new(kind: Kind, new: AnyObject) -> None:
-    """Raise ApiError for a new object, complete with defaults, that the caller may not store."""
+    """Raise ApiError if the caller may not store a new object, already completed by defaults."""
     own = rights()
     if own.everything:
         return
@@ -58,7 +58,7 @@ def check_new(kind: Kind, new: AnyObject) -> None:
 
 
 def _check_priority(own: Rights, kind: Kind, pod: Pod) -> None:
-    """Raise ApiError for a pod that may evict the system's, and whose author is not allowed to."""
+    """Raise ApiError if the caller may not create pods of a system priority class."""
     name = pod.spec.priority_class_name
     if pod.spec.priority <= HIGHEST_USER_DEFINABLE_PRIORITY or pod.metadata.namespace == _SYSTEM:
         return
@@ -71,7 +71,7 @@ def _check_priority(own: Rights, kind: Kind, pod: Pod) -> None:
 
 
 def check_change(kind: Kind, old: AnyObject, new: AnyObject) -> None:
-    """Raise ApiError unless the caller may replace an object that he may change by his roles."""
+    """Raise ApiError if the content of a change, permitted by the caller's roles, is forbidden."""
     own = rights()
     if own.everything:
         return
@@ -82,16 +82,16 @@ def check_change(kind: Kind, old: AnyObject, new: AnyObject) -> None:
 
 
 def check_own(entry: Entry) -> None:
-    """Raise ApiError for an agent that is about to remove, or write the status of, another's."""
+    """Raise ApiError if an agent is about to remove another node's object or write its status."""
     own = rights()
     if own.node is not None:
         own.node.check_change(entry.kind, entry.message, None)
 
 
 def _granting(message: AnyObject) -> AnyObject:
-    """Return an RBAC object without what the garbage collector changes, which grants nothing.
+    """Return an RBAC object without the fields that the garbage collector changes.
 
-    As Kubernetes' ``IsOnlyMutatingGCFields``.
+    They grant nothing. As Kubernetes' ``IsOnlyMutatingGCFields``.
     """
     bare = type(message)()
     bare.CopyFrom(message)  # type: ignore[arg-type]

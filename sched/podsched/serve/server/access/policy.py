@@ -1,6 +1,6 @@
-"""Which rules hold for whom: roles and bindings, compiled.
+"""Compiles roles and bindings to the rules of each user and group.
 
-Pure. A ``Policy`` is made of all RBAC objects at once and never changes.
+Pure. A ``Policy`` is built from all RBAC objects and immutable.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 class Grants(NamedTuple):
-    """The rules that hold for somebody: everywhere, and by namespace."""
+    """The rules of a subject: cluster-wide, and by namespace."""
 
     everywhere: tuple[Rule, ...]
     in_namespace: Mapping[str, tuple[Rule, ...]]
 
     def rules_in(self, namespace: str) -> Sequence[Rule]:
-        """Return the rules that hold in a namespace; "": at the cluster scope."""
+        """Return the rules in a namespace; "": at the cluster scope."""
         return (*self.everywhere, *self.in_namespace.get(namespace, ()))
 
 
@@ -47,7 +47,7 @@ class Policy:
         self._cluster_roles = {role.metadata.name: role for role in cluster_roles}
         self._roles = {(role.metadata.namespace, role.metadata.name): role for role in roles}
         self._compiled: dict[tuple[str, str], tuple[Rule, ...]] = {}
-        # By whether it is a user, and his or the group's name: pairs of namespace and role.
+        # By (is a user, name of the user or group): pairs of namespace and role.
         self._bound: dict[tuple[bool, str], list[tuple[str, RoleRef]]] = {}
         for cluster_binding in cluster_role_bindings:
             for subject in cluster_binding.subjects:
@@ -65,7 +65,7 @@ class Policy:
         self._bound.setdefault((is_user, name), []).append((namespace, role))
 
     def grants(self, user: str, groups: Iterable[str]) -> Grants:
-        """Return the rules that hold for a user with groups."""
+        """Return the rules of a user with groups."""
         found: dict[str, dict[Rule, None]] = {}
         for subject in ((True, user), *((False, group) for group in groups)):
             for namespace, ref in self._bound.get(subject, ()):
@@ -75,7 +75,7 @@ class Policy:
         return Grants(everywhere, {space: tuple(rules) for space, rules in found.items()})
 
     def rules_of(self, ref: RoleRef, namespace: str) -> tuple[Rule, ...]:
-        """Return the rules of the role that a binding of a namespace names; none if it is gone."""
+        """Return the rules of the role that a namespace's binding names, () if it is missing."""
         key = ("" if ref.kind == "ClusterRole" else namespace, ref.name)
         rules = self._compiled.get(key)
         if rules is None:
@@ -83,7 +83,7 @@ class Policy:
         return rules
 
     def has(self, ref: RoleRef, namespace: str) -> bool:
-        """Return whether the role that a binding of a namespace names exists."""
+        """Return whether the role that a namespace's binding names exists."""
         if ref.kind == "ClusterRole":
             return ref.name in self._cluster_roles
         return (namespace, ref.name) in self._roles

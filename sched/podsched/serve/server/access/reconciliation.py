@@ -1,8 +1,8 @@
-"""The system's own roles of an earlier version get the rights that this one needs.
+"""Adds missing rights to the built-in roles when a server of a newer version starts.
 
-They are added when an API server starts, and none is taken away. As in Kubernetes, a role with the
-annotation ``rbac.authorization.kubernetes.io/autoupdate: "false"`` stays as it is; unlike there, so
-do roles for people, such as ``view``, which nothing here depends on.
+No rights are removed. As in Kubernetes, a role with the annotation
+``rbac.authorization.kubernetes.io/autoupdate: "false"`` is not changed; unlike there, neither are
+roles for people, such as ``view``, which no component depends on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers to who somebody is and what he may do, as Kubernetes' reviews give them."""
+"""Answers reviews of identities and their rights, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reviews:
         self._authorizer = authorizer
 
     def self_subject(self) -> v1.SelfSubjectReviewResponse:
-        """Return who makes the call under way."""
+        """Return the caller's identity."""
         identity, node = caller(), rights().node
         return v1.SelfSubjectReviewResponse(
             username=identity.user,
@@ -36,7 +36,7 @@ class Reviews:
         )
 
     def access(self, request: v1.SubjectAccessReviewRequest) -> v1.SubjectAccessReviewResponse:
-        """Return whether one thing is permitted."""
+        """Return whether a subject may do one thing."""
         if not request.verb:
             raise errors.bad_request("verb must be specified", "verb")
         group, resource, namespace = ALL, ALL, request.namespace
@@ -54,7 +54,7 @@ class Reviews:
         return v1.SubjectAccessReviewResponse(allowed=allowed, reason=reason)
 
     def rules(self, request: v1.SubjectRulesReviewRequest) -> v1.SubjectRulesReviewResponse:
-        """Return all that is permitted in a namespace."""
+        """Return all rules of a subject in a namespace."""
         asked = self._rights_of(request.subject)
         if asked.everything:
             every = PolicyRule(verbs=[ALL], api_groups=[ALL], resources=[ALL])

@@ -1,15 +1,15 @@
-"""What the caller may do: asked wherever the server reads or writes an object for a client.
+"""The caller's rights, checked wherever the server reads or writes an object for a client.
 
-``rights()`` are those of the call under way; outside of a call, the server's own, which are all. An
-identity of system:masters and everyone where nobody is asked may do everything, which costs a look
-at one attribute. For others a check is a look-up in a table that remembers (verb, kind,
-subresource, namespace), some 0.3 us.
+``rights()`` are those of the current call; outside of a call, the server's own, which are
+unlimited. system:masters and, without authentication, all callers may do everything, which costs
+one attribute access. For others a check is a lookup by (verb, kind, subresource, namespace), about
+0.3 us.
 
-Verbs and subresources are Kubernetes'. These are this API's alone:
+Verbs and subresources are Kubernetes'. Only this API has these:
 
     create pods/binding     also for a pod that is created with a node in its spec
-    bindunfenced pods/binding   bind without a fence through gRPC, as nobody's leader
-    get pods/explain        ask why a pod waits, or is where it is
+    bindunfenced pods/binding   bind without a fence through gRPC, without leading
+    get pods/explain        ask why a pod is pending, or why it is on its node
     update leases/configuration     give the schedulers another configuration
     answer pods/explain     answer such questions, as a scheduler replica
     use priorityclasses     create pods of a system class outside kube-system
@@ -30,15 +30,15 @@ from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rules import names_permitted, path_permitted
 
 _MOST_REMEMBERED = 4096
-#: Characters of a question; longer ones name nothing that exists, and may be of any length.
+#: Max characters of a cached check; longer ones name no existing object and could fill the memory.
 _LONGEST_REMEMBERED = 1000
 _NO_ROLES = Policy()
 
 
 class Rights:
-    """What one identity may do as of one state of the roles.
+    """The rights of an identity at one state of the roles.
 
-    everything: it may do all; node: the nodes that an agent is limited to.
+    everything: unlimited rights; node: the nodes that an agent is limited to.
     """
 
     __slots__ = ("_latest", "_remembered", "everything", "grants", "identity", "node", "policy")
@@ -51,7 +51,7 @@ class Rights:
         everything: bool = False,
         latest: Callable[[Identity], Rights] | None = None,
     ) -> None:
-        """latest: returns the rights of an identity as of now."""
+        """latest: returns the current rights of an identity."""
         self.identity = identity
         self.policy = policy
         self.grants = policy.grants(identity.user, identity.groups)
@@ -63,13 +63,13 @@ class Rights:
         self._remembered: dict[tuple[str, str, str, str], frozenset[str] | None] = {}
 
     def latest(self) -> Rights:
-        """Return the rights of the same identity as of now: itself while nothing has changed."""
+        """Return the identity's current rights: this object if nothing has changed."""
         return self if self._latest is None else self._latest(self.identity)
 
     def permit(
         self, verb: str, group: str, resource: str, namespace: str = "", name: str = ""
     ) -> bool:
-        """Return whether a verb on a resource is permitted; "" as name means every object."""
+        """Return whether a verb on a resource is permitted; name "" means every object."""
         if self.everything:
             return True
         key = (verb, group, resource, namespace)
@@ -85,7 +85,7 @@ class Rights:
         return names is None or (bool(name) and name in names)
 
     def check_path(self, verb: str, path: str) -> None:
-        """Raise ApiError PERMISSION_DENIED unless a verb on a path of no resource is permitted."""
+        """Raise ApiError PERMISSION_DENIED unless a verb on a non-resource path is permitted."""
         if self.everything or path_permitted(self.grants.rules_in(""), verb, path):
             return
         user = self.identity.user
@@ -111,26 +111,26 @@ def _cannot(rights: Rights, verb: str, kind: Kind, resource: str, namespace: str
     )
 
 
-#: Of the server itself, for what it does outside of calls.
+#: The server's own rights outside of calls.
 OWN: Final = Rights(SERVER, everything=True)
-#: Of everyone, where nobody is asked.
+#: The rights of every caller without authentication.
 UNASKED: Final = Rights(UNSECURED, everything=True)
 
 _rights: ContextVar[Rights] = ContextVar("rights", default=OWN)
 
 
 def rights() -> Rights:
-    """Return what the caller of the call under way may do."""
+    """Return the rights in the current call."""
     return _rights.get()
 
 
 def set_rights(found: Rights) -> None:
-    """Set what may be done in the call that this task handles."""
+    """Set the rights in the call that this task handles."""
     _rights.set(found)
 
 
 class WatchRight:
-    """The right to watch kinds, for as long as a watch goes on."""
+    """Checks the right to watch kinds for the duration of a watch."""
 
     def __init__(self, kinds: Iterable[Kind], namespace: str) -> None:
         """Raise ApiError unless all kinds may be watched."""
@@ -140,7 +140,7 @@ class WatchRight:
         self._check()
 
     def check(self) -> None:
-        """Raise ApiError when the right is withdrawn or the credential has expired."""
+        """Raise ApiError if the right has been withdrawn or the credential has expired."""
         identity = self._rights.identity
         if identity.expires <= time.time():
             raise errors.unauthenticated("the credential has expired")

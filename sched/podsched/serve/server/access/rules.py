@@ -1,4 +1,4 @@
-"""What rules of roles permit: the pure part of RBAC.
+"""Evaluates rules of roles: the pure part of RBAC.
 
 Sources: plugin/pkg/auth/authorizer/rbac and pkg/apis/rbac/v1/evaluation_helpers.go, v1.36. A
 resource is its plural, "pods", or a subresource, "pods/status"; in a rule "*" stands for every
@@ -15,14 +15,14 @@ from typing import Final
 from podsched.api.objects import PolicyRule
 
 ALL: Final = "*"
-#: Most single rights that a role may be taken apart into when it is checked whether its author has
-#: them all; cluster-admin is one, edit has some hundred.
+#: Max single rights of a role whose author's rights are checked; cluster-admin has one, edit about
+#: a hundred.
 MOST_RIGHTS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A ``PolicyRule``; no ``names`` mean all."""
+    """A compiled ``PolicyRule``; no ``names`` mean all objects."""
 
     verbs: frozenset[str]
     groups: frozenset[str]
@@ -42,7 +42,7 @@ class Rule:
         )
 
     def is_about(self, verb: str, group: str, resource: str) -> bool:
-        """Return whether it permits a verb on some object at least of a resource."""
+        """Return whether it permits a verb on at least some object of a resource."""
         return (
             (verb in self.verbs or ALL in self.verbs)
             and (group in self.groups or ALL in self.groups)
@@ -56,7 +56,7 @@ class Rule:
         return bool(slash) and f"*/{subresource}" in self.resources
 
     def _rights(self) -> Iterator[Rule]:
-        """Yield the single rights that it consists of."""
+        """Yield its single rights."""
         for verb, url in product(self.verbs, self.urls):
             yield Rule(frozenset({verb}), frozenset(), frozenset(), frozenset(), frozenset({url}))
         names = self.names or (None,)
@@ -68,7 +68,7 @@ class Rule:
 
     @property
     def size(self) -> int:
-        """How many single rights it consists of."""
+        """The number of its single rights."""
         names = max(len(self.names), 1)
         resources = len(self.groups) * len(self.resources) * names
         return len(self.verbs) * (resources + len(self.urls))
@@ -115,7 +115,7 @@ def names_permitted(
 
 
 def path_permitted(rules: Iterable[Rule], verb: str, path: str) -> bool:
-    """Return whether rules permit a verb on a path of no resource; a rule's may end with "*"."""
+    """Return whether rules permit a verb on a non-resource path; a rule's path may end with "*"."""
     return any(
         (verb in rule.verbs or ALL in rule.verbs)
         and any(
@@ -127,9 +127,9 @@ def path_permitted(rules: Iterable[Rule], verb: str, path: str) -> bool:
 
 
 def not_covered(owned: Sequence[Rule], asked: Iterable[Rule]) -> list[Rule] | None:
-    """Return the single rights in ``asked`` that ``owned`` do not include.
+    """Return the single rights in ``asked`` that ``owned`` does not include.
 
-    None when there are more than MOST_RIGHTS to look at.
+    None if there are more than MOST_RIGHTS to check.
     """
     asked = [rule for rule in asked if rule not in owned]
     if sum(rule.size for rule in asked) > MOST_RIGHTS:

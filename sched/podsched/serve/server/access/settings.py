@@ -1,4 +1,4 @@
-"""How callers are authenticated; each is a flag of ``sched apiserver``."""
+"""Settings of authentication; each is a flag of ``sched apiserver``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _TOKENS = "Tokens"
 
 
 class AccessError(Exception):
-    """What authentication needs cannot be had or used; the text names the file or URL."""
+    """Keys or tokens that cannot be loaded or used; the message names their file or URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwtSettings:
-    """Whose tokens are accepted."""
+    """Settings of accepted JSON Web Tokens."""
 
     issuer: str = flag(
         "",
@@ -25,7 +25,7 @@ class JwtSettings:
         "--jwt-issuer",
     )
     audience: str = flag("", "NAME", "Audience (aud) they name.", _TOKENS, "--jwt-audience")
-    """Tokens for others are worth nothing here."""
+    """Tokens for other audiences are refused."""
     jwks: str = flag(
         "",
         "FILE|URL",

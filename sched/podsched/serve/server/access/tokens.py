@@ -1,11 +1,11 @@
-"""Bearer tokens in a file that holds their hashes: who reads it can authenticate as nobody.
+"""Bearer tokens in a file of their hashes, which do not suffice to authenticate.
 
     # sha256:HASH,USER,GROUPS,EXPIRES      (sched auth token writes such lines)
     sha256:9f86d0...,alice,"submitters,staff",2027-01-01T00:00:00Z
 
-as Kubernetes' static token file, but for the hash and the time, which may be left out. A hash that
-is quick to compute is enough, because tokens are 32 random bytes. The file is read again when it
-changes; contents that cannot be used are logged, and those read before stay in use.
+As Kubernetes' static token file, except for the hash and the optional expiry time. A fast hash is
+sufficient, because tokens are 32 random bytes. The file is reloaded when it changes; if the new
+content is invalid, this is logged and the previous tokens stay in use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BYTES = 32
 
 
 class TokenFileError(AccessError):
-    """A token file that cannot be used; the text names the file and the line."""
+    """An invalid token file; the message names the file and the line."""
 
 
 def new_token() -> str:
@@ -44,9 +44,9 @@ def hash_of(token: str) -> str:
 
 
 def append(path: Path, token: str, user: str, groups: Sequence[str], expires: datetime) -> None:
-    """Add the line of a token to a file, which is made if there is none.
+    """Append a token's line to a file, which is created if needed.
 
-    Raises TokenFileError for names that a line cannot hold and a file that is no token file.
+    Raises TokenFileError for names that a line cannot represent and for an invalid file.
     """
     for name in (user, *groups):
         if not name.strip() or not name.isprintable() or set(name) & set(',"') or name[0] == "#":
@@ -57,13 +57,13 @@ def append(path: Path, token: str, user: str, groups: Sequence[str], expires: da
     parse(before, str(path))
     if before and not before.endswith(b"\n"):
         line = "\n" + line
-    # Only its owner may read it: the hashes are no secret, who the users are may be.
+    # Readable only by its owner: the hashes are not secret, but the users may be.
     with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
         file.write(line.encode())
 
 
 def parse(content: bytes, path: str) -> Mapping[str, Identity]:
-    """Return the identities by the hashes of their tokens. Raises TokenFileError."""
+    """Parse a file into identities by the hashes of their tokens. Raises TokenFileError."""
     try:
         lines = content.decode().splitlines()
     except UnicodeDecodeError:
@@ -83,7 +83,7 @@ def _entry(line: str, place: str) -> tuple[str, Identity]:
     hashed, user, groups, expires = (*fields, "", "", "", "")[:4]
     digits = hashed.removeprefix(_PREFIX)
     if not hashed.startswith(_PREFIX) or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
-        # The field may be a token that somebody has put there in clear: it is not repeated.
+        # The field may be a token in clear text, so the message does not repeat it.
         raise TokenFileError(f"{place}: a line begins with {_PREFIX} and 64 hexadecimal digits")
     if not user:
         raise TokenFileError(f"{place}: the second field, the user, is empty")
@@ -106,14 +106,14 @@ def _expiry(text: str, place: str) -> float:
 
 
 class TokenFile:
-    """Knows the identities of the tokens in a file. Raises TokenFileError, OSError."""
+    """Authenticates the tokens in a file. Raises TokenFileError, OSError."""
 
     def __init__(self, path: str) -> None:
         self._file = ChangingFile(path)
         self._identities = parse(self._file.content, path)
 
     def identity_of(self, token: str) -> Identity | None:
-        """Return whose a token is; None for one that is not in the file."""
+        """Return the identity of a token; None if the file does not have it."""
         if self._file.changed():
             try:
                 self._identities = parse(self._file.content, self._file.path)

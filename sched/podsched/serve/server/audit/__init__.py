@@ -1,5 +1,5 @@
-"""Who did what: a line for each call, as Kubernetes' audit log has it.
+"""The audit log: a line for each call, as in Kubernetes.
 
-``policy`` says (pure) which calls are written and with what, ``events`` makes an event of a call,
-and ``log`` writes them in a thread of its own.
+``policy`` (pure) selects calls and their level, ``events`` converts a call to an event, and ``log``
+writes events in its own thread.
 """

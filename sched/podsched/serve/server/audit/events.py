@@ -1,8 +1,8 @@
-"""From a call to an event of ``audit.k8s.io/v1``, as one line of JSON.
+"""Converts a call to an event of ``audit.k8s.io/v1``, as a line of JSON.
 
-A batch is one event: it has the number of its items, how many ended how, and the names of the first
-ones; at level Request their content as well. Values of environment variables, and of what is called
-a password, token, key or secret, are never written; content beyond ``MAX_CONTENT`` is left out.
+A batch is one event with the number of its items, their outcomes counted, and the names of the
+first ones; at level Request also their content. Values of environment variables and of fields named
+like a password, token, key or secret are never written; content beyond ``MAX_CONTENT`` is omitted.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from podsched.serve.server.methods import METHODS, OTHER, Method
 from podsched.serve.server.requests import Batch
 from podsched.v1 import api_pb2 as v1
 
-#: Names of a batch, and items of which the content is written.
+#: Number of a batch's items whose names and content are written.
 FIRST_ITEMS: Final = 5
-#: Characters of the content of a request.
+#: Max characters of a request's content.
 MAX_CONTENT: Final = 64 << 10
 
-#: As Kubernetes' API would answer.
+#: HTTP status codes as in Kubernetes' API.
 _HTTP_CODES: Final = {
     StatusCode.OK: 200,
     StatusCode.INVALID_ARGUMENT: 400,
@@ -77,7 +77,7 @@ class AuditedCall:
 
     @property
     def size(self) -> int:
-        """About how many bytes it keeps in memory."""
+        """Approximate bytes that it occupies in memory."""
         request = self.request
         if isinstance(request, Batch):
             return 2000 + sum(map(len, request.items)) + len(self.response)
@@ -89,7 +89,7 @@ def _method(call: AuditedCall) -> Method:
 
 
 def attributes_of(call: AuditedCall) -> Attributes:
-    """Return what the rules of a policy ask of a call."""
+    """Return the attributes of a call that policy rules match."""
     method = _method(call)
     user, groups = "system:anonymous", frozenset[str]()
     if call.identity is not None:
@@ -108,7 +108,7 @@ def attributes_of(call: AuditedCall) -> Attributes:
 
 
 def _object_of(call: AuditedCall) -> tuple[Kind | None, str, str]:
-    """Return kind, namespace and name of what a call is about; of a batch, the first one's kind."""
+    """Return kind, namespace and name of a call's object; of a batch, the first item's kind."""
     request = call.request
     if request is None:
         return None, "", ""
@@ -130,7 +130,7 @@ def _only_namespace(items: Sequence[tuple[Kind | None, str, str]]) -> str:
 
 
 def _items(call: AuditedCall, most: int) -> list[tuple[Kind | None, str, str]]:
-    """Return kind, namespace and name of the first things that a call is about."""
+    """Return kind, namespace and name of the first objects of a call."""
     found = []
     for message in _messages(call, most):
         try:
@@ -239,7 +239,7 @@ def _annotations(call: AuditedCall) -> dict[str, str]:
     }
     fence = getattr(call.request, "fence", None)
     if fence is not None and fence.lock:
-        # Who wrote what, and in which term: the revisions are those of a batch's objects.
+        # Identifies the writer's term.
         found["podsched.io/fence"] = f"{fence.lock}:{fence.term}"
         if revisions := _revisions(call):
             found["podsched.io/revisions"] = revisions
@@ -258,7 +258,7 @@ def _annotations(call: AuditedCall) -> dict[str, str]:
 
 
 def _outcomes(call: AuditedCall) -> str:
-    """Return how many items of a batch ended how: "ALREADY_EXISTS=1,OK=499"."""
+    """Count the outcomes of a batch's items: "ALREADY_EXISTS=1,OK=499"."""
     if call.code is not StatusCode.OK:
         return ""
     results = v1.BatchResponse.FromString(call.response).results
@@ -285,9 +285,9 @@ def _content(call: AuditedCall, annotations: dict[str, str]) -> Any:
 
 
 def _plain(message: Any) -> Any:
-    """Return a message as JSON has it, a patch as the JSON that it is and not as bytes.
+    """Convert a message to JSON, with a patch as JSON instead of bytes.
 
-    None if a number in it is one that JSON does not have, which is refused.
+    None if it has a number that JSON cannot represent; such a request is refused.
     """
     try:
         plain = MessageToDict(message)
@@ -302,7 +302,7 @@ def _plain(message: Any) -> Any:
 
 
 def _masked(value: Any, *, environment: bool = False) -> Any:
-    """Return a copy of decoded JSON without what might be a secret."""
+    """Return a copy of decoded JSON without possible secrets."""
     if isinstance(value, Mapping):
         return {
             key: _MASKED
@@ -316,9 +316,9 @@ def _masked(value: Any, *, environment: bool = False) -> Any:
 
 
 def _without_secrets(uri: str) -> str:
-    """Return a path and query without the values of what is called a token, password or the like.
+    """Return a path and query without the values of parameters named like a secret.
 
-    Nothing here reads an ``access_token`` of a query, but people try.
+    The server ignores an ``access_token`` in a query, but clients send it.
     """
     path, mark, query = uri.partition("?")
     pairs = [
@@ -331,7 +331,7 @@ def _without_secrets(uri: str) -> str:
 
 
 def source_ip(peer: str) -> str:
-    """Return the address of a peer as gRPC names it: "ipv4:10.0.0.1:4711"."""
+    """Return the IP address of a peer in gRPC's format, "ipv4:10.0.0.1:4711"."""
     address = peer.partition(":")[2] or peer
     return address.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]") or peer
 

@@ -1,11 +1,11 @@
-"""The audit log's file, written by a thread of its own.
+"""Writes the audit log's file in its own thread.
 
-A call hands over what is known of it and goes on. When more waits than ``MAX_WAITING`` events or
-``MAX_WAITING_BYTES``, or the disk is full, events are dropped: counted by cause, and named in the
-process's log once a minute. Neither blocks the server or ends it.
+A call only enqueues its event. If more than ``MAX_WAITING`` events or ``MAX_WAITING_BYTES`` wait,
+or the disk is full, events are dropped: they are counted by cause, and logged once a minute. The
+server is neither blocked nor stopped.
 
     FILE                        mode 0600, appended to
-    FILE-2026-01-02T03-04-05.678901   earlier ones, from when FILE reached its largest size
+    FILE-2026-01-02T03-04-05.678901   earlier files, renamed when they reached the maximum size
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
-    """Where the audit log goes."""
+    """Settings of the audit log's file."""
 
     path: Path
     policy: AuditPolicy = EVERYTHING
@@ -51,7 +51,7 @@ class AuditLog:
     """The audit log of a server."""
 
     def __init__(self, settings: AuditSettings, *, now: Callable[[], float] = time.time) -> None:
-        """Open the file. Raises OSError when it cannot be written; now: Unix seconds."""
+        """Open the file. Raises OSError if it cannot be written; now: Unix seconds."""
         self._settings = settings
         self._now = now
         self._waiting: queue.SimpleQueue[tuple[AuditedCall, Level] | None] = queue.SimpleQueue()
@@ -62,7 +62,7 @@ class AuditLog:
         self.written = 0
         self.dropped = {"buffer": 0, "log": 0}
         self._file: BinaryIO | None = self._open()
-        # A daemon: a disk that does not answer must not keep the process from ending.
+        # A daemon thread: a hanging disk must not prevent the process from exiting.
         self._thread = threading.Thread(target=self._run, name="audit log", daemon=True)
 
     def start(self) -> None:
@@ -70,10 +70,10 @@ class AuditLog:
         self._thread.start()
 
     def record(self, call: AuditedCall) -> None:
-        """Take a call that has ended; returns at once."""
+        """Enqueue a call that has ended; does not block."""
         try:
             level = self._settings.policy.level_of(attributes_of(call))
-        except Exception as error:  # no call may fail because nobody can describe it
+        except Exception as error:  # a bug in auditing must not fail the call
             self._drop("log", repr(error))
             return
         if level is Level.NONE:
@@ -89,7 +89,7 @@ class AuditLog:
         self._waiting.put((call, level))
 
     def stop(self, within: float = 5.0) -> None:
-        """Write what waits, for at most so many seconds, and close the file."""
+        """Write the queued events, for at most ``within`` seconds, and close the file."""
         self._waiting.put(None)
         self._thread.join(within)
 
@@ -104,7 +104,7 @@ class AuditLog:
                 self._write(event_line(call, level).encode())
             except OSError as error:
                 self._drop("log", str(error))
-            except Exception as error:  # a call that no line can be made of must not end the log
+            except Exception as error:  # an event that cannot be encoded must not end the log
                 self._drop("log", repr(error))
         if self._file is not None:
             self._file.close()
@@ -122,7 +122,7 @@ class AuditLog:
             if written != len(line):
                 raise OSError("the line was written in part: is the disk full?")
         except OSError:
-            # Of a full disk: what was written of the line goes, so that lines stay whole.
+            # The disk may be full: remove the partial line, so that all lines are complete.
             with contextlib.suppress(OSError):
                 self._file.truncate(size)
                 self._file.seek(size)
@@ -132,7 +132,7 @@ class AuditLog:
     def _open(self) -> BinaryIO:
         path = self._settings.path
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        # Unbuffered: what the server has acknowledged is in the file when the process is killed.
+        # Unbuffered, so that written events survive a kill of the process.
         file = os.fdopen(handle, "ab", buffering=0)
         file.seek(0, os.SEEK_END)
         return file

@@ -1,14 +1,13 @@
-"""Which calls are audited: ``audit.k8s.io/v1`` Policy files. Pure.
+"""Audit policies: which calls are audited, by ``audit.k8s.io/v1`` Policy files. Pure.
 
-The first rule that matches a call says how it is audited; a call that none matches is not.
+The first rule that matches a call sets its level; a call that matches none is not audited.
 
     None       not at all
     Metadata   who, what, when, and how it ended
     Request    that, and the request's content
 
-Levels are Kubernetes' without ``RequestResponse``, which asks for what every reader may see anyhow.
-``omitStages`` is taken and has no effect: there is one stage, ``ResponseComplete``. Rules about
-``nonResourceURLs`` match nothing.
+Levels are Kubernetes' without ``RequestResponse``. ``omitStages`` is accepted and has no effect:
+there is one stage, ``ResponseComplete``. Rules with ``nonResourceURLs`` match nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ API_VERSION: Final = "audit.k8s.io/v1"
 
 
 class Level(StrEnum):
-    """What is written of a call."""
+    """How much of a call is written."""
 
     NONE = "None"
     METADATA = "Metadata"
@@ -34,7 +33,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What rules ask of a call. Names are "" where a call has none, or many."""
+    """The attributes of a call that rules match. Names are "" if a call has none or several."""
 
     user: str
     groups: frozenset[str]
@@ -53,14 +52,14 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRule:
-    """Resources of one API group; empty: all of them."""
+    """Resources of one API group; empty: all."""
 
     group: str
     resources: frozenset[str]
     names: frozenset[str]
 
     def matches(self, call: Attributes) -> bool:
-        """Return whether a call is about one of these resources."""
+        """Return whether a call concerns one of these resources."""
         if self.group != call.group or (self.names and call.name not in self.names):
             return False
         wanted = (call.full_resource, "*", f"{call.resource}/*", f"*/{call.subresource}")
@@ -69,7 +68,7 @@ class ResourceRule:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; an empty condition is true of every call."""
+    """A rule; an empty condition matches every call."""
 
     level: Level
     users: frozenset[str] = frozenset()
@@ -80,7 +79,7 @@ class Rule:
     matches_no_call: bool = False
 
     def matches(self, call: Attributes) -> bool:
-        """Return whether all conditions are true of a call."""
+        """Return whether a call meets all conditions."""
         return not self.matches_no_call and (
             (not self.users or call.user in self.users)
             and (not self.groups or not self.groups.isdisjoint(call.groups))
@@ -104,12 +103,12 @@ class AuditPolicy:
         return Level.NONE
 
 
-#: Without a policy file: who did what, for every call.
+#: The policy without a file: metadata of every call.
 EVERYTHING: Final = AuditPolicy((Rule(Level.METADATA),))
 
 
 def parse_policy(text: str, source: str = "") -> AuditPolicy:
-    """Return the policy of a YAML or JSON text. Raises ConfigError with all mistakes."""
+    """Parse a policy in YAML or JSON. Raises ConfigError with all errors."""
     try:
         documents = load_documents(text)
     except ManifestError as error:
@@ -131,7 +130,7 @@ _RULE_FIELDS = frozenset(
 
 
 class _Reader:
-    """Reads a policy and collects every mistake."""
+    """Reads a policy and collects all errors."""
 
     def __init__(self) -> None:
         self.found: list[FieldError] = []

@@ -1,5 +1,5 @@
-"""Who gets how much of the server, as Kubernetes' API priority and fairness.
+"""Divides the server among its clients, as Kubernetes' API priority and fairness.
 
-``levels`` sorts calls into priority levels, ``flows`` decides (pure) which of a level's flows may
-go on, ``gate`` makes calls wait or refuses them, and ``turns`` lets long work give way.
+``levels`` assigns calls to priority levels, ``flows`` (pure) selects the next of a level's flows,
+``gate`` queues or refuses calls, and ``turns`` lets long work yield to other calls.
 """

@@ -1,4 +1,4 @@
-"""How much of a processor a thread has had, and how much it would have had to itself."""
+"""Reads the processor time that a thread has used, and the time it has waited for a processor."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 from podsched.serve.server.fairness.flows import Effort
 
-#: Nanoseconds on a processor, and waiting for one, of the thread that reads it (Linux).
+#: Nanoseconds that the reading thread has run and has waited for a processor (Linux).
 _SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")
 
 
 def effort_of_thread() -> Effort:
-    """Return what the calling thread has used and waited; where nobody knows, it has not waited."""
+    """Return the calling thread's processor time and waiting time (0 if the system has none)."""
     try:
         delayed = int(_SCHEDSTAT.read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):

@@ -1,4 +1,4 @@
-"""Metrics of the gate, under kube-apiserver's names."""
+"""Metrics of the gate, with kube-apiserver's names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podsched.telemetry.metrics import FlowControlMetrics
 
 
 class FlowTelemetry:
-    """Counts what the gate does: a dictionary look-up a call."""
+    """Counts calls of the gate, at one dictionary lookup per call."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._registry = registry
@@ -19,7 +19,7 @@ class FlowTelemetry:
         self._dispatched: dict[str, tuple[CounterCell, HistogramCell]] = {}
 
     def dispatched(self, flow: Flow, waited: float) -> None:
-        """Count a call that has got a seat after so many seconds."""
+        """Count a call that got a seat after ``waited`` seconds."""
         schema = flow.schema
         cells = self._dispatched.get(schema.name)
         if cells is None:
@@ -37,7 +37,7 @@ class FlowTelemetry:
         self._metrics.rejected_requests_total.labels(*labels, reason).inc()
 
     def follow(self, flows: Flows) -> None:
-        """Read how many calls wait and hold seats whenever metrics are collected."""
+        """Read the numbers of waiting calls and taken seats whenever metrics are collected."""
         metrics = self._metrics
 
         def update() -> None:

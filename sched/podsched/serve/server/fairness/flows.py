@@ -46,19 +46,19 @@ _BUSY: Final = 0.002
 _MOST_UNSEEN: Final = 10.0
 #: Seconds for which an idle flow is kept.
 _KEPT: Final = 10 * WINDOW
-#: Seconds between two looks at who is busy, and in addition for each flow.
+#: Seconds between two updates of the busy flows, and additional seconds for each flow.
 _LOOK_EVERY, _LOOK_EACH = 0.05, 20e-6
 
 
 class Effort(NamedTuple):
-    """Seconds since some start: of processor time used, and kept waiting for a processor."""
+    """Processor time used and time waited for a processor, in seconds since an arbitrary start."""
 
     used: float
     delayed: float
 
 
 class Flow:
-    """What one user, or one connection, does in one level."""
+    """The calls of one user, or one connection, in one level."""
 
     __slots__ = (
         "_used",
@@ -80,28 +80,28 @@ class Flow:
         self.watches = 0
         #: Calls that wait for a seat, the oldest first.
         self.waiting: deque[Any] = deque()
-        #: What bounds the reading of requests; None: none has been read.
+        #: Limits the reading of requests; None before the first.
         self.intake: Any = None
-        #: When the last refusal is, or was, sent.
+        #: Time of the last refusal, sent or scheduled.
         self.refuse_at = now
         self._used = 0.0
         self._used_at = now
 
     def charge(self, seconds: float, now: float) -> None:
-        """Note that so much of the loop's time is used for it."""
+        """Add to the flow's used time."""
         self._used = self.used(now) + seconds
         self._used_at = now
 
     def used(self, now: float) -> float:
-        """Return the seconds used lately."""
+        """Return the recently used seconds."""
         return self._used * math.exp((self._used_at - now) / WINDOW)
 
     def part(self, now: float) -> float:
-        """Return the part of the loop's time used lately."""
+        """Return the recently used part of the loop's time."""
         return self.used(now) / WINDOW
 
     def is_sparse(self, part: float) -> bool:
-        """Return whether it has few small calls at a time; ``part``: of the loop, used lately."""
+        """Return whether it has few small calls at a time; ``part``: recently used part."""
         return part < SPARSE_PART and not self.is_crowded
 
     @property
@@ -110,7 +110,7 @@ class Flow:
         return self.held + len(self.waiting) + self.watches > SPARSE_CALLS
 
     def is_over(self, now: float) -> bool:
-        """Return whether nothing of it is under way, and what it has used is forgotten."""
+        """Return whether it has no calls and its recorded use has decayed."""
         return not (self.watches or self.held or self.waiting) and now > self._used_at + _KEPT
 
 
@@ -121,7 +121,7 @@ class Flows:
         self._flows: dict[Hashable, Flow] = {}
         self._held: dict[str, int] = {}
         self._wanting: dict[str, int] = {}
-        #: Of the event loop, for flows that compete.
+        #: Part of the event loop for competing flows.
         self.shared_part = MOST
         self._next_turn = -math.inf
         self._late = 0
@@ -132,7 +132,7 @@ class Flows:
         self._worked = self._kept_waiting = self._delay = 0.0
         self._share = math.inf
         self._look_at = -math.inf
-        #: Those with calls that wait.
+        #: Flows with waiting calls.
         self.queued: set[Flow] = set()
 
     def __iter__(self) -> Iterator[Flow]:
@@ -147,7 +147,7 @@ class Flows:
         return flow
 
     def promote(self, flow: Flow, schema: FlowSchema) -> None:
-        """Let a flow belong to another schema from now on."""
+        """Move a flow to another schema."""
         if flow.schema is schema:
             return
         before, after = flow.schema.level.name, schema.level.name
@@ -167,14 +167,14 @@ class Flows:
         self._held[name] = self._held.get(name, 0) + 1
 
     def leave(self, flow: Flow) -> None:
-        """Give a seat back."""
+        """Release a seat."""
         flow.held -= 1
         self._held[flow.schema.level.name] -= 1
 
     def wait_of(self, flow: Flow, now: float) -> float:
-        """Return the seconds until a flow may have a seat: 0 at once, inf when one is given back.
+        """Return the seconds until a flow may have a seat; 0: now, inf: when one is released.
 
-        A flow that is due may still have to wait for others that have used less (``next_of``).
+        Flows that have used less still go first (``next_of``).
         """
         level = flow.schema.level
         if not level.seats:
@@ -196,7 +196,7 @@ class Flows:
         return WINDOW * math.log(over) if over > 1 else 0.0
 
     def turn_after(self, flow: Flow, seconds: float, now: float) -> float:
-        """Reserve the next turn of work for so many seconds; return those until it begins."""
+        """Reserve a turn of ``seconds`` of work; return the seconds until it begins."""
         pause = self.pause_of(flow, now)
         if self.is_small(flow, now):
             return pause
@@ -205,14 +205,14 @@ class Flows:
         return begins - now
 
     def is_small(self, flow: Flow, now: float) -> bool:
-        """Return whether a flow uses far less than its share, or need not share."""
+        """Return whether a flow uses far less than its share, or is exempt from sharing."""
         if not (flow.schema.level.shared and self.competing):
             return True
         part = self._part(flow, now)
         return flow.is_sparse(part) or part < self._share / 2
 
     def _part(self, flow: Flow, now: float) -> float:
-        """Return the part of the loop's capacity that a flow has used lately."""
+        """Return the part of the loop's capacity that a flow has recently used."""
         return flow.part(now) * self.weight
 
     @property
@@ -221,9 +221,9 @@ class Flows:
         return self._share < math.inf
 
     def next_of(self, now: float) -> tuple[Flow | None, float]:
-        """Return the waiting flow that is next, the one that has used least; None if none may.
+        """Return the next waiting flow, the one that has used least; None if none may have a seat.
 
-        The second is the seconds after which to look again, inf if only a seat can help.
+        The second value is the seconds after which to retry; inf: when a seat is released.
         """
         due: Flow | None = None
         soonest = math.inf
@@ -236,7 +236,7 @@ class Flows:
         return due, soonest
 
     def _look(self, now: float) -> None:
-        """Divide anew, and forget the flows that have wanted nothing lately."""
+        """Recompute the shares, and drop idle flows."""
         if now < self._look_at:
             return
         self._look_at = now + _LOOK_EVERY + _LOOK_EACH * len(self._flows)
@@ -254,12 +254,12 @@ class Flows:
                     crowded += flow.is_crowded
             elif flow.is_over(now):
                 del self._flows[key]
-        # One client that sends batch after batch, beside others that want little, is no contest.
+        # A single client that sends many batches beside small ones does not compete.
         contested = heavy >= 2 or crowded > 0
         self._share = share_of(parts, self.shared_part) if contested else math.inf
 
     def measure(self, effort: Effort, now: float) -> None:
-        """Hold what has been charged against what the loop has done, as far as it is known."""
+        """Update the ratio of the loop's used time to the charged time."""
         before, self._effort = self._effort, effort
         self._delay = effort.delayed - before.delayed if before is not None else 0.0
         seconds, self._measured_at = now - self._measured_at, now
@@ -271,15 +271,15 @@ class Flows:
         charged = sum(flow.used(now) for flow in self._flows.values())
         if charged <= 0:
             return
-        # What charges and measurements forget is the same, so that they are of the same time.
+        # Charges and measurements decay at the same rate, so that they cover the same time.
         unseen = min(max(self._worked / charged, 1.0), _MOST_UNSEEN)
         self.weight = unseen / max(1 - self._kept_waiting / WINDOW, 1 / _MOST_UNSEEN)
 
     def adjust(self, lag: float) -> None:
-        """Adjust what is shared to how late the event loop is, in seconds.
+        """Adjust the shared part to the event loop's lag in seconds.
 
-        Not late is what was waiting for a processor since the last ``measure``: who shares less is
-        then no better off.
+        Time waited for a processor since the last ``measure`` does not count as lag, because
+        sharing less would not reduce it.
         """
         lag -= self._delay
         self._late = self._late + 1 if lag > LAG else 0
@@ -290,9 +290,9 @@ class Flows:
 
 
 def share_of(parts: Sequence[float], total: float) -> float:
-    """Return the share that no flow may exceed; inf if at most one wants any.
+    """Return the max share of a flow (max-min fairness); inf if at most one flow wants any.
 
-    parts: what each has used of the loop; total: what they may use together.
+    parts: the part of the loop used by each flow; total: the part available to all.
     """
     if len(parts) < 2:
         return math.inf

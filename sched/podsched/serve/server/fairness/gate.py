@@ -1,10 +1,9 @@
-"""Where each call to the API gets its seat, waits for it, or is refused.
+"""Gives each call to the API a seat, queues it, or refuses it.
 
-A call of a flow within its share passes in some microseconds. Others wait in the order in which
-they came, at most ``LONGEST_WAIT`` seconds and ``queue_length`` of a flow; what is more is refused
-with RESOURCE_EXHAUSTED and the time after which to try again. Refusals are not sent faster than
-``_REFUSALS_PER_SECOND`` to a flow: answering is work, too, and a client that knows no pause gets
-one that way.
+A call of a flow within its share passes in a few microseconds. Others wait in order of arrival, at
+most ``LONGEST_WAIT`` seconds and ``queue_length`` per flow; further calls are refused with
+RESOURCE_EXHAUSTED and a retry time. A flow gets at most ``_REFUSALS_PER_SECOND`` refusals, because
+they take time, too, and to slow down clients that retry without a pause.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from podsched.serve.server.fairness.turns import CALL_SECONDS, RECEIVED_BYTE, La
 
 #: Seconds that a call may wait for a seat.
 LONGEST_WAIT: Final = 5.0
-#: Streams that one flow may have open.
+#: Max open streams of a flow.
 MAX_WATCHES: Final = 200
-#: Seconds to try again after.
+#: Seconds after which a refused client may retry.
 RETRY_AFTER: Final = 1.0
 _REFUSALS_PER_SECOND: Final = 20
-#: Of the event loop: what calls cost in addition that begin with much work.
+#: Additional cost, in seconds of the event loop, of calls that begin with much work.
 _SECONDS: Final = {"List": 0.3e-3, "CreatePods": 0.6e-3, "CreateBatch": 0.6e-3}
-#: Batches of flows that use much which are with the store at once.
+#: Max concurrent batches at the store of flows that use much.
 _WRITES: Final = 2
-#: Seconds between two looks at how late the event loop is, while flows compete.
+#: Seconds between two measurements of the event loop's lag, while flows compete.
 _PROBE_EVERY: Final = 0.02
-#: Least seconds after which seats are given again because of the time only.
+#: Min seconds until seats are dispatched again by a timer.
 _SOONEST: Final = 0.002
 
 
 def _time_of_loop() -> Callable[[], float]:
-    """Return the clock of the loop that asks first; to find it each time takes three times as long.
+    """Return the clock of the running loop, looked up once: each lookup takes 3 times as long.
 
-    A call asks nine times.
+    A call reads the clock nine times.
     """
     known: Callable[[], float] | None = None
 
@@ -75,10 +74,9 @@ class Gate:
         self._probe: asyncio.TimerHandle | None = None
 
     def call_came(self, identity: Identity, peer: str, method: str) -> None:
-        """Note that a call has come in: others may be waiting behind it.
+        """Charge a call that has arrived, and delay long work for the calls behind it.
 
-        It is accounted for at once, because one that its client gives up while it waits has cost
-        as much by then.
+        It is charged at once, because a call that its client cancels while waiting costs as much.
         """
         self._lane.call_came()
         self._flow_of(identity, peer, method).charge(CALL_SECONDS, self.clock())
@@ -86,9 +84,9 @@ class Gate:
     async def receive(
         self, identity: Identity, peer: str, method: str, read: Callable[[], Awaitable[bytes]]
     ) -> tuple[bytes, Intake | None]:
-        """Read a request, when it is its turn to be read; return what to ``let_go`` of it.
+        """Read a request when it may be read; return the intake whose ``let_go`` must end it.
 
-        Raises ApiError: RESOURCE_EXHAUSTED when too many calls of the flow wait already.
+        Raises ApiError, RESOURCE_EXHAUSTED if too many calls of the flow are waiting.
         """
         flow = self._flow_of(identity, peer, method)
         if not flow.schema.level.shared:
@@ -101,7 +99,7 @@ class Gate:
         return await intake.read(read), intake
 
     async def enter(self, identity: Identity, peer: str, method: str, size: int) -> Seat:
-        """Return a seat, which the caller gives back. Raises ApiError RESOURCE_EXHAUSTED.
+        """Return a seat, which the caller must release. Raises ApiError RESOURCE_EXHAUSTED.
 
         peer: the connection; size: bytes of the request.
         """
@@ -135,7 +133,7 @@ class Gate:
         return flow
 
     async def _wait(self, flow: Flow) -> None:
-        """Take a seat when it is this call's turn. Raises ApiError."""
+        """Wait for a seat and take it. Raises ApiError."""
         began = self.clock()
         if len(flow.waiting) >= flow.schema.level.queue_length:
             await self._refuse(flow, "queue-full")
@@ -159,14 +157,14 @@ class Gate:
             self._observer.dispatched(flow, self.clock() - began)
 
     async def _refuse(self, flow: Flow, reason: str) -> None:
-        """Raise ApiError, when it is this refusal's turn."""
+        """Raise ApiError after the pause between refusals."""
         await self._pause(flow, reason)
         raise errors.too_many_requests(
             "this client has too many calls under way or waiting", RETRY_AFTER
         )
 
     async def _pause(self, flow: Flow, reason: str) -> None:
-        """Wait until the flow may be refused again."""
+        """Wait until the flow may get another refusal."""
         if self._observer is not None:
             self._observer.rejected(flow, reason)
         now = self.clock()
@@ -174,7 +172,7 @@ class Gate:
         await asyncio.sleep(min(flow.refuse_at - now, LONGEST_WAIT))
 
     async def turn_away(self, peer: str) -> None:
-        """Wait before a caller without a good credential is refused, as others that are refused.
+        """Wait before refusing a caller without valid credentials, at the rate of other refusals.
 
         peer: the connection.
         """
@@ -184,13 +182,13 @@ class Gate:
         await self._pause(flow, "unauthenticated")
 
     def left(self, flow: Flow) -> None:
-        """Take a seat back, and give it to the next."""
+        """Release a flow's seat, and dispatch it to the next flow."""
         self.flows.leave(flow)
         if self.flows.queued:
             self._dispatch()
 
     def _dispatch(self) -> None:
-        """Give seats to flows that wait, as long as one may have one."""
+        """Give seats to waiting flows while any may have one."""
         flows, now = self.flows, self.clock()
         for flow in [flow for flow in flows.queued if not flow.waiting]:
             flows.queued.discard(flow)
@@ -217,7 +215,7 @@ class Gate:
         self._probe = loop.call_later(_PROBE_EVERY, self._probe_lag, due)
 
     def _probe_lag(self, due: float) -> None:
-        """See how late the event loop is, as long as flows compete."""
+        """Measure the event loop's lag while flows compete."""
         self._probe = None
         now = self.clock()
         self.flows.measure(effort_of_thread(), now)
@@ -226,7 +224,7 @@ class Gate:
             self._probe_later()
 
     def close(self) -> None:
-        """Forget what is to be done later; all calls have ended."""
+        """Cancel the timers; all calls must have ended."""
         for timer in (self._timer, self._probe):
             if timer is not None:
                 timer.cancel()

@@ -1,9 +1,9 @@
-"""How much of one client's requests the server reads before it handles them.
+"""Limits how many of a client's requests the server reads before it handles them.
 
-gRPC hands a call over when its headers have come; the message is read when somebody asks for it.
-Until then a call costs no more than the window of its stream, 64 KiB. So who calls is asked first,
-and of each flow only a few requests are read at a time, and none while many bytes of those before
-are still being handled: fifty requests of 3 MiB, sent at once, are then 12 MiB and not 150.
+gRPC starts a call when its headers have arrived; the message is read on demand. Until then a call
+uses at most the window of its stream, 64 KiB. So the caller is authenticated first. Each flow may
+have only a few requests being read at a time, and none while many bytes of earlier ones are being
+handled: fifty concurrent requests of 3 MiB then use 12 MiB instead of 150.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Final
 
 from podsched.serve.server import errors
 
-#: Requests of a flow that are read at a time, and bytes being handled above which none is.
+#: Max requests of a flow being read, and bytes being handled above which none is read.
 MOST_READ: Final = 4
 MOST_HELD: Final = 32 << 20
-#: Seconds in which a request must have come.
+#: Seconds in which a request must arrive.
 READ_SECONDS: Final = 30.0
 
 
@@ -30,7 +30,7 @@ class Intake:
         self.held = 0
 
     async def read(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Read a request when there is room; ``let_go`` ends it. Raises ApiError."""
+        """Read a request within the limits; ``let_go`` must follow. Raises ApiError."""
         async with self._reading:
             while self.held > MOST_HELD:
                 self._room.clear()
@@ -40,13 +40,13 @@ class Intake:
         return raw
 
     def let_go(self, size: int) -> None:
-        """Note that a request of so many bytes has been handled."""
+        """End a request of ``size`` bytes that has been handled."""
         self.held -= size
         self._room.set()
 
 
 async def within_time(read: Callable[[], Awaitable[bytes]]) -> bytes:
-    """Read a request. Raises ApiError when it does not come."""
+    """Read a request. Raises ApiError after READ_SECONDS."""
     try:
         async with asyncio.timeout(READ_SECONDS):
             return await read()

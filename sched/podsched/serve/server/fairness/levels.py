@@ -1,19 +1,18 @@
-"""Priority levels, and the flow schemas that sort calls into them; names as in Kubernetes.
+"""Priority levels, and the flow schemas that assign calls to them; names as in Kubernetes.
 
-    who                                     flow schema           priority level
+    caller                                  flow schema           priority level
     health                                  (not asked)           exempt
     system:masters                          exempt                exempt
     system:kube-scheduler, controllers      kube-scheduler        workload-high
     system:nodes                            system-nodes          system
     service accounts                        service-accounts      workload-low
     everyone else                           global-default        global-default
-    without a good credential: refused      catch-all             catch-all
-    nobody is asked who he is: by call      kube-scheduler, ...   workload-high, global-default
+    without valid credentials: refused      catch-all             catch-all
+    without authentication: by method       kube-scheduler, ...   workload-high, global-default
 
-A flow is what one user does within a schema. Where nobody is asked who he is (a listener on
-loopback without client certificates), a flow is one connection, and a connection that binds pods or
-writes their statuses is taken for a scheduler's. That protects against accidents, not against
-malice, as everything there does.
+A flow is the calls of one user within a schema. Without authentication (a listener on loopback
+without client certificates), a flow is one connection, and a connection that binds pods or writes
+their statuses counts as a scheduler's. This protects against accidents, not against malice.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from podsched.serve.server.access.identity import MASTERS, Authentication, Ident
 NODES: Final = "system:nodes"
 _SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 _CONTROL_PLANE: Final = frozenset({"system:kube-scheduler", "system:kube-controller-manager"})
-#: What only schedulers call, as far as nobody is asked.
+#: Methods that mark a connection as a scheduler's, without authentication.
 _SCHEDULER_CALLS: Final = frozenset({"Bind", "BindPods", "PatchPodStatuses"})
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityLevel:
-    """How many calls of a level are handled at once, and how those that must wait are bounded.
+    """Limits of a level: concurrent and waiting calls.
 
-    seats: calls handled at once. queue_length: calls that may wait, of one flow. shared: whether
-    its flows share the event loop's time by turns; the others are never held back for it.
+    seats: max concurrent calls. queue_length: max waiting calls of a flow. shared: whether its
+    flows share the event loop's time; flows of other levels are never delayed for it.
     """
 
     name: str
@@ -44,13 +43,13 @@ class PriorityLevel:
     shared: bool = True
 
 
-#: Never waits.
+#: Its calls never wait.
 EXEMPT: Final = PriorityLevel("exempt", 0, shared=False)
 WORKLOAD_HIGH: Final = PriorityLevel("workload-high", 200, 200, shared=False)
 SYSTEM: Final = PriorityLevel("system", 200, 200, shared=False)
 WORKLOAD_LOW: Final = PriorityLevel("workload-low", 100)
 GLOBAL_DEFAULT: Final = PriorityLevel("global-default", 100)
-#: Of those who are refused, at a pace.
+#: Its calls are refused at a limited rate.
 CATCH_ALL: Final = PriorityLevel("catch-all", 0, shared=False)
 
 LEVELS: Final = (EXEMPT, WORKLOAD_HIGH, SYSTEM, WORKLOAD_LOW, GLOBAL_DEFAULT, CATCH_ALL)
@@ -58,7 +57,7 @@ LEVELS: Final = (EXEMPT, WORKLOAD_HIGH, SYSTEM, WORKLOAD_LOW, GLOBAL_DEFAULT, CA
 
 @dataclass(frozen=True, slots=True)
 class FlowSchema:
-    """What sorts calls into a level."""
+    """A flow schema, which assigns calls to a level."""
 
     name: str
     level: PriorityLevel
@@ -88,5 +87,5 @@ def schema_of(identity: Identity) -> FlowSchema:
 
 
 def promotes(method: str) -> FlowSchema | None:
-    """Return the schema that a call shows its connection to belong to, where nobody is asked."""
+    """Return the schema to which a method moves its unauthenticated connection, or None."""
     return _SCHEDULER if method in _SCHEDULER_CALLS else None

@@ -1,4 +1,4 @@
-"""How long work on the event loop gives way to others: what a call accounts for while it runs."""
+"""Lets long work on the event loop yield to other calls, and charges its time to its flow."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from podsched.serve.server.fairness.flows import Flow, Flows
 
 T = TypeVar("T")
 
-#: Seconds of the event loop that a call costs: by itself, per item of a batch, per byte of the
-#: request and of a response of a watch. Measured on one core; a call costs as much whether it is
-#: answered or refused, because most of that is gRPC's.
+#: Cost of a call in seconds of the event loop: fixed, per item of a batch, per byte of the request
+#: and of a response of a watch. Measured on one core; answering and refusing cost about the same,
+#: because most of it is gRPC's.
 CALL_SECONDS: Final = 400e-6
 ITEM_SECONDS: Final = 100e-6
 RECEIVED_BYTE, SENT_BYTE = 1e-9, 6e-9
-#: What storing or sending an object costs with admitting or encoding it, in multiples of the
-#: latter.
+#: Cost of handling an object including its storing or sending, in multiples of admitting or
+#: encoding it.
 _AFTERWARDS: Final = 1.5
-#: The longest that work keeps the event loop from other calls while flows compete. While none do,
-#: it goes on until the loop's round is over.
+#: Max seconds that work blocks the event loop while flows compete. Otherwise it continues until the
+#: end of the loop's round.
 _SHORT_TURN: Final = 0.002
-#: That of a call that never waits, while others compete: a leader's batch of bindings takes 20 ms.
+#: The same for a call of an exempt flow: a leader's batch of bindings takes 20 ms.
 _PROTECTED_TURN: Final = 0.005
-#: Between two turns, at least, and as long as calls keep coming in.
+#: Min seconds between two turns, and max while calls keep arriving.
 _GAP, _LONGEST_GAP = 0.0015, 0.03
-#: Rounds of the event loop without a call before a turn: on a machine that has other work to do, a
-#: gap may be over before a single round was.
+#: Rounds of the event loop without a new call before a turn: on a busy machine, the gap may end
+#: before a single round has.
 _QUIET_ROUNDS: Final = 4
-#: One transaction of the store.
+#: Writes in one transaction of the store.
 _SHORT_BATCH: Final = 120
 _FREE: Final = nullcontext()
-#: The longest that work gives way at once.
+#: Max seconds of one pause.
 _LONGEST_PAUSE: Final = 1.0
 
 
 class Lane:
-    """Lets long work go on one turn at a time, and calls that come in before it.
+    """Runs long work one turn at a time, with priority for arriving calls.
 
-    gRPC hands the calls of all connections to the event loop one by one, each in several of its
-    rounds. If all rounds were as long as a turn of work, a hundred calls of one client would be
-    half a second for the next one. So between two turns nothing but calls is done for ``_GAP``, and
-    while they keep coming in, no turn begins for ``_LONGEST_GAP``.
+    gRPC passes calls to the event loop one by one, each in several rounds. If every round were as
+    long as a turn of work, a hundred calls of one client would delay the next one by half a second.
+    So after a turn only calls run for ``_GAP``, and while they keep arriving, no turn begins for up
+    to ``_LONGEST_GAP``.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -56,7 +56,7 @@ class Lane:
         self._next = asyncio.Lock()
 
     def call_came(self) -> None:
-        """Note that a call has come in."""
+        """Record the arrival of a call."""
         self._came = self._clock()
 
     async def turn(self) -> None:
@@ -77,7 +77,7 @@ class Lane:
 
 
 class Seat:
-    """What a call holds while it is handled."""
+    """The seat of a call, held while it is handled."""
 
     __slots__ = ("_clock", "_flows", "_lane", "_leave", "_writes", "flow")
 
@@ -90,7 +90,7 @@ class Seat:
         lane: Lane,
         leave: Callable[[Flow], None] | None,
     ) -> None:
-        """leave: is told once that the seat is given back; writes: as ``writing`` uses it."""
+        """leave: called once when the seat is released; writes: limits ``writing``."""
         self._lane = lane
         self._flows = flows
         self._clock = clock
@@ -99,44 +99,44 @@ class Seat:
         self.flow = flow
 
     def leave(self) -> None:
-        """Give the seat back; a stream does so when it has begun."""
+        """Release the seat; a stream does so when it has begun."""
         if self._leave is not None:
             leave, self._leave = self._leave, None
             leave(self.flow)
 
     @property
     def turn(self) -> float:
-        """Seconds after which long work should give way, if the loop's round lasts as long."""
+        """Max seconds of a turn of long work."""
         if not self._flows.competing:
             return math.inf
         return _SHORT_TURN if self.flow.schema.level.shared else _PROTECTED_TURN
 
     @property
     def competes(self) -> bool:
-        """Whether the flow has to share the event loop with others at the moment."""
+        """Whether the flow currently has to share the event loop with others."""
         return self.flow.schema.level.shared and self._flows.competing
 
     def charge(self, seconds: float) -> None:
-        """Account for work of the event loop."""
+        """Charge time of the event loop to the flow."""
         self.flow.charge(seconds, self._clock())
 
     def writing(self) -> AbstractAsyncContextManager[None]:
-        """Return what to hold while sending something to the store; flows that use much wait.
+        """Return a context to hold during a write to the store; flows that use much wait for it.
 
-        The store takes writes in the order in which they come; what one such flow sends is a
-        delay for everyone behind it.
+        The store processes writes in order of arrival, so a large flow's writes delay all later
+        ones.
         """
         return _FREE if self._flows.is_small(self.flow, self._clock()) else self._writes
 
     async def give_way(self) -> None:
-        """Let others on, as long as the flow has used more than its share."""
+        """Yield to other calls while the flow has used more than its share."""
         pause = self._flows.turn_after(self.flow, _SHORT_TURN, self._clock())
         await asyncio.sleep(min(pause, _LONGEST_PAUSE))
         if not self._flows.is_small(self.flow, self._clock()):
             await self._lane.turn()
 
     async def sent(self, size: int) -> None:
-        """Account for a response of a stream, and give way if that was too much."""
+        """Charge a response of a stream, and yield if the flow exceeds its share."""
         self.charge(CALL_SECONDS + size * SENT_BYTE)
         if self.competes:
             await self.give_way()
@@ -146,7 +146,7 @@ _current: ContextVar[Seat | None] = ContextVar("seat", default=None)
 
 
 def current_seat() -> Seat | None:
-    """Return the seat of the call under way; None for what the server does by itself."""
+    """Return the seat of the current call; None for the server's own work."""
     return _current.get()
 
 
@@ -156,7 +156,7 @@ def set_seat(seat: Seat) -> None:
 
 
 class Work:
-    """Work on many objects, in turns; its time is accounted for."""
+    """Splits work on many objects into turns, and charges its time."""
 
     __slots__ = ("_began", "_longest", "_turn")
 
@@ -172,52 +172,52 @@ class Work:
 
     @property
     def turn_is_over(self) -> bool:
-        """Whether it is time to ``give_way``."""
+        """Whether to ``give_way`` now."""
         return self._turn.is_over or (
             self._longest < math.inf and time.perf_counter() - self._began > self._longest
         )
 
     async def give_way(self) -> None:
-        """Let others on, then begin the next turn."""
+        """Yield to other calls, then begin the next turn."""
         await end_turn(time.perf_counter() - self._began)
         self._begin()
 
     async def in_parts(self, items: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
-        """Yield the items in parts, giving way between them when it is time."""
+        """Yield the items in parts, giving way between them if the turn is over."""
         for start in range(0, len(items), size):
             yield items[start : start + size]
             if self.turn_is_over:
                 await self.give_way()
 
     def end(self) -> None:
-        """Account for the last turn."""
+        """Charge the last turn."""
         account(time.perf_counter() - self._began)
 
 
 def account(seconds: float) -> None:
-    """Account for work on objects that took so long."""
+    """Charge seconds of work on objects to the current call."""
     seat = _current.get()
     if seat is not None:
         seat.charge(seconds * _AFTERWARDS)
 
 
 def parts_of(count: int) -> int:
-    """Return how many of a batch's writes to send to the store at once.
+    """Return how many of a batch's writes to send to the store together.
 
-    A write waits for all that were sent before it, so flows that compete send little at a time.
+    A write waits for all earlier ones, so competing flows send few at a time.
     """
     seat = _current.get()
     return _SHORT_BATCH if seat is not None and seat.competes else count
 
 
 def writing() -> AbstractAsyncContextManager[None]:
-    """Return what to hold while writing to the store."""
+    """Return a context to hold during a write to the store."""
     seat = _current.get()
     return _FREE if seat is None else seat.writing()
 
 
 async def end_turn(seconds: float) -> None:
-    """Account for a turn of work on objects that took so long, and give way."""
+    """Charge a turn of work on objects, and yield to other calls."""
     seat = _current.get()
     if seat is None:
         await asyncio.sleep(0)

@@ -1,7 +1,6 @@
-"""ResourceQuotas: what a namespace may have, charged with each create and recounted afterwards.
+"""ResourceQuotas: each create is charged to them, and their usage is recounted afterwards.
 
-``charging`` creates objects and charges them in one transaction, so that no create is acknowledged
-that exceeds a quota, however many servers take them; ``growth`` does so with claims that come to
-ask for more; ``recount`` corrects what is used when objects
-go; ``namespaces`` knows which quotas there are.
+``charging`` creates objects and charges them in one transaction, so that no create exceeds a quota,
+even with several servers; ``growth`` charges claims that grow; ``recount`` corrects the usage when
+objects are deleted; ``namespaces`` indexes the quotas by namespace.
 """

@@ -1,14 +1,14 @@
-"""Creates in namespaces with quotas: the objects and what they use are written in one transaction.
+"""Creates in namespaces with quotas: objects and quota usage are written in one transaction.
 
-    create -> queue of the namespace -> one task takes up to 64 of one fence
-                                        |  fits: objects and quotas, if nothing has changed
-                                        |  something has changed: again, from what it is now
-                                        '  too much: counted anew, then refused
+    create -> queue of the namespace -> one task takes up to 64 with the same fence
+                                        |  within quota: writes objects and quotas conditionally
+                                        |  conflict: retries with the current versions
+                                        '  exceeds quota: recounts, then refuses
 
-All creates of a namespace change the same quotas, so that one would have to wait for the other;
-those that wait share a transaction instead. A refusal is decided on quotas that were counted anew
-after the create had come in (``recount``): what was deleted before it makes room for it. Where no
-quota is, objects take the ordinary way and cost nothing more.
+All creates in a namespace change the same quotas and would have to wait for each other, so waiting
+ones share a transaction. A refusal is based on a recount after the create arrived (``recount``), so
+that earlier deletions free quota for it. Without a quota, objects are created in the ordinary way
+at no extra cost.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from podsched.serve.server.quotas.recount import UsageRecounter
 from podsched.serve.server.storage import New, ObjectStorage, Outcome
 from podsched.v1.api_pb2 import Fence
 
-#: Objects and their bytes in one transaction: half of what etcd takes, so that other writes fit in.
+#: Max objects and bytes in a transaction: half of etcd's limits, so that other writes fit in.
 _MOST_ITEMS, _MOST_BYTES = 64, 500_000
-#: Quotas of one namespace, which all change in that transaction.
+#: Max quotas of a namespace, which all change in that transaction.
 MAX_QUOTAS = 32
-#: How often a transaction is tried anew because another server has charged the same quotas.
+#: Attempts of a transaction while other servers charge the same quotas.
 _MAX_ROUNDS = 64
 
 
@@ -52,7 +52,7 @@ class _Waiting(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What becomes of items: those that fit, why others do not, and the quotas afterwards."""
+    """Items that fit, errors of those that do not, and the quotas afterwards."""
 
     fitting: list[_Waiting]
     refused: list[tuple[_Waiting, ApiError]]
@@ -60,7 +60,7 @@ class _Plan(NamedTuple):
 
 
 class QuotaCharging:
-    """Creates objects, charged to quotas where there are any.
+    """Creates objects and charges them to their namespaces' quotas.
 
     now: Unix time in seconds.
     """
@@ -81,7 +81,7 @@ class QuotaCharging:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def usage_of(self, kind: Kind, message: AnyObject) -> Usage | None:
-        """Return what a new object uses; None where no quota is. Raises ApiError FORBIDDEN."""
+        """Return a new object's usage; None without a quota. Raises ApiError FORBIDDEN."""
         if not self._quotas or not is_counted(kind):
             return None
         metadata = message.metadata
@@ -103,7 +103,7 @@ class QuotaCharging:
         return Usage(usage_of(kind, message, self._now()), scopes)
 
     async def check(self, new: New) -> None:
-        """Raise ApiError if an object cannot be created now: it exists, or is too much for a quota.
+        """Raise ApiError if an object cannot be created now: it exists or exceeds a quota.
 
         Nothing is charged.
         """
@@ -115,7 +115,7 @@ class QuotaCharging:
                 raise error
 
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
-        """Store objects whose keys must be free, each by itself."""
+        """Store new objects, whose keys must be free, each independently."""
         if not self._quotas or all(item.usage is None for item in items):
             return await self._storage.create(items, fence)
         queued = {
@@ -135,7 +135,7 @@ class QuotaCharging:
         queue = self._queues.get(namespace)
         if queue is None:
             queue = self._queues[namespace] = deque()
-            # Not the caller's: others' creates must not end with a call that is cancelled.
+            # Not part of the caller's task: cancelling one call must not fail others' creates.
             task = asyncio.create_task(self._work(namespace, queue), name=f"charge {namespace}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -143,7 +143,7 @@ class QuotaCharging:
         return outcome
 
     async def _work(self, namespace: str, queue: deque[_Waiting]) -> None:
-        """Create what waits for a namespace, until nothing does."""
+        """Process a namespace's queue until it is empty."""
         latest: dict[str, Entry] = {}
         try:
             while queue:
@@ -164,9 +164,9 @@ class QuotaCharging:
     async def _create(
         self, namespace: str, batch: list[_Waiting], latest: Mapping[str, Entry]
     ) -> dict[str, Entry]:
-        """Give each of a batch its outcome; return the quotas as they are then.
+        """Create a batch and settle its items; return the quotas afterwards.
 
-        latest: as they were after the batch before it, which the cache may not have seen yet.
+        latest: the quotas after the previous batch, which the cache may not have yet.
         """
         quotas = {e.key: _later(e, latest.get(e.key)) for e in self._quotas.of(namespace)}
         settled = False
@@ -196,7 +196,7 @@ class QuotaCharging:
         return quotas
 
     async def _write(self, plan: _Plan) -> tuple[list[_Waiting], dict[str, Entry | None]]:
-        """Write what fits; return what is to be tried again, and quotas that are different now."""
+        """Write the items that fit; return items to retry, and the quotas that have changed."""
         news = [waiting.new for waiting in plan.fitting]
         outcomes, different = await self._storage.create_with(
             news, plan.changes, plan.fitting[0].fence
@@ -217,7 +217,7 @@ class QuotaCharging:
 
 
 def _take(queue: deque[_Waiting]) -> list[_Waiting]:
-    """Remove and return what goes into one transaction: of one fence, each name once."""
+    """Remove and return the items of the next transaction: one fence, each name once."""
     batch: list[_Waiting] = []
     names: set[tuple[str, str]] = set()
     size = 0
@@ -233,7 +233,7 @@ def _take(queue: deque[_Waiting]) -> list[_Waiting]:
 
 
 def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
-    """Decide in order which items fit, each on what those before it leave."""
+    """Decide in order which items fit, each with the quota left by those before it."""
     plan = _Plan([], [], [])
     balances: list[tuple[Entry, Balance]] = []
     unusable = ""
@@ -242,7 +242,7 @@ def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
         assert isinstance(quota, ResourceQuota)
         try:
             balances.append((entry, Balance(quota)))
-        except QuantityError as error:  # written by somebody else than an API server
+        except QuantityError as error:  # not written by an API server
             unusable = unusable_because(quota, error)
     charged: set[str] = set()
     for waiting in items:
@@ -265,12 +265,12 @@ def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
 
 
 def unusable_because(quota: ResourceQuota, error: QuantityError) -> str:
-    """Return why nothing can be charged to a quota whose amounts are none."""
+    """Return why nothing can be charged to a quota with invalid amounts."""
     return f"quota {quota.metadata.name} cannot be used: {error}"
 
 
 def charged_value(entry: Entry, balance: Balance) -> bytes:
-    """Return a quota as it is to be stored, with what its balance says is used."""
+    """Serialize a quota with the usage of its balance."""
     quota = entry.decode()
     assert isinstance(quota, ResourceQuota)
     set_used(quota, balance.used)
@@ -278,7 +278,7 @@ def charged_value(entry: Entry, balance: Balance) -> bytes:
 
 
 def excess_of(balances: Iterable[Balance], usage: Amounts) -> str:
-    """Return why so much would be too much for one of the quotas; "" if it is not."""
+    """Return why a usage exceeds one of the quotas; "" if it does not."""
     for balance in balances:
         if not balance.is_known:
             names = ", ".join(sorted(balance.hard))

@@ -1,9 +1,9 @@
-"""Claims that grow: what they ask for in addition is charged in the write that changes them.
+"""Charges the growth of claims to quotas, in the write that changes them.
 
-An update or a patch of a claim is counted by the difference, as the admission plugin ResourceQuota
-of Kubernetes v1.36 does (evaluator/core/persistent_volume_claims.go); its status is not. What no
-quota permits is refused with Kubernetes' words. Pods and other objects use as much after an update
-as before it.
+An update or a patch of a claim is charged by the difference, as by the admission plugin
+ResourceQuota of Kubernetes v1.36 (evaluator/core/persistent_volume_claims.go); an update of its
+status is not. A refusal has Kubernetes' message. An update does not change the usage of pods and
+other objects.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from podsched.serve.store.protocol import Compare, KeyValue, Put
 
 _CLAIM = KINDS["PersistentVolumeClaim"]
 
-#: The quotas of one namespace by key, the latest that is known.
+#: The latest known versions of a namespace's quotas, by key.
 _Known = dict[str, Entry]
 
 
 class GrowthCharging:
-    """Makes changes of claims charge what they add. now: Unix time in seconds."""
+    """Adds the charge of growing claims to mutations. now: Unix time in seconds."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class GrowthCharging:
         self._now = now
 
     async def charged(self, mutations: Sequence[Mutation]) -> list[Mutation]:
-        """Return changes that charge quotas as well, where they are of claims. Raises ApiError.
+        """Return mutations that also charge quotas if they are of claims. Raises ApiError.
 
-        Where no quota is they are returned as they are. A refusal is decided on quotas that were
-        counted anew, so that what was deleted before makes room.
+        Without a quota they are returned unchanged. A refusal is based on a recount, so that
+        earlier deletions free quota.
         """
         known: dict[str, _Known] = {}
         found = []
@@ -80,7 +80,7 @@ class GrowthCharging:
             return step._replace(compares=(*step.compares, *compares), ops=(*step.ops, *puts))
 
         def take_newer(current: Mapping[str, KeyValue | None]) -> None:
-            """Go by the quotas as they are now, and try again."""
+            """Use the current versions of the quotas in the next attempt."""
             for quota in list(known.values()):
                 key = object_key(quota.kind, quota.key)
                 if key not in current:
@@ -96,12 +96,12 @@ class GrowthCharging:
         return mutation._replace(change=change, refusal=take_newer)
 
     def _added(self, entry: Entry, value: bytes) -> Amounts:
-        """Return by how much more a claim counts with its new bytes."""
+        """Return the usage that a claim's new bytes add."""
         now = self._now()
         try:
             before = usage_of(_CLAIM, entry.message, now)
             after = usage_of(_CLAIM, _CLAIM.new().FromString(value), now)
-        except QuantityError:  # planted: nothing that a server would have stored
+        except QuantityError:  # not written by an API server
             return {}
         grown = {name: amount - before.get(name, 0) for name, amount in after.items()}
         return {name: amount for name, amount in grown.items() if amount > 0}
@@ -110,14 +110,14 @@ class GrowthCharging:
 def _charge(
     quotas: Iterable[Entry], added: Amounts, mutation: Mutation
 ) -> list[tuple[Entry, bytes]]:
-    """Return the quotas that change, and what to. Raises ApiError FORBIDDEN for too much."""
+    """Return the quotas that change and their new bytes. Raises ApiError FORBIDDEN."""
     changes = []
     for entry in quotas:
         quota = entry.message
         assert isinstance(quota, ResourceQuota)
         try:
             balance = Balance(quota)
-        except QuantityError as error:  # written by somebody else than an API server
+        except QuantityError as error:  # not written by an API server
             raise _forbidden(mutation, unusable_because(quota, error)) from None
         if not balance.concerns(None):
             continue

@@ -1,4 +1,4 @@
-"""Which namespaces have quotas, as of the watch cache."""
+"""Indexes the quotas in the watch cache by namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUOTA = KINDS["ResourceQuota"]
 
 
 class QuotaIndex:
-    """Quotas by namespace; found anew when one has changed."""
+    """Quotas by namespace; rebuilt when one has changed."""
 
     def __init__(self, cache: WatchCache) -> None:
         self._cache = cache
@@ -20,7 +20,7 @@ class QuotaIndex:
         self._found_at = -1
 
     def __bool__(self) -> bool:
-        """Whether there is any quota at all."""
+        """Whether there is any quota."""
         return bool(self._cache.objects(QUOTA))
 
     def namespaces(self) -> Iterable[str]:

@@ -1,13 +1,13 @@
-"""Keeps ``status.used`` of quotas at what their namespaces have.
+"""Corrects ``status.used`` of quotas by counting the objects in their namespaces.
 
-A create is charged in its own transaction (``charging``), so that at any revision the objects and
-what quotas say of them agree, but for what nobody charges: deletions, pods that end, and creates
-through a server that had not seen a new quota yet. Those are found by counting. The count of a
-namespace and its quotas are both taken from the watch cache at one revision; the corrected status
-is written only if the quota is still the one of that revision. Otherwise it has been charged in
-the meantime, and is corrected after the next look. Every server does this; one of them is first.
+A create is charged in its own transaction (``charging``), so objects and quotas agree at any
+revision, except for uncharged changes: deletions, pods that end, and creates through a server that
+had not seen a new quota yet. Counting finds these. The count of a namespace and its quotas are both
+taken from the watch cache at one revision, and the corrected status is written only if the quota is
+unchanged since that revision. Otherwise it has been charged meanwhile, and is corrected by the next
+recount. Every server does this; the first one to write wins.
 
-A namespace is counted in full when its first quota appears, and by its changes from then on.
+A namespace is counted in full when its first quota appears, and incrementally from then on.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("quotas")
 
-#: Seconds from a change to the recount, at least and in addition: servers should not all write.
+#: Min seconds from a change to the recount, and max random addition, so that one server is first.
 _PAUSE, _SPREAD = 0.1, 0.1
 _AFTER_FAULT = 1.0
-#: Seconds between two looks for pods that should be gone.
+#: Seconds between two checks for pods past their deletion time.
 _LOOK_EVERY = 30.0
-#: Objects counted, or changes looked at, before others get a turn.
+#: Objects or changes counted before yielding to other calls.
 _TURN = 100
-#: How often a status is tried to be corrected while creates change it.
+#: Attempts to correct a status while creates change it.
 _ATTEMPTS = 4
 
-#: Different usages that are shared.
+#: Max distinct usages that are shared.
 _MOST_SHARED = 1000
 
 _COUNTED = tuple(kind for kind in KINDS.values() if is_counted(kind))
 _POD = KINDS["Pod"]
-#: Kinds of which the objects use more than their number.
+#: Kinds whose objects count by more than their number.
 _LOOKED_INTO = (_POD, KINDS["PersistentVolumeClaim"])
 
 
 class Tally:
-    """What the objects of one namespace use together."""
+    """The total usage of the objects in a namespace."""
 
     def __init__(self) -> None:
-        #: Of pods in the same scopes, and under None of all other objects.
+        #: Totals of pods by their scopes, and of all other objects under None.
         self._totals: dict[PodScopes | None, Amounts] = {}
         #: Whether the total has changed since it was compared with the quotas.
         self.changed = True
@@ -68,7 +68,7 @@ class Tally:
         self._same: dict[tuple[object, ...], Usage] = {}
 
     def total(self, quota: ResourceQuota) -> Amounts:
-        """Return what the objects that a quota is about use together."""
+        """Return the total usage of the objects that a quota counts."""
         expressions = expressions_of(quota.spec)
         found: Amounts = {}
         for scopes, amounts in self._totals.items():
@@ -78,7 +78,7 @@ class Tally:
         return found
 
     def set(self, kind: Kind, key: str, entry: Entry | None, now: float) -> None:
-        """Take in an object as it is now; None: it is gone."""
+        """Set the current version of an object; None: deleted."""
         name = kind.name, key
         usage = self._usage(kind, entry, name, now)
         before = self._usages.pop(name, None)
@@ -95,7 +95,7 @@ class Tally:
                 total[resource] = total.get(resource, Fraction(0)) + sign * amount
 
     def end_pods(self, now: float) -> None:
-        """Take in that pods should have been gone by now."""
+        """Stop counting pods whose deletion time has passed."""
         for (_, key), entry in list(self._pods_that_end.items()):
             self.set(_POD, key, entry, now)
 
@@ -110,9 +110,9 @@ class Tally:
             self._pods_that_end[name] = entry
         try:
             usage = Usage(usage_of(kind, message, now), scopes_of(message))
-        except QuantityError:  # nothing that this server would have stored
+        except QuantityError:  # not written by an API server
             usage = Usage(usage_of(kind, kind.new(), now), scopes_of(kind.new()))
-        # Most pods use the same: they share one dictionary.
+        # Most pods have the same usage, so they share one dictionary.
         if len(self._same) >= _MOST_SHARED:
             self._same.clear()
         return self._same.setdefault((frozenset(usage.amounts.items()), usage.scopes), usage)
@@ -141,7 +141,7 @@ class UsageRecounter:
         self._tallies: dict[str, Tally] = {}
         self._compared: dict[str, int] = {}
         self._position = 0
-        #: Held by whoever moves the position: one at a time.
+        #: Held while the position in the cache's changes is moved.
         self._counting = asyncio.Lock()
 
     async def run(self) -> None:
@@ -160,7 +160,7 @@ class UsageRecounter:
             await asyncio.sleep(_PAUSE + _SPREAD * random.random())
 
     async def settle(self, namespace: str) -> dict[str, Entry]:
-        """Return the quotas of a namespace by key, after everything completed before is counted.
+        """Return a namespace's quotas by key, after counting all writes completed before.
 
         Raises ApiError.
         """
@@ -196,9 +196,9 @@ class UsageRecounter:
         return any(self._compared.get(e.key) != e.revision for e in self._quotas.of(namespace))
 
     async def _recount(self, namespace: str) -> dict[str, Entry] | None:
-        """Correct the quotas of a namespace and return them; None if one was changed meanwhile."""
+        """Correct the quotas of a namespace and return them; None if one changed meanwhile."""
         tally = await self._tally(namespace)
-        # From here to the write nothing is awaited: count and quotas are of one revision.
+        # Nothing is awaited from here to the write, so count and quotas are of one revision.
         tally.changed = False
         found = {entry.key: entry for entry in self._quotas.of(namespace)}
         self._compared.update((key, entry.revision) for key, entry in found.items())
@@ -236,13 +236,13 @@ class UsageRecounter:
                 tally.set(entry.kind, entry.key, entry, self._now())
                 if number % _TURN == _TURN - 1:
                     await asyncio.sleep(0)
-            # What has changed since, if that is still known; else it starts anew.
+            # Apply the changes since then if the cache still has them; else count in full again.
             self._tallies[namespace] = tally
             await self._catch_up()
         return tally
 
     async def _catch_up(self) -> None:
-        """Take in the changes since the last time; the last step awaits nothing."""
+        """Count the changes since the last call; the last step awaits nothing."""
         if not self._tallies:
             self._position = self._cache.end
             return
@@ -276,7 +276,7 @@ def _replacement(entry: Entry, value: bytes) -> Write:
 
 
 def _corrected(entry: Entry, tally: Tally) -> bytes | None:
-    """Return the quota with what is used in total; None if it says so already."""
+    """Serialize the quota with the total usage; None if it already has it."""
     quota = entry.decode()
     assert isinstance(quota, ResourceQuota)
     return quota.SerializeToString() if set_used(quota, tally.total(quota)) else None
