@@ -1,1 +1,1 @@
-"""The API server's gRPC client, informers, and the port through which replicas see a cluster."""
+"""The API server's gRPC client, informers, and the ``Cluster`` port of scheduler replicas."""

@@ -1,8 +1,7 @@
-"""The client of the API server: calls of all kinds, with deadlines, failover and translated errors.
+"""The API server's client: all calls, with deadlines, failover and translated errors.
 
-A call is sent again, to the next server, when it certainly was not done, and, for reads and
-writes that can be repeated without harm, also when its outcome is unknown; within the call's
-deadline, with growing pauses.
+A call is retried on the next server if it was certainly not executed, and, for reads and idempotent
+writes, also if its outcome is unknown; within the call's deadline, with growing pauses.
 """
 
 from __future__ import annotations
@@ -59,17 +58,17 @@ class CallObserver(Protocol):
     def call_tried(
         self, verb: str, code: str, host: str, seconds: float, sent: int, received: int | None
     ) -> None:
-        """Record that a server has answered or failed to; a call may be tried several times.
+        """Record an attempt: a server's answer or failure; a call may have several.
 
         sent, received: bytes; None without an answer.
         """
 
     def call_repeated(self, verb: str, code: str, host: str) -> None:
-        """Record that a call is tried again because of this code, at this server."""
+        """Record a retry of a call because of this code from this server."""
 
 
 class Listing(NamedTuple):
-    """Objects of one kind at one revision; watch from there to miss nothing."""
+    """Objects of one kind at one revision, from which a watch misses no changes."""
 
     items: list[AnyObject]
     revision: int
@@ -111,7 +110,7 @@ class ApiClient:
     async def create(
         self, item: _Object, *, dry_run: bool = False, fence: v1.Fence | None = None
     ) -> _Object:
-        """Store a new object; what was stored. AlreadyExists, Invalid, Forbidden, TooLarge."""
+        """Store a new object and return it. AlreadyExists, Invalid, Forbidden, TooLarge."""
         request = v1.CreateRequest(dry_run=dry_run, fence=fence)
         put(item, request.object)
         return cast(_Object, await self._object("Create", request))
@@ -119,19 +118,19 @@ class ApiClient:
     async def create_many(
         self, items: Iterable[AnyObject], *, dry_run: bool = False, fence: v1.Fence | None = None
     ) -> Sequence[v1.BatchResult]:
-        """Store new objects, each by itself; ``of_result`` makes an error of a result."""
+        """Store new objects, each independently; ``of_result`` converts a result to an error."""
         request = v1.CreateBatchRequest(fence=fence, dry_run=dry_run)
         for item in items:
             put(item, request.objects.add())
         return await self._batch(f"{_OBJECTS}CreateBatch", request)
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
-        """One object as it is now. NotFound."""
+        """Return the current object. NotFound."""
         request = v1.GetRequest(kind=kind, namespace=namespace, name=name)
         return await self._object("Get", request, repeatable=True)
 
     async def get_raw(self, kind: str, name: str, namespace: str = "") -> v1.RawObject:
-        """One object's bytes as they are stored, even if nobody can decode them. NotFound."""
+        """Return the stored bytes of an object, even if they cannot be decoded. NotFound."""
         request = v1.GetRequest(kind=kind, namespace=namespace, name=name)
         raw = await self.call(f"{_OBJECTS}GetRaw", request, repeatable=True)
         return _decoded(v1.RawObject, raw)
@@ -146,10 +145,10 @@ class ApiClient:
         limit: int = 0,
         allow_stale: bool = False,
     ) -> Listing:
-        """All that matches, page after page, at one revision. Compacted when paging took too long.
+        """Return all matching objects at one revision. Compacted if paging took too long.
 
-        Objects that cannot be decoded are left out and named in the log.
-        limit: items per page; 0 leaves that to the server.
+        Objects that cannot be decoded are left out and logged. limit: items per page; 0: the
+        server's choice.
         """
         request = v1.ListRequest(
             kind=kind,
@@ -169,7 +168,7 @@ class ApiClient:
             setattr(request, "continue", token)
 
     async def list_page(self, request: v1.ListRequest) -> RawListResponse:
-        """One page, its objects still encoded."""
+        """Return one page with undecoded objects."""
         raw = await self.call(f"{_OBJECTS}List", request, repeatable=True)
         return _decoded(RawListResponse, raw)
 
@@ -181,7 +180,7 @@ class ApiClient:
         return cast(_Object, await self._object("Update", request))
 
     async def update_status(self, item: _Object, *, fence: v1.Fence | None = None) -> _Object:
-        """Replace the status alone."""
+        """Replace only the status."""
         request = v1.UpdateRequest(object=wrap(item), fence=fence)
         return cast(_Object, await self._object("UpdateStatus", request))
 
@@ -215,7 +214,7 @@ class ApiClient:
         fence: v1.Fence | None = None,
         traceparent: str = "",
     ) -> Sequence[v1.BatchResult]:
-        """Apply patches, each by itself."""
+        """Apply patches, each independently."""
         request = v1.PatchBatchRequest(patches=patches, fence=fence)
         return await self._batch(f"{_OBJECTS}PatchBatch", request, traceparent=traceparent)
 
@@ -249,7 +248,7 @@ class ApiClient:
     async def delete_many(
         self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence | None = None
     ) -> Sequence[v1.BatchResult]:
-        """Delete objects, each by itself."""
+        """Delete objects, each independently."""
         request = v1.DeleteBatchRequest(deletions=deletions, fence=fence)
         return await self._batch(f"{_OBJECTS}DeleteBatch", request)
 
@@ -266,7 +265,7 @@ class ApiClient:
         dry_run: bool = False,
         fence: v1.Fence | None = None,
     ) -> int:
-        """Delete all that match; how many there were."""
+        """Delete all matching objects; return their number."""
         request = v1.DeleteCollectionRequest(
             kind=kind,
             namespace=namespace,
@@ -284,10 +283,10 @@ class ApiClient:
     async def watch_stream(
         self, request: v1.WatchRequest
     ) -> AsyncGenerator[RawWatchResponse, None]:
-        """Responses of one stream, their objects still encoded, until it breaks.
+        """Yield the responses of one stream, with undecoded objects, until it breaks.
 
-        Raises ClientError: Compacted to list again, Unavailable to go on where it stopped (the next
-        server is in use then). ``Informer`` does both.
+        Raises ClientError: after Compacted, list again; after Unavailable, resume where it stopped
+        (on the next server). ``Informer`` does both.
         """
         endpoint = self.endpoint
         call = self._channels.current().unary_stream(f"{_OBJECTS}Watch")(
@@ -322,7 +321,7 @@ class ApiClient:
         return Informer(self, kinds, metadata_only=metadata_only)
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
-        """Store new events, and count and time of those stored before; best effort, not fenced."""
+        """Store new events and update count and time of repeated ones; best effort, not fenced."""
         for start in range(0, len(new), _EVENTS_PER_CALL):
             await self.create_many(new[start : start + _EVENTS_PER_CALL])
         for start in range(0, len(repeated), _EVENTS_PER_CALL):
@@ -332,14 +331,14 @@ class ApiClient:
     # ------------------------------------------------------------------ pods
 
     async def create_pods(self, pods: Sequence[Pod]) -> Sequence[v1.BatchResult]:
-        """Store new pods, each by itself."""
+        """Store new pods, each independently."""
         return await self._batch(f"{_PODS}CreatePods", v1.CreatePodsRequest(pods=pods))
 
     @asynccontextmanager
     async def submit_pods(self) -> AsyncIterator[PodStream]:
-        """Store pods one by one, over one stream, with less than a call for each costs.
+        """Store pods one by one over one stream, which is cheaper than a call for each.
 
-        At the end of the block all are answered. See ``PodStream`` for streams that break.
+        At the end of the block all are answered. See ``PodStream`` for broken streams.
         """
         stream = await open_stream(self._channels, self.options, self._jitter)
         try:
@@ -361,7 +360,7 @@ class ApiClient:
         fence: v1.Fence | None = None,
         traceparent: str = "",
     ) -> Sequence[v1.BatchResult]:
-        """Bind pods, each by itself. With uids and a fence it may be repeated without harm."""
+        """Bind pods, each independently; idempotent with uids and a fence."""
         request = v1.BindPodsRequest(bindings=bindings, fence=fence)
         repeatable = fence is not None and all(binding.uid for binding in bindings)
         return await self._batch(
@@ -369,20 +368,20 @@ class ApiClient:
         )
 
     async def evict(self, request: v1.EvictRequest) -> Pod:
-        """Evict a pod. DisruptionBudget when a budget does not permit it now."""
+        """Evict a pod. DisruptionBudget if a budget does not permit it yet."""
         return _decoded(Pod, await self.call(f"{_PODS}Evict", request))
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence | None = None
     ) -> Sequence[v1.BatchResult]:
-        """Evict pods, each by itself."""
+        """Evict pods, each independently."""
         request = v1.EvictPodsRequest(evictions=evictions, fence=fence)
         return await self._batch(f"{_PODS}EvictPods", request)
 
     async def patch_pod_statuses(
         self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence | None = None
     ) -> Sequence[v1.BatchResult]:
-        """Set conditions and nominations of pods, each by itself; repeating it does no harm."""
+        """Set conditions and nominations of pods, each independently; idempotent."""
         request = v1.PatchPodStatusesRequest(patches=patches, fence=fence)
         return await self._batch(f"{_PODS}PatchPodStatuses", request, repeatable=True)
 
@@ -391,7 +390,7 @@ class ApiClient:
     async def explain(
         self, request: ExplainRequest, *, timeout: float | None = None
     ) -> Explanation:
-        """Why a pod waits, or is where it is. NotFound; Unavailable if no replica answers."""
+        """Explain why a pod is pending or on its node. NotFound; Unavailable without a replica."""
         method = "/podsched.v1.Scheduling/Explain"
         raw = await self.call(method, request, repeatable=True, timeout=timeout)
         return _decoded(Explanation, raw)
@@ -399,7 +398,7 @@ class ApiClient:
     async def decisions(
         self, request: DecisionsRequest, *, timeout: float | None = None
     ) -> DecisionsResponse:
-        """Tell what was decided, at most 1,000 times. Unavailable if no replica answers."""
+        """Return recorded decisions, at most 1,000. Unavailable if no replica answers."""
         method = "/podsched.v1.Scheduling/Decisions"
         raw = await self.call(method, request, repeatable=True, timeout=timeout)
         return _decoded(DecisionsResponse, raw)
@@ -407,15 +406,15 @@ class ApiClient:
     async def apply_config(
         self, request: ApplyConfigRequest, *, timeout: float | None = None
     ) -> ApplyConfigResponse:
-        """Give all scheduler replicas another configuration; see ``ApplyConfigResponse``."""
+        """Apply a configuration to all scheduler replicas; see ``ApplyConfigResponse``."""
         method = "/podsched.v1.Scheduling/ApplyConfig"
         raw = await self.call(method, request, timeout=timeout)
         return _decoded(ApplyConfigResponse, raw)
 
     async def checkpoint(self) -> SchedulingCheckpoint:
-        """Return what the leader's decisions are based on besides objects.
+        """Return the state, besides objects, on which the leader bases its decisions.
 
-        Raises Unavailable, or another ClientError where no decisions are recorded.
+        Raises Unavailable, or another ClientError if no decisions are recorded.
         """
         method = "/podsched.v1.Scheduling/Checkpoint"
         raw = await self.call(method, CheckpointRequest(), repeatable=True)
@@ -434,7 +433,7 @@ class ApiClient:
     ) -> bytes:
         """Return the serialized response of a unary method. Raises ClientError.
 
-        repeatable: doing it twice does no harm, so it is sent again when its outcome is unknown.
+        repeatable: the call is idempotent, so it is retried if its outcome is unknown.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (timeout or self.options.timeout)
@@ -444,7 +443,7 @@ class ApiClient:
             _FIRST_PAUSE,
             _LONGEST_PAUSE,
             self._jitter.random,
-            immediate=len(self._channels) - 1,  # every server has its chance before a wait
+            immediate=len(self._channels) - 1,  # try every server before the first pause
         )
         cause = ""
         unreached = 0
@@ -522,7 +521,7 @@ def _readable(items: Iterable[bytes]) -> Iterator[AnyObject]:
 
 
 def _repetition(event: Event) -> v1.PatchRequest:
-    """Return the patch that says an event has happened again."""
+    """Return the patch that records the repetition of an event."""
     patch = {"count": event.count, "lastTimestamp": format_time(event.last_timestamp)}
     return v1.PatchRequest(
         kind="Event",
@@ -537,9 +536,9 @@ def _name(method: str) -> str:
 
 
 def _with_cause(error: Unavailable, cause: str) -> Unavailable:
-    """Return the last error of several tries, with the message of the one before.
+    """Return the last error of several attempts, with the message of the one before.
 
-    A deadline alone says little.
+    A deadline error alone does not name the cause.
     """
     if not cause or cause == error.message:
         return error

@@ -1,4 +1,4 @@
-"""The token that a client shows with every call, from a file that may change."""
+"""The bearer token that a client sends with every call, from a file that may change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = get_logger("client")
 
 Metadata = tuple[tuple[str, str], ...]
 
-#: As RFC 6750 has it, and bounded: metadata is.
+#: RFC 6750's syntax with a maximum length, because metadata is limited.
 _TOKEN = re.compile(rb"[-A-Za-z0-9._~+/]{1,8192}=*")
 
 
@@ -28,7 +28,7 @@ class BearerToken:
         self._metadata = self._read()
 
     def metadata(self) -> Metadata:
-        """Return what to send with a call."""
+        """Return the metadata to send with a call."""
         if self._file.changed():
             try:
                 self._metadata = self._read()

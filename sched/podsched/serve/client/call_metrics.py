@@ -1,4 +1,4 @@
-"""Metrics of a client of the API server, under client-go's names where it has one."""
+"""Metrics of an API server's client, with client-go's names where it has the metric."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from podsched.telemetry.metrics import ClientMetrics
 
 
 class Followed(Protocol):
-    """What is told of an informer."""
+    """The properties of an informer that metrics report."""
 
     @property
     def revision(self) -> int: ...
@@ -46,7 +46,7 @@ class ClientTelemetry:
         self._metrics.rate_limiter_duration_seconds.labels(verb, host).observe(seconds)
 
     def follow(self, informer: Followed) -> None:
-        """Tell how far an informer has come whenever metrics are collected."""
+        """Report an informer's progress whenever metrics are collected."""
         metrics = self._metrics
 
         def update() -> None:

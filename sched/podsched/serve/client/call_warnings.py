@@ -1,4 +1,4 @@
-"""What servers warn of beside their answers: each in metadata of its own, as HTTP writes it."""
+"""Reads servers' warnings from trailing metadata, one entry each in HTTP's format."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Connections to several API servers: one in use, the next one when it fails.
+"""Connections to several API servers: one in use, the others for failover.
 
-A server that cannot be reached is left for the next endpoint in order; nothing is remembered
-about it, because gRPC reconnects with a backoff of its own. Streams and calls share the
-connection in use.
+If a server cannot be reached, the next endpoint in order is used. There is no record of failed
+servers, because gRPC reconnects with its own backoff. Streams and calls share the connection.
 
-Certificates are read again after a failure if their files have changed, because gRPC connects again
-with those that it was given first.
+After a failure, certificates are reloaded if their files have changed, because gRPC reconnects with
+those of its channel's creation.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ class ClientOptions:
     """How to reach the API servers."""
 
     timeout: float = 10.0
-    """Seconds a call may take, retries included."""
+    """Max seconds of a call with its retries."""
     wait_for_server: bool = True
-    """Whether a call waits, within its time, while every server refuses connections."""
+    """Whether a call waits, within its timeout, while all servers refuse connections."""
     watch_silence: float = 10.0
-    """A watch on which nothing comes for so long (bookmarks come every second) is broken."""
+    """Seconds of silence after which a watch is broken; bookmarks come every second."""
     max_message_bytes: int = 64 * MIB
     """Largest response in bytes."""
     tls_ca: str = flag(
@@ -59,19 +58,18 @@ class ClientOptions:
         _TLS,
         envvar="SCHED_TOKEN_FILE",
     )
-    """Sent with every call, only with TLS or to this machine."""
+    """Sent with every call, but only with TLS or on this machine."""
     traceparent: str = ""
     """W3C trace context sent with every call that has none of its own: what is done becomes part
     of that trace, and so do the pods that are created."""
     on_warning: Callable[[str], None] | None = None
-    """Is told what the server warns of beside its answers."""
+    """Called with the server's warnings."""
 
 
 class Channels:
     """The channels, by endpoint, opened when first used.
 
-    Raises CertificateError for TLS files or a token that cannot be used, ValueError without an
-    endpoint.
+    Raises CertificateError for unusable TLS files or tokens, ValueError without an endpoint.
     """
 
     def __init__(self, endpoints: str | Sequence[str], options: ClientOptions) -> None:
@@ -100,7 +98,7 @@ class Channels:
         return len(self._endpoints)
 
     def credentials(self) -> Metadata:
-        """Return the metadata that says whose a call is; none where the connection does."""
+        """Return the metadata with the token; empty without one."""
         return self._token.metadata() if self._token is not None else ()
 
     def current(self) -> grpc.aio.Channel:
@@ -112,11 +110,11 @@ class Channels:
         return channel
 
     def leave(self, endpoint: str) -> None:
-        """Use the next endpoint, unless that has been done since this one was in use."""
+        """Switch to the next endpoint, unless ``endpoint`` is no longer in use."""
         if endpoint == self.endpoint:
             self._at = (self._at + 1) % len(self._endpoints)
         if self._renewed():
-            # Calls on them go on.
+            # They stay open for their current calls.
             self._outdated.extend(self._channels.values())
             self._channels.clear()
 
@@ -147,7 +145,7 @@ def _open(
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 5_000),
         ("grpc.max_metadata_size", 64 << 10),
-        # Clients of one process would otherwise share one connection and its flow control.
+        # Otherwise all clients of a process would share one connection and its flow control.
         ("grpc.use_local_subchannel_pool", 1),
     ]
     if files is None:

@@ -1,8 +1,8 @@
-"""The port through which a scheduler replica sees and changes the cluster.
+"""The protocols by which a scheduler replica reads and changes the cluster.
 
-``ApiClient`` satisfies it, and so does ``testing.fake_cluster.FakeCluster`` in memory; one contract
-suite runs on both. ``serve.kube.cluster.KubeCluster`` is a Kubernetes cluster. Every write that
-needs leadership takes a ``Fence``.
+``ApiClient`` implements them, and ``testing.fake_cluster.FakeCluster`` in memory; one contract
+suite tests both. ``serve.kube.cluster.KubeCluster`` is a Kubernetes cluster. Every write that needs
+leadership takes a ``Fence``.
 
 Calls raise ``serve.client.errors.ClientError`` when they fail as a whole; the outcome of each item
 is a ``BatchResult`` (code 0: done; else ``reason``: FENCE_LOST, ALREADY_BOUND with ``node_name``,
@@ -21,7 +21,7 @@ from podsched.v1 import api_pb2 as v1
 
 
 class InformerPort(Protocol):
-    """Objects kept current; see ``Informer``."""
+    """See ``Informer``."""
 
     synced: asyncio.Event
 
@@ -40,7 +40,7 @@ class InformerPort(Protocol):
 
 
 class ClusterWrites(Protocol):
-    """What a term writes, other than events."""
+    """The writes of a term, except events."""
 
     async def bind_pods(
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
@@ -51,7 +51,7 @@ class ClusterWrites(Protocol):
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """Delete pods gracefully, with or without regard to disruption budgets."""
+        """Delete pods gracefully, respecting or ignoring disruption budgets."""
         ...
 
     async def patch_pod_statuses(
@@ -68,32 +68,32 @@ class ClusterWrites(Protocol):
 
 
 class TermCluster(ClusterWrites, Protocol):
-    """What a term needs of a cluster."""
+    """The operations of a cluster that a term needs."""
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
-        """Read one object as it is now. NotFound."""
+        """Return the current object. NotFound."""
         ...
 
 
 class Cluster(TermCluster, Protocol):
-    """What a scheduler needs of a cluster."""
+    """The operations of a cluster that a scheduler needs."""
 
     def informer(self, kinds: Sequence[str]) -> InformerPort:
         """Follow kinds; lists deliver them in this order."""
         ...
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
-        """Store new events, and count and time of those stored before; best effort, not fenced."""
+        """Store new events and update count and time of repeated ones; best effort, not fenced."""
         ...
 
 
 class ControlledCluster(Cluster, Protocol):
-    """What the controllers need as well; in Kubernetes they are kube-controller-manager's."""
+    """Adds the controllers' operations; in Kubernetes, kube-controller-manager does these."""
 
     def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> InformerPort:
         """Follow kinds, in one stream; lists deliver them in this order.
 
-        metadata_only: nothing else of the objects is kept.
+        metadata_only: keep only the objects' metadata.
         """
         ...
 
@@ -104,7 +104,7 @@ class ControlledCluster(Cluster, Protocol):
         ...
 
     async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
-        """Delete all objects of a kind in a namespace; how many there were."""
+        """Delete all objects of a kind in a namespace; return their number."""
         ...
 
     async def create_many(

@@ -1,4 +1,4 @@
-"""Every way a call can fail; each class says who is at fault and whether to retry.
+"""The client's exceptions; each class says who is at fault and whether to retry.
 
     ClientError
     ├── NotFound               there is no such object
@@ -7,7 +7,7 @@
     │   └── PreconditionFailed it is another object (uid) or version than was named
     ├── Invalid                the request has mistakes, all in ``violations``: the caller
     ├── Forbidden              the caller's roles, or policy, do not permit it
-    │   └── Unauthorized       the server does not know who calls: certificate or token
+    │   └── Unauthorized       the caller is not authenticated: certificate or token
     ├── FenceLost              the term is over: stop leading
     ├── AlreadyBound           the pod has a node, in ``node_name``
     ├── NotBindable            the pod is being deleted or has scheduling gates
@@ -15,10 +15,10 @@
     ├── TooLarge               more than the server takes: the caller must send less
     ├── Compacted              the history asked for is gone: list again
     ├── Unavailable            no server answers, or it cannot reach its store: retry
-    │   ├── TooManyRequests    the caller wants more than its share: retry after ``retry_after``
+    │   ├── TooManyRequests    the caller exceeds its share: retry after ``retry_after``
     │   └── OutcomeUnknown     as before, but the write may have been done: read first
-    ├── Unreadable             what is stored, or was answered, cannot be decoded
-    └── ServerBug              the server's log has the story under the id in the message
+    ├── Unreadable             stored bytes or an answer cannot be decoded
+    └── ServerBug              the server's log has the details under the id in the message
 
 gRPC's errors never leave this package; they are the ``__cause__`` of these.
 """
@@ -47,14 +47,14 @@ class Violation(NamedTuple):
 class ClientError(Exception):
     """A call did not succeed.
 
-    reason: the server's word for programs, "" if it never answered. retryable: the same call may
-    succeed later, after ``retry_after`` seconds if the server says so. outcome_unknown: it may have
-    been done although it failed. request_id: under which the server's audit log and traces have it.
+    reason: the server's machine-readable reason, "" without an answer. retryable: the same call may
+    succeed later, after ``retry_after`` seconds if that is set. outcome_unknown: it may have been
+    executed although it failed. request_id: its id in the server's audit log and traces.
     """
 
     retryable: ClassVar[bool] = False
     outcome_unknown: ClassVar[bool] = False
-    #: Of an answer over HTTP; 0 where there was none, and over gRPC.
+    #: Status code of an HTTP answer; 0 without an answer, and over gRPC.
     http_status: int = 0
 
     def __init__(
@@ -91,7 +91,7 @@ class Conflict(ClientError):
 
 
 class PreconditionFailed(Conflict):
-    """The object is not the one, or not the version, that was named."""
+    """The object's uid or resourceVersion differs from the precondition."""
 
     retryable = False
 
@@ -105,7 +105,7 @@ class Forbidden(ClientError):
 
 
 class Unauthorized(Forbidden):
-    """The caller has not shown who he is, or what he has shown has expired."""
+    """The caller is not authenticated, or its credential has expired."""
 
 
 class FenceLost(ClientError):
@@ -117,7 +117,7 @@ class AlreadyBound(ClientError):
 
 
 class NotBindable(ClientError):
-    """The pod is in no state to be bound."""
+    """The pod's state forbids a binding."""
 
 
 class DisruptionBudget(ClientError):
@@ -127,11 +127,11 @@ class DisruptionBudget(ClientError):
 
 
 class TooLarge(ClientError):
-    """The request is larger than the server takes, or the store is full."""
+    """The request exceeds the server's limit, or the store is full."""
 
 
 class Compacted(ClientError):
-    """The history asked for is gone."""
+    """The requested history is compacted."""
 
 
 class Unavailable(ClientError):
@@ -141,7 +141,7 @@ class Unavailable(ClientError):
 
 
 class TooManyRequests(Unavailable):
-    """The server refuses the call because its client has too many; nothing was done."""
+    """The server refuses the call because the client has too many; nothing was done."""
 
 
 class OutcomeUnknown(Unavailable):
@@ -151,7 +151,7 @@ class OutcomeUnknown(Unavailable):
 
 
 class Unreadable(ClientError):
-    """What is stored, or was answered, cannot be decoded."""
+    """Stored bytes or an answer cannot be decoded."""
 
 
 class ServerBug(ClientError):
@@ -186,7 +186,7 @@ _BY_CODE: dict[int, type[ClientError]] = {
 
 
 def of_result(result: BatchResult) -> ClientError | None:
-    """Return the error of an item of a batch; None when it succeeded."""
+    """Return the error of a batch's item; None if it succeeded."""
     if result.code == StatusCode.OK:
         return None
     cls = _BY_REASON.get(result.reason) or _BY_CODE.get(result.code, ClientError)
@@ -199,7 +199,7 @@ def of_result(result: BatchResult) -> ClientError | None:
 
 
 def as_result(error: ClientError) -> BatchResult:
-    """Return the result of an item whose call failed as a whole; ``of_result`` is the way back."""
+    """Return the result of an item whose call failed as a whole; the inverse of ``of_result``."""
     codes = (code for code, cls in _BY_CODE.items() if isinstance(error, cls))
     return BatchResult(
         code=next(codes, StatusCode.UNKNOWN), reason=error.reason, message=error.message
@@ -207,7 +207,7 @@ def as_result(error: ClientError) -> BatchResult:
 
 
 def of_rpc(error: Any) -> ClientError:
-    """Return the error that a ``grpc.aio.AioRpcError`` means."""
+    """Translate a ``grpc.aio.AioRpcError``."""
     code: grpc.StatusCode = error.code()
     message: str = error.details() or code.name
     status = _status_of(error)
@@ -242,20 +242,20 @@ def _status_of(error: Any) -> Any:
     return None
 
 
-#: How gRPC's messages begin when a call has not left this process.
+#: Prefixes of gRPC's messages for calls that have not left this process.
 _NOT_SENT = ("failed to connect", "errors resolving", "dns resolution failed")
-#: HTTP/2's REFUSED_STREAM: a call beyond the server's limit, which has not looked at it. It happens
-#: when many calls begin before a new connection knows the limit.
+#: HTTP/2's REFUSED_STREAM: a call beyond the server's limit, which was not executed. It happens if
+#: many calls begin before a new connection knows the limit.
 _REFUSED = "rst_stream with error code 7"
 
 
 def _not_done(message: str) -> bool:
-    """Return whether gRPC's message says that the server has not begun with the call."""
+    """Return whether gRPC's message means that the server has not begun the call."""
     return message.startswith(_NOT_SENT) or _REFUSED in message
 
 
 def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
-    """Return an error that gRPC made itself: the server may never have seen the call."""
+    """Return the error for a status made by gRPC: the server may not have received the call."""
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return OutcomeUnknown(f"the server did not answer in time: {message}")
     if code is grpc.StatusCode.CANCELLED:

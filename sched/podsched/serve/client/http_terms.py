@@ -1,6 +1,6 @@
-"""Calls over gRPC in the terms of HTTP, in which client-go's metrics count requests.
+"""Maps gRPC calls to HTTP verbs and codes, by which client-go's metrics count requests.
 
-The codes are those that the same request gets over REST, as far as the status tells.
+The codes are those of the same request over REST, as far as the status determines them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: Instead of a code, where there was no answer.
+#: The code of a call without an answer.
 NO_ANSWER: Final = "<error>"
 
 _VERBS: Final = (
@@ -35,12 +35,12 @@ _CODES: Final = {
 
 
 def verb_of(method: str) -> str:
-    """Return HTTP's method for a method of the API, such as "BindPods"."""
+    """Return the HTTP method for a method of the API, such as "BindPods"."""
     return next((verb for names, verb in _VERBS if names.match(method)), "POST")
 
 
 def code_of(method: str, status: str, *, answered: bool = True) -> str:
-    """Return HTTP's code for the name of a gRPC status; ``answered``: by a server of the API."""
+    """Return the HTTP code for a gRPC status by name; ``answered``: by an API server."""
     if not answered:
         return NO_ANSWER
     if status == "OK":

@@ -1,10 +1,10 @@
-"""The objects of some kinds, kept current in memory by one watch of all of them.
+"""Keeps the objects of some kinds current in memory, by one watch of all of them.
 
-Guarantees: a handler sees every change once, in the order of etcd's revisions across all kinds; a
-batch ends with a whole revision, up to which everything has been seen, unless it is partial; after
-the history was lost (Compacted) it sees the difference between what it knew and what is. After a
+Guarantees: a handler gets every change once, in the order of etcd's revisions across all kinds; a
+batch ends with a whole revision, up to which all changes are delivered, unless it is partial; after
+a gap in the history (Compacted) it gets the differences between the stores and the cluster. After a
 batch that is not partial the stores equal the cluster at ``revision``. An object that cannot be
-decoded is set aside: counted, named in the log, and to handlers like one that is not there.
+decoded is set aside: it is counted, logged, and treated as deleted.
 
     starting  --first list-->    synced
     synced    --stream breaks--> resuming at the same revision, next server  --> synced
@@ -47,8 +47,8 @@ from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 
 _log = get_logger("informer")
 
-#: Objects of a list or a response that are taken in one go: 2 to 4 ms in a scheduler. With 25 a
-#: leader took 4 to 14 % more CPU for pods that differ, and its longest lag was no shorter.
+#: Objects of a list or a response that are processed without a pause: 2 to 4 ms in a scheduler.
+#: With 25, a leader took 4 to 14 % more CPU for distinct pods, and its longest lag was no shorter.
 _CHUNK = 50
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
@@ -88,7 +88,7 @@ class Batch(NamedTuple):
 
 
 Handler = Callable[[Batch], None]
-"""Takes in a batch at once, without waiting for anything."""
+"""Handles a batch synchronously."""
 
 
 _KIND_BY_FIELD = {kind.oneof_field: name for name, kind in KINDS.items()}
@@ -96,7 +96,7 @@ ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETE
 
 
 class Mirror:
-    """The stores by kind and key, and what a response changes in them."""
+    """The stores by kind and key; applies responses to them."""
 
     def __init__(self, kinds: Iterable[str], *, metadata_only: bool = False) -> None:
         self._metadata_only = metadata_only
@@ -106,13 +106,13 @@ class Mirror:
         self.set_aside: set[Identity] = set()
 
     def take(self, events: Iterable[RawWatchEvent]) -> list[Event]:
-        """Apply changes to the stores; return them with what was there before."""
+        """Apply changes to the stores; return them with the previous objects."""
         taken: list[Event] = []
         stores = self.stores
         parse = v1.Object.FromString
         for event in events:
-            # Each object is decoded by itself: objects cut from one message would keep all of
-            # its memory for as long as any of them lives.
+            # Objects are decoded separately: objects of one message would keep all of its memory
+            # while any of them is referenced.
             try:
                 wrapped = parse(event.object)
             except DecodeError:
@@ -142,7 +142,7 @@ class Mirror:
         return taken
 
     def _set_aside(self, event: RawWatchEvent) -> list[Event]:
-        """Note an object that cannot be decoded; it is gone if it was known."""
+        """Record an undecodable object; if it was in the stores, it is deleted there."""
         identity = identify(event.object)
         kind, key = identity
         if event.type == v1.DELETED:
@@ -154,9 +154,9 @@ class Mirror:
         return [] if old is None else [Event(DELETED, kind, key, old, None)]
 
     def differences(self, listed: Mirror) -> Iterator[list[Event]]:
-        """Yield what makes the stores what was listed, deletions first; nothing changes yet.
+        """Yield the events that turn the stores into ``listed``, deletions first, without applying.
 
-        Each list is about the next ``_CHUNK`` objects, most of which may be unchanged.
+        Each list covers the next ``_CHUNK`` objects, most of which may be unchanged.
         """
         for kind, after in listed.stores.items():
             known = iter(self.stores[kind].items())
@@ -183,20 +183,20 @@ class Mirror:
         return found
 
     def adopt(self, listed: Mirror) -> None:
-        """Take over what was listed."""
+        """Replace the stores by ``listed``."""
         self.stores.update(listed.stores)
         self.set_aside = listed.set_aside
 
 
 def _metadata_of(item: AnyObject) -> AnyObject:
-    """Return an object that has the metadata alone; a field that is cleared keeps its memory."""
+    """Return a new object with only the metadata: clearing fields would not free their memory."""
     bare = type(item)()
     bare.metadata.CopyFrom(item.metadata)
     return bare
 
 
 class WatchSource(Protocol):
-    """Where the responses come from: an ``ApiClient``, or a fake."""
+    """A source of watch responses: an ``ApiClient``, or a fake."""
 
     def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
 
@@ -215,7 +215,7 @@ class Informer:
         metadata_only: bool = False,
         jitter: random.Random | None = None,
     ) -> None:
-        """Follow ``kinds``; ``metadata_only``: nothing else of the objects is kept."""
+        """Follow ``kinds``; ``metadata_only``: keep only the objects' metadata."""
         names = [find_kind(kind).name for kind in kinds]
         self._source = source
         self._metadata_only = metadata_only
@@ -239,16 +239,16 @@ class Informer:
 
     @property
     def relists(self) -> int:
-        """How often it had to list again because it missed changes."""
+        """Number of lists after a gap in the history."""
         return self._relists
 
     @property
     def revision(self) -> int:
-        """Everything up to this revision has been delivered."""
+        """The revision up to which all changes have been delivered."""
         return self._mirror.revision
 
     def objects(self, kind: str) -> Mapping[str, AnyObject]:
-        """Return the objects of a kind by key; live, so not to be kept across an await."""
+        """Return the objects of a kind by key: live, do not keep it across an await."""
         return self._mirror.stores[kind]
 
     def get(self, kind: str, key: str) -> AnyObject | None:
@@ -256,26 +256,25 @@ class Informer:
         return self._mirror.stores[kind].get(key)
 
     def pace(self, milliseconds: int) -> None:
-        """Have changes sent so far apart, several of an object as one; 0: at once.
+        """Request responses at most every ``milliseconds``, with changes of an object merged.
 
-        The stream goes on at the new pace from where it is, so 0 also brings what is being held
-        back.
+        0: at once. The stream is resumed at the new pace, so 0 also delivers delayed changes.
         """
         if self._request.pace_ms != milliseconds:
             self._request.pace_ms = milliseconds
             self._paced.set()
 
     async def wait_for_revision(self, revision: int) -> None:
-        """Wait until everything up to a revision has been delivered."""
+        """Wait until all changes up to a revision have been delivered."""
         if self.revision < revision:
             await self._waiters.wait_for(revision)
 
     async def run(self, handler: Handler) -> None:
-        """Follow until cancelled; outages are waited out. What the handler raises ends it."""
+        """Follow until cancelled, retrying after outages. An error of the handler ends it."""
         following = list_and_watch(
             self._stream,
             self._on_error,
-            # The last two are no fault of this side either, and may pass.
+            # The last two may be temporary, too.
             transient=(Compacted, Forbidden, Unavailable, ServerBug, TooLarge),
             backoff=Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random),
         )
@@ -292,15 +291,15 @@ class Informer:
             self._relists += 1
             self.synced.clear()
         elif isinstance(error, Forbidden):
-            # Roles change, and so do tokens: not the end of who watches.
+            # Roles and tokens may change, so this is retried.
             _log.warning("The watch is not permitted", error=str(error))
         else:
             _log.info("The watch broke", revision=self.revision, error=str(error))
 
     async def _stream(self) -> AsyncGenerator[Batch | None, None]:
-        """Yield what changes, after how a list differs unless one is delivered; None for no news.
+        """Yield batches of changes, after a list if none was delivered yet; None without changes.
 
-        Opens the stream again at each other pace.
+        Reopens the stream when the pace changes.
         """
         while True:
             request = v1.WatchRequest()
@@ -321,7 +320,7 @@ class Informer:
                 raise Unavailable("the watch ended")
 
     async def _list(self, responses: AsyncGenerator[RawWatchResponse, None]) -> tuple[Mirror, int]:
-        """Return what exists, and as of which revision."""
+        """Return the existing objects and their revision."""
         listed, turn = Mirror(self._mirror.stores, metadata_only=self._metadata_only), Turn()
         async for response in responses:
             await turn.wait()
@@ -334,7 +333,7 @@ class Informer:
         raise Unavailable("the watch ended")
 
     async def _deliver_list(self, listed: Mirror, revision: int) -> AsyncGenerator[Batch, None]:
-        """Yield a list in parts, so that a large one does not hold up the event loop."""
+        """Yield a list in parts, so that a large one does not block the event loop."""
         mirror, turn = self._mirror, Turn()
         events: list[Event] = []
         for some in mirror.differences(listed):
@@ -381,9 +380,9 @@ class Informer:
     async def _until_paced(
         self, responses: AsyncGenerator[RawWatchResponse, None]
     ) -> AsyncGenerator[RawWatchResponse, None]:
-        """Yield the responses until they are wanted at another pace."""
+        """Yield the responses until the pace changes."""
         if not self._request.pace_ms:
-            # Responses come often: no task for each. A pace that is set counts with the next one.
+            # Responses come often, so a new pace takes effect after the next one, without a task.
             async for response in responses:
                 yield response
                 if self._paced.is_set():

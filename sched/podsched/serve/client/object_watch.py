@@ -1,4 +1,4 @@
-"""Changes of objects as they happen, decoded: the watch for programs that keep no cache."""
+"""Yields decoded changes of objects, for programs that keep no cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class ChangeType(StrEnum):
-    """What has happened to an object."""
+    """The type of a change."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -36,16 +36,16 @@ class Change(NamedTuple):
 
     type: ChangeType
     object: AnyObject
-    """As it is now; as it was last, if it was deleted."""
+    """The current object; its last version if it was deleted."""
     revision: int
-    """Watch from here to go on after this change; 0 among the objects that existed at first."""
+    """Revision from which a watch continues after this change; 0 for initial objects."""
 
 
 class Watches(Protocol):
     """What is watched: an ``ApiClient``."""
 
     def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
-        """Responses of one stream. Raises Compacted, Unavailable."""
+        """Yield the responses of one stream. Raises Compacted, Unavailable."""
 
 
 def watch_objects(
@@ -57,10 +57,10 @@ def watch_objects(
     field_selector: str = "",
     from_revision: int = 0,
 ) -> AsyncGenerator[Change, None]:
-    """Yield the changes of kinds, for ever; a broken connection is made again where it ended.
+    """Yield the changes of kinds forever; reconnect and resume after a broken connection.
 
     kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a ``Listing``;
-    0: first what exists, then its changes. Close the iterator to end the watch.
+    0: first the existing objects, then changes. Close the iterator to end the watch.
 
     Raises UnknownKindError, and ClientErrors: Compacted when the server no longer has the changes,
     so that everything must be listed again.

@@ -1,22 +1,21 @@
-"""Writes that many parts of a process ask for, sent in batches.
+"""Sends the writes of many parts of a process in batches.
 
-What comes while a call is under way goes out with the next one, so that load makes batches larger
-and not more. A key has at most one write waiting: a newer one takes its place, or is merged with
-it.
+Writes that arrive during a call are sent with the next one, so load makes batches larger instead of
+more numerous. A key has at most one waiting write: a newer one replaces it, or is merged with it.
 
     put --> waiting --> under way --answered--> done, each item by itself
                ^            |
                |            '--failed as a whole--> halves under way --> ... --> one item: failed
                '-- retry ---'   (retryable, and not for longer than ``retry_for``)
 
-A call that fails as a whole, and would fail again, may do so because of one item: its halves are
-sent by themselves, so that the fault costs that item alone. Where many items fail like this, the
-rest of the batch fails with them, without calls of its own. Only a lost fence ends ``run``.
+A call that fails as a whole with a permanent error may do so because of one item: it is bisected,
+so that only that item fails. If many items fail like this, the rest of the batch fails without
+calls of its own. Only a lost fence ends ``run``.
 
 ``run`` is one worker, which makes one call at a time; as many calls may be under way as workers
 run. Writes for the same key stay in order with one worker only.
 
-Not for writes that must all happen: only the last one for a key does.
+Not for writes that must all be executed: of several for a key, only the last one is.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ T = TypeVar("T")
 _log = get_logger("outbox")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
-#: Items of a batch that are found to be at fault one by one; with more, it is not the items.
+#: Max items of a batch isolated by bisection; with more, the items are not the cause.
 _MOST_CULPRITS = 8
 
 
@@ -59,7 +58,7 @@ class Outbox(Generic[T]):
         given_up: Callable[[Sequence[T], ClientError], None] | None = None,
         jitter: random.Random | None = None,
     ) -> None:
-        """Keep what the workers need; nothing is sent before ``run``.
+        """Create an outbox; nothing is sent before ``run``.
 
         ``send`` writes a batch of at most ``most`` items and returns a result for each, which
         ``answered`` is called with, by key and item; None for what it has left out since it is not
@@ -80,22 +79,22 @@ class Outbox(Generic[T]):
         self._something = asyncio.Event()
 
     def __len__(self) -> int:
-        """Return the number of items that are not under way."""
+        """Return the number of waiting items."""
         return len(self._waiting)
 
     @property
     def calls(self) -> int:
-        """Batches under way, or between two tries."""
+        """Number of batches being sent, or waiting for a retry."""
         return len(self._under_way)
 
     def put(self, key: str, item: T) -> None:
-        """Send this for the key, in place of what is waiting for it."""
+        """Queue a write for the key, in place of a waiting one."""
         earlier = self._waiting.get(key)
         self._waiting[key] = item if earlier is None else self._merge(earlier, item)
         self._something.set()
 
     def drop(self, key: str) -> None:
-        """Do not send what is waiting for the key, nor send it again."""
+        """Remove the key's waiting write, and do not retry one being sent."""
         self._waiting.pop(key, None)
         for batch in self._under_way:
             batch.pop(key, None)
@@ -105,11 +104,11 @@ class Outbox(Generic[T]):
         return any(item is kept for batch in self._under_way for kept in batch.values())
 
     def drop_oldest(self) -> None:
-        """Drop what has waited longest; something must be waiting."""
+        """Drop the write that has waited longest; there must be one."""
         self._waiting.pop(next(iter(self._waiting)))
 
     async def run(self) -> None:
-        """Send what is put, until cancelled."""
+        """Send the queued writes until cancelled."""
         while True:
             if not self._waiting:
                 self._something.clear()
@@ -117,7 +116,7 @@ class Outbox(Generic[T]):
             await self.flush(self._most)
 
     async def flush(self, most: int) -> None:
-        """Send what is waiting in one call, ``most`` items of it, and wait for the outcome."""
+        """Send up to ``most`` waiting items in one call, and wait for the outcome."""
         batch = self._take(most)
         if not batch:
             return
@@ -145,10 +144,10 @@ class Outbox(Generic[T]):
         self._under_way = [other for other in self._under_way if other is not batch]
 
     async def _deliver(self, batch: dict[str, T]) -> ClientError | None:
-        """Send a batch, again where that may help; return why it failed as a whole.
+        """Send a batch, with retries if useful; return the error if it failed as a whole.
 
         Raises:
-            FenceLost: nothing that carries the fence can be written any more.
+            FenceLost: no write with this fence can succeed any more.
         """
         pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
         clock = asyncio.get_running_loop().time
@@ -193,18 +192,18 @@ class Outbox(Generic[T]):
         return {key: self._waiting.pop(key) for key in keys}
 
     def _renew(self, batch: dict[str, T]) -> None:
-        """Send with a batch what has come for its keys since it was sent."""
+        """Replace items of a batch by newer writes for their keys."""
         for key in batch.keys() & self._waiting.keys():
             batch[key] = self._merge(batch[key], self._waiting.pop(key))
 
 
 def _may_be_of_one(failure: ClientError) -> bool:
-    """Whether a call may have failed because of one item, and its other items would succeed."""
+    """Return whether a call may have failed because of a single item."""
     return not failure.retryable and failure.reason != StatusReason.STORE_FULL
 
 
 def _halves(batch: dict[str, T]) -> list[dict[str, T]]:
-    """Return a batch in two parts, the later one first."""
+    """Split a batch into two halves, the later one first."""
     items = list(batch.items())
     middle = len(items) // 2
     return [dict(items[middle:]), dict(items[:middle])]

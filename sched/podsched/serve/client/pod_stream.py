@@ -1,12 +1,12 @@
-"""Pods created one by one over one stream, which costs a fraction of a call for each.
+"""Creates pods one by one over one stream, at a fraction of the cost of a call for each.
 
     submit --room for one more unanswered pod--> sent --in order--> answered
                                                   '--the stream breaks--> OutcomeUnknown
 
-``submit`` waits while the server does not take more: first for gRPC's flow control, then for the
-answers to ``MAX_UNANSWERED`` pods. A stream that broke is not mended: whoever submits decides about
-the pods without an answer (creating one again fails with AlreadyExists if it was created) and
-opens another one.
+``submit`` waits while the server accepts no more: for gRPC's flow control, and while
+``MAX_UNANSWERED`` pods have no answer. A broken stream is not resumed: the caller opens another one
+and decides about the pods without an answer (creating one again fails with AlreadyExists if it was
+created).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from podsched.serve.client.errors import ClientError, OutcomeUnknown, Unavailabl
 from podsched.v1 import api_pb2 as v1
 
 METHOD: Final = "/podsched.v1.Pods/SubmitPods"
-#: Pods without an answer; enough for some group commits of the store.
+#: Max pods without an answer; enough for several group commits of the store.
 MAX_UNANSWERED: Final = 1000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
 class PodStream:
-    """One stream of pods. ``open_stream`` makes it; ``close`` or ``cancel`` it."""
+    """One stream of pods, from ``open_stream``; ``close`` or ``cancel`` it."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
@@ -44,10 +44,10 @@ class PodStream:
         self._answers = asyncio.create_task(self._read(), name="answers to submitted pods")
 
     async def submit(self, pod: Pod) -> asyncio.Future[v1.BatchResult]:
-        """Send a pod; return its result to be, of which ``errors.of_result`` makes an error.
+        """Send a pod; return a future result, which ``errors.of_result`` converts to an error.
 
-        The future raises OutcomeUnknown when the stream breaks before the answer. Raises
-        ClientError when it is broken already: nothing was sent.
+        The future raises OutcomeUnknown if the stream breaks before the answer. Raises ClientError
+        if it is already broken: nothing was sent.
         """
         raw = v1.SubmitPodsRequest(pod=pod).SerializeToString()
         await self._room.acquire()
@@ -60,11 +60,11 @@ class PodStream:
             try:
                 await self._call.write(raw)
             except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-                await self._answers  # which knows why, and has failed the future
+                await self._answers  # it has the cause, and has failed the future
             return answer
 
     async def close(self) -> None:
-        """Wait for the answers that are still to come. Raises ClientError if the stream broke."""
+        """Wait for the outstanding answers. Raises ClientError if the stream broke."""
         async with self._writing:
             if self._broken is None:
                 await self._call.done_writing()
@@ -73,7 +73,7 @@ class PodStream:
             raise self._broken
 
     def cancel(self) -> None:
-        """Give up what has no answer yet; without effect on a stream that is closed."""
+        """Fail the pods without an answer; no effect on a closed stream."""
         self._answers.cancel()
         self._call.cancel()
         self._fail(Unavailable("the stream was cancelled"))
@@ -105,13 +105,13 @@ class PodStream:
             self._room.release()
             if not answer.done():
                 answer.set_exception(unknown)
-                answer.exception()  # nobody has to await it: ``close`` raises, too
+                answer.exception()  # callers need not await it, as ``close`` raises, too
 
 
 async def open_stream(
     channels: Channels, options: ClientOptions, jitter: random.Random
 ) -> PodStream:
-    """Open a stream to the first server that takes it, within ``options.timeout``.
+    """Open a stream to the first server that accepts it, within ``options.timeout``.
 
     Raises ClientError.
     """
@@ -126,9 +126,9 @@ async def open_stream(
         call = channels.current().stream_stream(METHOD)(metadata=metadata)
         try:
             async with asyncio.timeout_at(deadline):
-                await call.initial_metadata()  # the server has taken the stream, or refused it
+                await call.initial_metadata()  # the server has accepted or refused the stream
                 if call.done():
-                    await call.read()  # which raises the refusal
+                    await call.read()  # raises the refusal
             return PodStream(call)
         except TimeoutError:
             call.cancel()

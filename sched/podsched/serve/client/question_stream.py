@@ -17,20 +17,20 @@ from podsched.v1.scheduling_pb2 import Question, ReplicaMessage
 
 METHOD: Final = "/podsched.v1.Scheduling/Answer"
 
-#: Metadata of a stream: which of the processes that share an address has it, and how many they are.
+#: Metadata of a stream: the index of its process among those sharing an address, and their number.
 WORKER, WORKERS = "podsched-worker", "podsched-workers"
-#: Most of them that are believed.
+#: Max accepted number of workers.
 _MOST_WORKERS: Final = 256
 
 
 class QuestionStream:
-    """One stream. All methods raise ClientError when it is broken."""
+    """One stream. All methods raise ClientError if it is broken."""
 
     def __init__(self, call: Any, told: Mapping[str, Any]) -> None:
-        """told: what the server said at first."""
+        """told: the server's initial metadata."""
         self._call = call
         self._writing = asyncio.Lock()
-        #: Which of the processes that share the server's address this is, and how many there are.
+        #: Index of the process among those that share the server's address, and their number.
         self.worker = _number(told.get(WORKER), 0)
         self.workers = _number(told.get(WORKERS), 1)
 
@@ -46,7 +46,7 @@ class QuestionStream:
                 raise Unavailable("the stream has ended") from None
 
     async def questions(self) -> AsyncIterator[Question]:
-        """Yield what is asked, until the stream breaks."""
+        """Yield the questions until the stream breaks."""
         try:
             while (raw := await self._call.read()) is not grpc.aio.EOF:
                 yield Question.FromString(raw)
@@ -59,16 +59,16 @@ class QuestionStream:
 
 @asynccontextmanager
 async def open_question_stream(channels: Channels, timeout: float) -> AsyncIterator[QuestionStream]:
-    """Open a stream to the server in use, within so many seconds. Raises ClientError."""
+    """Open a stream to the server in use, within ``timeout`` seconds. Raises ClientError."""
     endpoint = channels.endpoint
     call = channels.current().stream_stream(METHOD)(metadata=channels.credentials() or None)
     try:
         try:
             async with asyncio.timeout(timeout):
-                # The server has taken the stream, or refused it.
+                # The server has accepted or refused the stream.
                 told = await call.initial_metadata()
                 if call.done():
-                    await call.read()  # which raises the refusal
+                    await call.read()  # raises the refusal
         except TimeoutError:
             raise Unavailable("the server did not take the stream in time") from None
         except grpc.aio.AioRpcError as error:
@@ -76,7 +76,7 @@ async def open_question_stream(channels: Channels, timeout: float) -> AsyncItera
         yield QuestionStream(call, dict(told or ()))
     finally:
         call.cancel()
-        channels.leave(endpoint)  # certificates that have changed are used for the next one
+        channels.leave(endpoint)  # the next stream uses changed certificates
 
 
 def _number(text: object, otherwise: int) -> int:

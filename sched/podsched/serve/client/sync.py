@@ -1,4 +1,4 @@
-"""The client for programs without an event loop: each call blocks until it is answered."""
+"""A blocking client for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from podsched.serve.client.api_client import ApiClient, ClientOptions
 
-#: Seconds in which calls have ended that were told to.
+#: Seconds to wait for cancelled calls to end.
 _ENDING = 1.0
 
 _T = TypeVar("_T")
@@ -21,7 +21,7 @@ _P = ParamSpec("_P")
 def _blocking(
     method: Callable[Concatenate[ApiClient, _P], Coroutine[Any, Any, _T]],
 ) -> Callable[Concatenate[Client, _P], _T]:
-    """Return the method of ``Client`` that waits for a coroutine of ``ApiClient``."""
+    """Return a method of ``Client`` that runs a coroutine of ``ApiClient`` and waits for it."""
 
     @wraps(method)
     def call(client: Client, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -33,7 +33,7 @@ def _blocking(
 def _iterating(
     method: Callable[Concatenate[ApiClient, _P], AsyncGenerator[_T, None]],
 ) -> Callable[Concatenate[Client, _P], Iterator[_T]]:
-    """Return the method of ``Client`` that iterates over an async generator of ``ApiClient``."""
+    """Return a method of ``Client`` that iterates over an async generator of ``ApiClient``."""
 
     @wraps(method)
     def iterate(client: Client, /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
@@ -51,7 +51,7 @@ def _iterating(
 class Client:
     """Talks to one of several API servers; its methods are those of ``ApiClient``.
 
-    Calls may come from any thread; they share connections, which a thread of its own serves.
+    Calls may come from any thread; they share connections, which a background thread serves.
     Every method raises ``ClientError``s, and RuntimeError once the client is closed. Close it, or
     use it in a ``with`` statement.
     """
@@ -59,7 +59,7 @@ class Client:
     def __init__(
         self, endpoints: str | Sequence[str], options: ClientOptions | None = None
     ) -> None:
-        #: Held by whoever changes what follows it.
+        #: Guards the attributes below.
         self._lock = threading.Lock()
         self._closed = False
         self._under_way: set[Future[Any]] = set()
@@ -75,7 +75,7 @@ class Client:
             raise
 
     def close(self) -> None:
-        """Close the connections. Calls that are under way, in other threads, fail."""
+        """Close the connections. Calls in progress in other threads fail."""
         with self._lock:
             if self._closed:
                 return
@@ -114,7 +114,7 @@ class Client:
     watch = _iterating(ApiClient.watch)
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        # A call that the loop has been given is one that ``close`` knows of.
+        # Submit under the lock, so that ``close`` knows of every submitted call.
         with self._lock:
             if self._closed:
                 work.close()
@@ -141,7 +141,7 @@ async def _open(endpoints: str | Sequence[str], options: ClientOptions | None) -
 
 
 async def _close(client: ApiClient) -> None:
-    """Close the connections, and wait for the end of the calls, which have been cancelled."""
+    """Close the connections, and wait until the cancelled calls have ended."""
     await client.close()
     loop = asyncio.get_running_loop()
     calls = asyncio.all_tasks() - {asyncio.current_task()}

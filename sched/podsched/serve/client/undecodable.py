@@ -1,4 +1,4 @@
-"""Objects that cannot be decoded, as far as they can be identified.
+"""Identifies objects that cannot be decoded.
 
 Objects stored through API servers of this version can be decoded; objects stored by other versions
 or by etcd's tools may not. Readers of many objects skip such an object, count it and log its name.
@@ -26,7 +26,7 @@ _METADATA = 1
 
 
 class Identity(NamedTuple):
-    """A kind and a key, namespace/name or the name alone; "" for what is unknown."""
+    """A kind and a key, "namespace/name" or only the name; "" if unknown."""
 
     kind: str
     key: str
@@ -36,10 +36,9 @@ UNKNOWN = Identity("", "")
 
 
 def identify(raw: bytes) -> Identity:
-    """Return what an encoded ``Object`` that does not decode is, as far as that can be seen.
+    """Return kind and key of an undecodable ``Object``, as far as they can be read.
 
-    Only the few fields on the way to the name are looked at, so that it does not matter what is
-    wrong with the others.
+    It parses only the few fields that lead to the name, so errors in others do not matter.
     """
     try:
         for number, content in _fields(raw).items():
@@ -55,9 +54,9 @@ def identify(raw: bytes) -> Identity:
 
 
 def _fields(raw: bytes) -> dict[int, bytes]:
-    """Return the length-delimited fields of any message; of one that is repeated the first.
+    """Return the length-delimited fields of a message, the first of each number.
 
-    The first, since API servers append a second ``metadata`` that holds the resourceVersion alone.
+    The first, since API servers append a second ``metadata`` with only the resourceVersion.
     """
     found: dict[int, bytes] = {}
     unknown = UnknownFieldSet(Empty.FromString(raw))
@@ -69,6 +68,6 @@ def _fields(raw: bytes) -> dict[int, bytes]:
 
 
 def log_undecodable(identity: Identity) -> None:
-    """Name an object that is set aside in the log."""
+    """Log an object that is set aside."""
     kind, key = identity
     _log.warning("An object cannot be decoded and is ignored", kind=kind or "?", name=key or "?")

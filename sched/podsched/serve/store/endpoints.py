@@ -1,11 +1,11 @@
-"""Connections to etcd's members: one in use, the others to turn to when it fails.
+"""Connections to etcd's members: one in use, the others for failover.
 
-Every member answers for the whole cluster, so one connection at a time is enough. There is a gRPC
-channel per endpoint and not one channel with a list of addresses, because gRPC would stay with a
-member that is reachable but cut off from its peers ("no leader").
+Every member serves the whole cluster, so one connection at a time is enough. Each endpoint has its
+own gRPC channel, because one channel with a list of addresses would stay with a member that is
+reachable but partitioned from its peers ("no leader").
 
-Guarantee: a call that is reported as ``Unavailable`` has not been applied. Calls that change
-something are sent on a ready connection only, and at most once.
+Guarantee: a call that fails with ``Unavailable`` has not been applied. Calls that change something
+are sent only on a ready connection, and at most once.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ class EtcdOptions:
     endpoints: ``host:port`` or ``http(s)://host:port``, in the order in which they are tried.
     cert, key: for etcd's --client-cert-auth.
     username, password: for etcd's authentication; the token is renewed as needed.
-    dial_timeout: for one endpoint to accept a connection; 2 s, as a member that does not is
-        better replaced than awaited.
+    dial_timeout: for one endpoint to accept a connection; 2 s, since another member may be faster.
     request_timeout: for one call with all its retries; 5 s is what etcd itself allows.
     keepalive_time: silence after which the connection is probed (etcd refuses less than 5 s).
     keepalive_timeout: after which an unanswered probe breaks the connection.
@@ -106,7 +105,7 @@ class Connection:
         )
 
     async def ready(self, timeout: float) -> bool:
-        """Connect if need be; return False as soon as it is known to fail."""
+        """Connect if needed; return False as soon as the connection fails."""
         ready = grpc.ChannelConnectivity.READY
         state = self.channel.get_state(try_to_connect=True)
         if state is ready:
@@ -124,10 +123,10 @@ class Connection:
 
 
 class Endpoints:
-    """The connection in use, turning to the next endpoint when it fails."""
+    """The connection in use; switches to the next endpoint when it fails."""
 
     def __init__(self, options: EtcdOptions, jitter: random.Random | None = None) -> None:
-        """Raise InvalidRequest without endpoints, CertificateError for files of no use."""
+        """Raise InvalidRequest without endpoints, CertificateError for unusable files."""
         if not options.endpoints:
             raise InvalidRequest("no etcd endpoints given")
         self.options = options
@@ -152,11 +151,11 @@ class Endpoints:
         return connection
 
     def leave(self, connection: Connection) -> None:
-        """Turn to the next endpoint, unless that was done since."""
+        """Switch to the next endpoint, unless another call already has."""
         if self._connections[self._current] is connection:
             self._current = (self._current + 1) % len(self._connections)
         if self._renewed():
-            # Calls and watches on them go on.
+            # They stay open for their current calls and watches.
             self._outdated += [known for known in self._connections if known is not None]
             self._connections = [None] * len(self._connections)
 
@@ -168,12 +167,12 @@ class Endpoints:
             return False
 
     def backoff(self) -> Backoff:
-        """Return the waits of one call's retries; the first round over the endpoints has none."""
+        """Return the pauses between a call's retries; the first round of endpoints has none."""
         rest = len(self._connections) - 1
         return Backoff(RETRY_FIRST, RETRY_MOST, self._jitter.random, immediate=rest)
 
     async def connected(self) -> Connection:
-        """Return the connection in use, ready; try each endpoint until the request timeout."""
+        """Return a ready connection; try each endpoint until the request timeout."""
         deadline = asyncio.get_running_loop().time() + self.options.request_timeout
         return await self._connected_by(deadline)
 
@@ -202,10 +201,10 @@ class Endpoints:
     async def call(
         self, method: Callable[[Connection], Any], request: Any, *, safe: bool
     ) -> tuple[Any, Connection]:
-        """Make a unary call; return the answer and the connection it came by.
+        """Make a unary call; return the answer and the connection used.
 
-        safe: the call changes nothing: it is retried on other endpoints when its answer is
-            lost. Others are retried only if they are known not to have been applied.
+        safe: the call changes nothing, so it is retried on other endpoints if its answer is lost.
+            Others are retried only if they have certainly not been applied.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.options.request_timeout
@@ -235,7 +234,7 @@ class Endpoints:
             await asyncio.sleep(delay)
 
     async def metadata(self, connection: Connection) -> tuple[tuple[str, str], ...]:
-        """Return the metadata of every call: only members with a leader may answer; the token."""
+        """Return the metadata of calls: it requires a member with a leader, and has the token."""
         if self.options.username is None:
             return (("hasleader", "true"),)
         if self._token is None:
@@ -247,7 +246,7 @@ class Endpoints:
         return (("hasleader", "true"), ("token", self._token))
 
     async def _authenticate(self, connection: Connection) -> str:
-        """Return a token, or "" when etcd does not ask for one."""
+        """Return a token, "" if etcd does not require one."""
         request = rpc_pb2.AuthenticateRequest(
             name=self.options.username, password=self.options.password or ""
         )
@@ -262,7 +261,7 @@ class Endpoints:
         return str(answer.token)
 
     def forget_token(self) -> bool:
-        """Authenticate anew before the next call; return False if there was no token to forget."""
+        """Drop the token, so that the next call authenticates again; return False without one."""
         had_one, self._token = bool(self._token), None
         return had_one
 

@@ -1,10 +1,10 @@
-"""Every fault the store can raise; each class says who is at fault and whether to retry.
+"""The store's exceptions; each class says who is at fault and whether to retry.
 
     StoreError
     ├── Unavailable       etcd cannot be reached or has no leader; nothing was applied: retry
     ├── MaybeApplied      a write was sent and its answer lost: read before trying again
     ├── Compacted         the revision asked for is gone: list again and watch from there
-    │   └── Restored      so is all that came after some revision: etcd was restored from a backup
+    │   └── Restored      etcd was restored from a backup and has lost history
     ├── LeaseNotFound     the lease expired or was revoked: grant a new one
     ├── TooLarge          the request exceeds etcd's limits: the caller must send less
     ├── InvalidRequest    etcd refuses the request as malformed: a bug in the caller
@@ -13,7 +13,7 @@
     ├── Closed            the store was closed by its owner
     └── EmbeddedEtcdError the embedded etcd could not be started or died
 
-A failed compare is no fault: it is a ``WriteResult`` with ``succeeded=False``.
+A failed compare is not an exception but a ``WriteResult`` with ``succeeded=False``.
 gRPC and etcd errors never leave this package; they are the ``__cause__`` of these.
 """
 
@@ -25,7 +25,7 @@ from typing import ClassVar
 class StoreError(Exception):
     """A fault of the store.
 
-    retryable: the same call may succeed later without anybody changing anything.
+    retryable: the same call may succeed later without any intervention.
     outcome_unknown: the call may have been applied although it failed.
     """
 
@@ -63,9 +63,9 @@ class Compacted(StoreError):
 
 
 class Restored(Compacted):
-    """etcd does not have the history any more that was seen of it: a backup has been restored.
+    """etcd no longer has the history that this client has seen: it was restored from a backup.
 
-    Revisions that were seen may be in the future now, or come a second time with other changes.
+    Revisions seen before may be in the future now, or occur again with other changes.
     """
 
     def __init__(self, seen: int, why: str) -> None:

@@ -140,7 +140,7 @@ class EtcdStore:
     async def lease_grant(self, ttl: int) -> LeaseGrant:
         """See ``Store.lease_grant``."""
         request = rpc_pb2.LeaseGrantRequest(TTL=ttl)
-        # Safe to repeat: a lease whose grant was not heard of has no keys and expires.
+        # Safe to repeat: a lease whose answer was lost has no keys and expires.
         answer = await self._read(lambda c: c.lease.LeaseGrant, request)
         return LeaseGrant(answer.ID, answer.TTL)
 
@@ -181,7 +181,7 @@ class EtcdStore:
         )
 
     async def wait(self) -> None:
-        """Wait until writing has ended, which it does only by a bug. Raises its error."""
+        """Wait until the writing task ends, which only a bug causes. Raises its error."""
         await self._group_commit.wait()
 
     async def close(self) -> None:
@@ -199,7 +199,7 @@ class EtcdStore:
 
 
 def _keep_alive_once(connection: Connection) -> Any:
-    """Renew a lease: etcd does it on a stream only, so open one for one question and answer."""
+    """Return a call that renews a lease once, on its own stream: etcd has no unary method."""
 
     async def call(request: Any, *, timeout: float, metadata: Any) -> Any:
         stream = connection.lease.LeaseKeepAlive(timeout=timeout, metadata=metadata)

@@ -1,4 +1,4 @@
-"""Which etcd a binary is, and what is known to be wrong with it."""
+"""Determines the version of an etcd binary, and its known faults."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import TypeAlias
 Version: TypeAlias = tuple[int, int, int]
 
 _VERSION = re.compile(r"^etcd Version: (\d+)\.(\d+)\.(\d+)", re.MULTILINE)
-#: Seconds within which a binary must say what it is.
+#: Timeout in seconds of ``etcd --version``.
 _TIMEOUT = 5.0
 #: The etcd maintainers advise against these: https://github.com/etcd-io/etcd/issues/13766
 _FIRST_FAULTY: Version = (3, 5, 0)
 _LAST_FAULTY: Version = (3, 5, 2)
-#: Between two looks at all data, each of which lets writes wait for as long as it takes.
+#: Interval of consistency checks; each blocks writes while it reads all data.
 _BETWEEN_CHECKS = "4h"
 
 
 async def version_of(binary: Path) -> Version | None:
-    """Return the version of an etcd binary; None if it does not say."""
+    """Return the version of an etcd binary; None if unknown."""
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(_TIMEOUT):
             process = await asyncio.create_subprocess_exec(
@@ -38,13 +38,13 @@ async def version_of(binary: Path) -> Version | None:
 
 
 def parse_version(output: str) -> Version | None:
-    """Return the version in what ``etcd --version`` prints; None if there is none."""
+    """Parse the output of ``etcd --version``; None if it has no version."""
     found = _VERSION.search(output)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def known_fault(version: Version | None) -> str:
-    """Return what is known to be wrong with a version, and what helps; "" if nothing."""
+    """Return a known fault of a version and its remedy; "" if none is known."""
     if version is None or not _FIRST_FAULTY <= version <= _LAST_FAULTY:
         return ""
     number = ".".join(map(str, version))
@@ -55,10 +55,10 @@ def known_fault(version: Version | None) -> str:
 
 
 def consistency_checks(version: Version | None) -> dict[str, str]:
-    """Return the options by which this version checks its own data; {} if it is not known.
+    """Return the options that make this version check its data; {} if it is unknown.
 
-    They make a member read all it has when it starts and every few hours, compare it with what the
-    others have, and refuse to serve what differs.
+    They make a member compare its data with the other members' at its start and every few hours,
+    and refuse to serve if they differ.
     """
     if version is None or version < (3, 5, 0):
         return {}

@@ -1,9 +1,9 @@
-"""Group commit: writes that arrive together are committed together.
+"""Group commit: writes that arrive together share one etcd transaction.
 
 While one group is in flight, the next one gathers writes; it is sent when the first returns. So an
 idle store commits a write at once, and a busy store spreads etcd's fixed cost per transaction (a
 raft round and an fsync) over all waiting writes. If there are many writes and etcd answers fast,
-the next group gathers for some milliseconds more (``Pace``).
+the next group gathers for a few more milliseconds (``Pace``).
 
 etcd evaluates the compares of *all* nested transactions before it applies any of them, and
 refuses a key written twice. Hence the rule of the batcher, which makes a group equal to its
@@ -11,18 +11,18 @@ writes done one by one in the order submitted: no write of a group may touch (co
 a key that an earlier write of that group, or an earlier write that was held back, writes; nor
 write a key that one of those compares. A held-back write leads the next group.
 
-A full etcd refuses a group if one of its writes puts something. Writes that only delete are then
-sent again without the others, because they free space.
+A full etcd refuses a group if any of its writes has a put. Its writes with only deletes are then
+sent again alone, because they free space.
 
-A group that takes long does not stop the others. When etcd's leader changes, a write that a
-follower has passed on to the old one is lost without an answer, and its outcome stays unknown until
-the request times out after 5 s. So after ``OVERDUE`` seconds the next groups are sent, without the
-writes that touch the overdue one's keys in a way that the rule forbids. Each group that is overdue
-doubles the time that the next one has: etcd needs one to two seconds to notice that its leader is
-gone and to elect another, and all groups that are sent until then are lost alike.
+A slow group does not block the others. When etcd's leader changes, a write that a follower has
+forwarded to the old leader is lost without an answer, and its outcome stays unknown until the
+request times out after 5 s. So after ``OVERDUE`` seconds the next groups are sent, without the
+writes that conflict with the overdue group by the rule above. Each overdue group doubles the time
+of the next one: etcd needs one to two seconds to detect the loss of its leader and to elect
+another, and all groups sent until then are lost, too.
 
 ``GroupQueue`` decides (pure); ``GroupCommit`` is the thin driver around it.
-Not here: retries. A group whose outcome is unknown is reported so to each of its callers.
+There are no retries here: callers of a group with unknown outcome get ``MaybeApplied``.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from podsched.serve.store.errors import (
 from podsched.serve.store.protocol import Put, Write, WriteOutcome, WriteResult
 
 HELD_BACK_AT_MOST = 256
-"""Writes held back per group before the batcher stops looking further down the queue: with a
-few hot keys the scan would otherwise be quadratic in the length of the queue."""
+"""Max writes held back per group before the batcher stops scanning the queue: with a few hot keys
+the scan would otherwise be quadratic in the length of the queue."""
 
 
 OVERDUE = 0.25
-"""Seconds after which a group no longer holds up the others, twice that with each group that is
-overdue already; a transaction takes some milliseconds, with a slow disk tens of them."""
+"""Seconds after which a group no longer blocks the others, doubled for each group that is already
+overdue; a transaction takes a few milliseconds, with a slow disk tens of them."""
 
 MOST_OVERDUE = 4
-"""Overdue groups beyond which no other is sent: an etcd that is too slow gets no more to do."""
+"""Max overdue groups; no more are sent, so as not to overload a slow etcd."""
 
 
 #: Seconds in which the count of recent writes decays to 1/e.
@@ -82,15 +82,15 @@ class Pace:
         self._sent_at = -math.inf
 
     def sent(self, writes: int, now: float) -> None:
-        """Note a group that is sent."""
+        """Record a group that is being sent."""
         self._lately = self._lately_at(now) + writes
         self._sent_at = now
 
     def pause(self, now: float) -> float:
-        """Return for how long a group that has begun gathers, unless it is full before.
+        """Return how many seconds a new group gathers, unless it is full earlier.
 
-        Groups are an interval apart, and each gathers for half of one at least: after an answer
-        many writes come, one after the other, and the first of them would go alone.
+        Groups are an interval apart, and each gathers for at least half of one: after an answer
+        many writes arrive one by one, and the first of them would otherwise be sent alone.
         """
         beyond = self._lately_at(now) - _FEW
         if beyond <= 0:
@@ -148,7 +148,7 @@ class Member(NamedTuple):
 
     @property
     def puts(self) -> bool:
-        """Whether it needs space; a write that only deletes is done when there is none."""
+        """Whether it has puts, which need space; a full etcd accepts only deletes."""
         return any(isinstance(op, Put) for op in self.write.ops)
 
     def settle(self, outcome: WriteOutcome) -> None:
@@ -157,7 +157,7 @@ class Member(NamedTuple):
 
 
 class GroupQueue:
-    """Queued writes in order, and the rule that says which of them form the next group."""
+    """The queued writes in order; selects the next group by the rule above."""
 
     def __init__(self, limits: GroupLimits) -> None:
         self._limits = limits
@@ -171,9 +171,9 @@ class GroupQueue:
         self._queue.append(member)
 
     def take(self, overdue: Sequence[Sequence[Member]] = ()) -> list[Member]:
-        """Remove and return the next group, in order; empty if nothing is queued that may go.
+        """Remove and return the next group, in order; empty if no queued write may be sent.
 
-        overdue: groups that are in flight still.
+        overdue: groups that are still in flight.
         """
         queue, limits = self._queue, self._limits
         group: list[Member] = []
@@ -206,10 +206,10 @@ class GroupQueue:
 
 
 Commit = Callable[[Sequence[Member]], Awaitable[list[WriteResult]]]
-"""Applies a group in one transaction: a result per member, or one fault for all of them."""
+"""Applies a group in one transaction: returns a result per member, or raises for all of them."""
 
 REFUSED_WHOLE = (TooLarge, InvalidRequest, LeaseNotFound)
-"""Faults by which etcd refuses a transaction, before applying any of it, for one member's sake.
+"""Errors with which etcd refuses a transaction as a whole because of one member.
 
 Not ``Unauthorized``: credentials are the store's and not a member's, and etcd 3.5 checks
 permissions on plain transactions only, not on the nested ones of a group.
@@ -263,7 +263,7 @@ class GroupCommit:
         return future
 
     async def wait(self) -> None:
-        """Wait until the driver has ended. Raises what ended it; until then it is not lost."""
+        """Wait until the driver has ended. Raises its error."""
         await asyncio.wait([self._ended])
         if (bug := self._ended.result()) is not None:
             raise bug
@@ -284,8 +284,8 @@ class GroupCommit:
         self._tasks.discard(task)
         bug = None if task.cancelled() else task.exception()
         if bug is None and not task.cancelled():
-            return  # its group was overdue, and another task goes on
-        # Also after a bug in commit: a caller must never wait for a task that has ended.
+            return  # its group was overdue, and another task has taken over
+        # Also after a bug in commit: no caller must wait for a task that has ended.
         self._closed = True
         if not self._ended.done():
             self._ended.set_result(bug)
@@ -326,7 +326,7 @@ class GroupCommit:
                 timer.cancel()
 
     def _overtake(self, group: Sequence[Member]) -> None:
-        """Let another task send the next groups, if there are not too many in flight already."""
+        """Start another task to send the next groups, if not too many are in flight."""
         if len(self._overdue) < MOST_OVERDUE and not self._closed:
             self._overdue.append(group)
             self._start()
@@ -337,8 +337,8 @@ class GroupCommit:
             outcomes = await self._commit(group)
         except REFUSED_WHOLE as fault:
             if len(group) > 1:
-                # Halving finds the one at fault in a few round trips and spares the others.
-                # Members of a group are independent, so that its parts may be sent in turn.
+                # Bisecting isolates the faulty write in a few round trips. Members of a group are
+                # independent, so its halves can be sent separately.
                 half = len(group) // 2
                 await self._send(group[:half])
                 await self._send(group[half:])

@@ -1,4 +1,4 @@
-"""One member of etcd by itself: what an operator does to it with etcdctl."""
+"""Administration of a single etcd member, as with etcdctl."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class EtcdMember:
         self._connection = Connection(endpoint, self._options, files.pems)
 
     async def ids(self) -> tuple[int, int]:
-        """Return the ids of this member and of the one that it takes for the leader, or 0."""
+        """Return the ids of this member and of its leader; 0 without one."""
         answer = await self._call(lambda c: c.maintenance.Status, rpc_pb2.StatusRequest())
         return int(answer.header.member_id), int(answer.leader)
 
     async def move_leader(self, to: int) -> None:
-        """Hand leadership over to a member; only the leader can."""
+        """Transfer leadership to another member; only the leader can."""
         request = rpc_pb2.MoveLeaderRequest(targetID=to)
         await self._call(lambda c: c.maintenance.MoveLeader, request)
 
     async def defragment(self) -> None:
-        """Give the space of compacted revisions back; the member does not answer meanwhile."""
+        """Free the space of compacted revisions; the member does not answer meanwhile."""
         await self._call(lambda c: c.maintenance.Defragment, rpc_pb2.DefragmentRequest())
-        # Before 3.5.6 it does not note up to which transaction the new database goes: a member
-        # that is killed then does many of them twice (etcd-io/etcd#14730). Hashing commits that.
+        # Before 3.5.6, the new database does not record its last transaction, so a member killed
+        # then applies many again (etcd-io/etcd#14730). Hashing commits the record.
         await self._call(lambda c: c.maintenance.Hash, rpc_pb2.HashRequest())
 
     async def raise_no_space(self) -> None:
-        """Raise the alarm that this member has no space left: the cluster takes no more writes."""
+        """Raise this member's NOSPACE alarm, which makes the cluster refuse writes."""
         member, _ = await self.ids()
         await self._alarm(rpc_pb2.AlarmRequest.ACTIVATE, member, rpc_pb2.NOSPACE)
 

@@ -6,10 +6,10 @@ Guarantees, checked by one suite (tests/serve/store) on the in-memory fake and o
 - A ``Write`` is applied whole or not at all; its compares and its ops are one atomic step.
   Writes to the same key take effect in the order in which they were submitted.
 - Writes submitted together may share one revision: revisions order *groups* of writes.
-- A watch delivers every change of its keys once, in order, from its start revision on, however
-  often connections break in between, and never splits one revision over two batches.
+- A watch delivers every change of its keys once, in order, from its start revision on, even if
+  connections break in between, and never splits one revision over two batches.
 
-Not here: what keys and values mean. Values are opaque bytes.
+Values are opaque bytes.
 
 The data types are NamedTuples and not frozen dataclasses because they are created per object
 on the hottest path of the API server, where a frozen dataclass costs three times as much.
@@ -41,7 +41,7 @@ class KeyValue(NamedTuple):
 
 
 class CompareTarget(IntEnum):
-    """What of a key is compared (numbers are etcd's)."""
+    """The property of a key to compare (numbers are etcd's)."""
 
     VERSION = 0
     CREATE_REVISION = 1
@@ -51,7 +51,7 @@ class CompareTarget(IntEnum):
 
 
 class CompareRelation(IntEnum):
-    """How it is compared with the operand (numbers are etcd's)."""
+    """The relation to the operand (numbers are etcd's)."""
 
     EQUAL = 0
     GREATER = 1
@@ -138,7 +138,7 @@ class WriteResult(NamedTuple):
 
     revision: of the store after it; if it succeeded and changed something, this is the
         mod revision of all keys it put.
-    current: only when a compare failed: the compared keys as they are (None: absent).
+    current: only if a compare failed: the present values of the compared keys (None: absent).
     """
 
     succeeded: bool
@@ -196,8 +196,8 @@ class WatchEvent(NamedTuple):
 class WatchBatch(NamedTuple):
     """Changes in order, with all events of every revision it touches.
 
-    revision: everything up to and including it has been delivered. No events: the watch is
-        idle and merely has come this far (a progress notification, or a watch from "now").
+    revision: all changes up to and including it have been delivered. Without events the batch only
+        reports progress (a progress notification, or the start of a watch from "now").
     """
 
     revision: int
@@ -205,7 +205,7 @@ class WatchBatch(NamedTuple):
 
 
 class LeaseGrant(NamedTuple):
-    """A lease; ttl in seconds as granted, which may be more than was asked for."""
+    """A lease; ttl in seconds as granted, which may be more than requested."""
 
     id: int
     ttl: int
@@ -243,16 +243,16 @@ class Store(Protocol):
         ...
 
     async def write(self, write: Write) -> WriteResult:
-        """Apply one write; concurrent writes share a commit, each succeeds by itself.
+        """Apply one write; concurrent writes share a commit, each succeeds independently.
 
-        Cancelling the caller does not take a write back that has been submitted.
+        Cancelling the caller does not undo a submitted write.
         """
         ...
 
     async def write_many(self, writes: Sequence[Write]) -> list[WriteOutcome]:
-        """Apply many writes, each by itself, in order; cheaper than as many ``write`` calls.
+        """Apply many writes, each independently, in order; cheaper than as many ``write`` calls.
 
-        They are not one atomic step. Faults are entries of the list and are not raised.
+        They are not one atomic step. Errors are entries of the list and are not raised.
         """
         ...
 
@@ -270,10 +270,10 @@ class Store(Protocol):
     ) -> AsyncIterator[WatchBatch]:
         """Yield changes of all keys under the prefix(es) from start_revision on (0: from now).
 
-        From now: the first batch is empty and tells the revision after which it begins.
-        Broken connections are resumed inside. Raises ``Compacted`` if the revision needed is
-        gone, ``Restored`` if what was seen is no longer etcd's history, ``Unauthorized`` if
-        watching is not permitted; waits out everything else.
+        From now: the first batch is empty and has the revision after which the watch begins.
+        Broken connections are resumed. Raises ``Compacted`` if a needed revision is compacted,
+        ``Restored`` if etcd has lost history that was seen, ``Unauthorized`` if watching is not
+        permitted; retries after all other errors.
         Several prefixes are watched as the one range that covers them, so they should lie
         close together in the key space; else use several watches.
         """
@@ -288,11 +288,11 @@ class Store(Protocol):
         ...
 
     async def lease_revoke(self, lease_id: int) -> None:
-        """End a lease and delete its keys; ``LeaseNotFound`` if it is gone already."""
+        """End a lease and delete its keys; ``LeaseNotFound`` if it has ended already."""
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget the history before revision; no error if that was done before."""
+        """Discard the history before a revision; no error if that is already done."""
         ...
 
     async def status(self) -> StoreStatus:

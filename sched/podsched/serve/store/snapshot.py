@@ -1,8 +1,8 @@
-"""Snapshots of etcd: saved from a running member, checked, and restored into a data directory.
+"""Snapshots of etcd: saves them from a running member, verifies and restores them.
 
-A snapshot is a member's whole database as etcd's maintenance API streams it, followed by the
-SHA-256 of it. Guarantees: a file under its final name is complete and its checksum is right; a
-restore writes into a directory that was not there before, or fails and leaves none behind.
+A snapshot is a member's whole database as etcd's maintenance API streams it, followed by its
+SHA-256. Guarantees: a file under its final name is complete and its checksum is correct; a restore
+creates a new directory, or fails and leaves none behind.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from podsched.serve.store.errors import EmbeddedEtcdError, StoreError, Unavailab
 from podsched.serve.store.translate import translate
 
 _DIGEST = hashlib.sha256().digest_size
-#: A database consists of pages of at least this size; what is beyond is the checksum.
+#: A database consists of pages of at least this size; the bytes beyond are the checksum.
 _PAGE = 512
 _CHUNK = 1 << 20
 
 
 class SnapshotError(Exception):
-    """A file that is no complete snapshot, or a restore that failed."""
+    """An incomplete or damaged snapshot, or a failed restore."""
 
 
 def _ignore(_: int) -> None:
@@ -43,7 +43,7 @@ def _ignore(_: int) -> None:
 async def save_snapshot(
     options: EtcdOptions, file: Path, progress: Callable[[int], None] = _ignore
 ) -> int:
-    """Write a snapshot of the first member that answers to a new file; return its bytes.
+    """Save a snapshot of the first member that answers to a new file; return its size in bytes.
 
     progress: called with the bytes so far. Raises StoreError, SnapshotError, OSError.
     """
@@ -101,7 +101,7 @@ async def _stream(
 
 
 def check_snapshot(file: Path) -> None:
-    """Raise SnapshotError unless the file is complete and its checksum is right."""
+    """Raise SnapshotError unless the file is complete and its checksum is correct."""
     size = file.stat().st_size
     if size <= _DIGEST or size % _PAGE != _DIGEST:
         raise SnapshotError(f"{file} is no complete snapshot: its size is {size} bytes")
@@ -116,7 +116,7 @@ def check_snapshot(file: Path) -> None:
 
 
 async def restore_snapshot(file: Path, data_dir: Path) -> None:
-    """Make the data directory of a new cluster of one member from a snapshot.
+    """Create the data directory of a new one-member cluster from a snapshot.
 
     Raises SnapshotError, EmbeddedEtcdError when there is no etcd on this machine, OSError.
     """
@@ -143,7 +143,7 @@ async def restore_snapshot(file: Path, data_dir: Path) -> None:
 
 
 def _etcdutl() -> Path:
-    """Return the tool of the etcd that is used here. Raises EmbeddedEtcdError."""
+    """Find etcdutl of the etcd in use. Raises EmbeddedEtcdError."""
     beside = find_etcd().with_name("etcdutl")
     if beside.is_file():
         return beside
@@ -154,7 +154,7 @@ def _etcdutl() -> Path:
 
 @dataclass(slots=True)
 class Contents:
-    """What a snapshot holds: keys by what comes after the root, and its last revision."""
+    """The contents of a snapshot: its keys without the root prefix, and its last revision."""
 
     revision: int = 0
     values: list[tuple[str, bytes]] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Contents:
 
 
 async def contents_of(file: Path, root: str) -> Contents:
-    """Restore a snapshot for a moment and return all keys below ``root``. Raises as above."""
+    """Restore a snapshot temporarily and return all keys below ``root``. Raises as above."""
     from podsched.serve.store.etcd import connect  # it is needed here alone
 
     with tempfile.TemporaryDirectory(prefix="podsched-snapshot-") as directory:

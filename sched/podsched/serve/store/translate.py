@@ -1,4 +1,4 @@
-"""Errors of gRPC and etcd as the store's: the one place that reads their codes and texts."""
+"""Translates errors of gRPC and etcd to the store's; only this module reads their codes."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ TOO_LARGE = ("request is too large", "too many operations", "larger than max")
 
 
 def translate(error: grpc.aio.AioRpcError, *, safe: bool) -> StoreError:
-    """Return the store's error for a failed call.
+    """Translate the error of a failed call.
 
-    safe: the call changes nothing, so that a lost answer is no doubt about the outcome.
+    safe: the call changes nothing, so a lost answer leaves no unknown outcome.
     """
     code, details = error.code(), error.details() or ""
     text = f"etcd: {details} ({code.name})"

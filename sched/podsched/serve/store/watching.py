@@ -1,17 +1,16 @@
-"""Watches that outlive their connections.
+"""Watches that resume after broken connections.
 
     connecting --stream open--> following --stream broken--> connecting (at the position)
     connecting, following --compacted, not permitted, store closed--> ended (raises)
     connecting --what was delivered is not in etcd's history--> ended (raises Restored)
 
-The position is the first revision not yet delivered. It moves only when a revision is
-complete, so that a stream that breaks between two fragments of a revision delivers the whole
-of it again from its start, and nothing else twice.
+The position is the first revision not yet delivered. It moves only when a revision is complete. So
+if a stream breaks between two fragments of a revision, that revision is sent again from its start,
+and nothing is delivered twice.
 
-etcd, restored from a backup under a watch, would have it wait until its revisions have come to the
-position again, and deliver what is written after that only. So before each stream that goes on from
-a position, a linearizable read sees that the last event delivered is there: at its revision, with
-its value.
+If etcd was restored from a backup, a resumed watch would wait until the revisions have reached its
+position again, and miss the writes until then. So before each stream that resumes at a position, a
+linearizable read checks that etcd still has the last event delivered, with its revision and value.
 
 ``Assembler`` turns responses into batches (pure); ``follow`` opens streams and feeds it.
 """
@@ -43,9 +42,9 @@ from podsched.serve.store.wire import covering_range, decode_event
 
 
 class Assembler:
-    """Batches from etcd's watch responses.
+    """Assembles batches from etcd's watch responses.
 
-    etcd splits what it sends only between revisions, except into fragments: these are joined.
+    etcd splits revisions only into fragments, which are joined here.
     """
 
     def __init__(self, prefixes: Sequence[str], start_revision: int) -> None:
@@ -57,11 +56,11 @@ class Assembler:
         self._last: Any = None
 
     def reset(self) -> None:
-        """Forget an incomplete revision: the stream broke, and the next one sends it again."""
+        """Drop an incomplete revision after a broken stream; the next stream sends it again."""
         self._fragments.clear()
 
     def feed(self, response: Any) -> WatchBatch | None:
-        """Return the batch that this response completes, if any. Raises Compacted and the like."""
+        """Return the batch that a response completes, or None. Raises StoreError, as Compacted."""
         self._cluster = response.header.cluster_id or self._cluster
         if response.canceled or response.compact_revision:
             raise _refusal(response)
@@ -83,7 +82,7 @@ class Assembler:
         return WatchBatch(revision, [decode_event(e) for e in events]) if events else None
 
     def proof(self) -> Any:
-        """Return the read that shows whether etcd has the history that was delivered."""
+        """Return the read that checks whether etcd has the history that was delivered."""
         if self._last is None:
             return rpc_pb2.RangeRequest(key=self._prefixes[0], keys_only=True)
         kv = self._last.kv
@@ -133,7 +132,7 @@ def _refusal(response: Any) -> StoreError:
 def follow(
     endpoints: Endpoints, prefixes: Sequence[str], start_revision: int
 ) -> AsyncGenerator[WatchBatch, None]:
-    """Yield the batches of a watch, over as many connections as it takes."""
+    """Yield the batches of a watch, reconnecting as needed."""
     if not prefixes:
         raise InvalidRequest("no prefix to watch")
     assembler = Assembler(prefixes, start_revision)
@@ -143,7 +142,7 @@ def follow(
         nonlocal authenticated_anew
         authenticated_anew = authenticated_anew and backoff.failures > 0
         if isinstance(error, Unauthorized):
-            # etcd refuses a watch by a token it has forgotten as not permitted: ask once more.
+            # etcd reports an expired token as missing permission: retry once with a new token.
             if authenticated_anew or not endpoints.forget_token():
                 raise error
             authenticated_anew = True
@@ -159,7 +158,7 @@ def follow(
 async def _one_stream(
     endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler
 ) -> AsyncGenerator[WatchBatch | None, None]:
-    """Yield the batches of one stream, until it ends or breaks; None for part of one."""
+    """Yield the batches of one stream, until it ends or breaks; None for an incomplete one."""
     connection = await endpoints.connected()
     try:
         if assembler.position:
@@ -184,7 +183,7 @@ async def _one_stream(
 async def _check_history(
     endpoints: Endpoints, connection: Connection, assembler: Assembler
 ) -> None:
-    """Raise Restored if etcd does not have what was delivered."""
+    """Raise Restored if etcd does not have the last delivered event."""
     request, timeout = assembler.proof(), endpoints.options.request_timeout
     metadata = await endpoints.metadata(connection)
     try:
@@ -194,7 +193,7 @@ async def _check_history(
             raise Restored(assembler.position - 1, "it has not come so far") from error
         if not isinstance(translate(error, safe=True), Compacted):
             raise
-        return  # the last event is older than what etcd keeps: nothing shows another history
+        return  # the last event is compacted, so the history cannot be checked
     assembler.check(answer)
 
 
