@@ -1,10 +1,10 @@
-"""Whether a hollow kubelet takes a pod: it refuses one that its node has no room for.
+"""A hollow kubelet's admission: it rejects pods that do not fit its node.
 
-A scheduler that knew everything binds no such pod. Pods bound by hand, and by schedulers that do
-not know of each other, may arrive all the same. Source: pkg/kubelet/lifecycle/predicate.go of
-Kubernetes 1.36; extended resources that the node does not have are not looked at.
+A scheduler with current information binds no such pod, but pods may be bound by hand or by several
+independent schedulers. Source: pkg/kubelet/lifecycle/predicate.go of Kubernetes 1.36; extended
+resources that the node does not have are ignored.
 
-Pure bookkeeping: who holds how much of which node, in the order of arrival.
+Pure: tracks the resources that pods use on each node, in order of arrival.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST = (PODS, CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class Rejection(NamedTuple):
-    """Why a pod is refused, as its status says it."""
+    """Reason and message of a rejected pod's status."""
 
     reason: str
     message: str
@@ -39,20 +39,20 @@ class _Held(NamedTuple):
 
 
 class Admission:
-    """What the pods taken hold on each node, in the units of ``api.resources``."""
+    """The resources of admitted pods on each node, in the units of ``api.resources``."""
 
     def __init__(self) -> None:
         self._held: dict[str, _Held] = {}
         self._used: dict[str, dict[str, int]] = {}
 
     def take(self, key: str, pod: Pod) -> None:
-        """Count a pod whether there is room for it or not; its node runs it."""
+        """Count a pod that its node already runs, even if it does not fit."""
         held = self._held.get(key)
         if held is None or held.uid != pod.metadata.uid:
             self._hold(key, pod, _requests(pod))
 
     def admit(self, key: str, pod: Pod, node: Node) -> Rejection | None:
-        """Count a pod, or return why its node has no room for it."""
+        """Count a pod, or return why it does not fit its node."""
         held = self._held.get(key)
         if held is not None and held.uid == pod.metadata.uid:
             return None
@@ -71,7 +71,7 @@ class Admission:
         return None
 
     def release(self, key: str) -> None:
-        """Forget a pod that is gone, or that has ended."""
+        """Release the resources of a pod that was deleted or has finished."""
         held = self._held.pop(key, None)
         if held is None:
             return

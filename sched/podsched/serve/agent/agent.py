@@ -77,7 +77,7 @@ class _Seen(NamedTuple):
 
 
 class Agent:
-    """Plays the hollow nodes of the settings and ``nodes``: ``start``, then ``wait`` or ``stop``.
+    """Simulates the hollow nodes of the settings and ``nodes``: ``start``, ``wait``, ``stop``.
 
     ``now`` returns Unix time in seconds.
     """
@@ -108,7 +108,7 @@ class Agent:
             )
         self._wheel = leases.Wheel()
         self._playing: dict[str, bool] = {}
-        """The nodes played, and whether they are silent."""
+        """The simulated nodes, and whether they are silent."""
         self._pods_on: dict[str, dict[str, None]] = {}
         self._admission = Admission()
         self._seen: dict[str, _Seen] = {}
@@ -128,7 +128,7 @@ class Agent:
     # ------------------------------------------------------------------ start and stop
 
     async def start(self) -> None:
-        """Register the nodes and start playing; return when all of them have been seen.
+        """Register and simulate the nodes; return when the watch has delivered all of them.
 
         Raises ``AgentError`` if a node is rejected.
         """
@@ -162,7 +162,7 @@ class Agent:
             await asyncio.shield(self._running)
 
     async def stop(self) -> None:
-        """Stop playing; the nodes fall silent, and another agent can continue with them."""
+        """Stop; the nodes send no more heartbeats, and another agent can take over."""
         self._tasks.end()
         await self._tasks.stop()
         if self._running is not None:
@@ -175,7 +175,7 @@ class Agent:
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The nodes played, silent ones included."""
+        """The simulated nodes, including silent ones."""
         return list(self._playing)
 
     async def _register(self) -> None:
@@ -300,14 +300,14 @@ class Agent:
                 self._handle_pod(key, cast(Pod, pod))
 
     def _handle_pod(self, key: str, pod: Pod) -> None:
-        """Do what is due for a bound pod."""
+        """Execute the next step of a bound pod."""
         if self._playing.get(pod.spec.node_name, True):
-            return  # not ours, gone, or silent
+            return  # the node is not ours, deleted, or silent
         now = self._now()
         node = self._informer.get("Node", pod.spec.node_name)
         if isinstance(node, Node) and pods.is_waiting(pod):
             if not self._informer.synced.is_set():
-                # Pods that run already come first, wherever they are in the list.
+                # Handle pods that already run first, regardless of their order in the list.
                 self._handle_at("Pod", key, now)
                 return
             rejection = self._admission.admit(key, pod, node)
@@ -385,7 +385,7 @@ class Agent:
     # ------------------------------------------------------------------ results of writes
 
     async def _send_renewals(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
-        # Created here, so that a renewal that had to wait has the time at which it is sent.
+        # Created here, so that a delayed renewal has the time of its sending.
         return await self._client.patch_many(leases.renewals(names, self._now()))
 
     def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:

@@ -1,4 +1,4 @@
-"""The heartbeat leases of nodes, and when each is due.
+"""The heartbeat leases of nodes, and the schedule of their renewals.
 
 Pure. Renewals are spread evenly over the period, so that thousands of nodes cause a steady load
 instead of bursts.

@@ -1,9 +1,9 @@
-"""Hollow nodes as objects: made from a shape or from manifests, registered and repaired.
+"""Node objects of hollow nodes: created from a shape or manifests, registered and repaired.
 
 Pure: Node messages in and out, ``now`` in Unix seconds. An existing node of the same name is
-adopted; all that changes is the label that says that it is hollow, and conditions without a current
-reporter (Unknown, or a missing Ready). A Ready=False written by somebody else is kept, so that
-NotReady nodes can be simulated.
+adopted; only the label of hollow nodes and conditions without a current reporter (Unknown, or a
+missing Ready) change. A Ready=False of another writer is kept, so that NotReady nodes can be
+simulated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from podsched.api.objects import Node, NodeCondition, timestamp
 from podsched.config.settings import AgentSettings
 
 COUNT_ANNOTATION = "podsched.io/count"
-#: Maximum number of nodes per manifest: each takes memory here, in etcd and in every replica.
+#: Max nodes per manifest: each uses memory here, in etcd and in every replica.
 MAX_COPIES = 100_000
 SILENCE_ANNOTATION = "podsched.io/silence"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -44,7 +44,7 @@ class BadNode(ValueError):
 
 
 class Shape(NamedTuple):
-    """Resources of each of a number of equal nodes."""
+    """Resources of each of several equal nodes."""
 
     cpu: str
     memory: str
@@ -73,7 +73,7 @@ def nodes_of_shape(names: Sequence[str], shape: Shape, zones: Sequence[str] = ()
 
 
 def nodes_of_manifests(manifests: Iterable[Node]) -> list[Node]:
-    """Return the nodes of manifests, each as often as its annotation says.
+    """Return the nodes of manifests, each as many times as its annotation says.
 
     Raises ``BadNode`` if a count is not a number, or two nodes have the same name.
     """
@@ -138,7 +138,7 @@ def registration(node: Node, now: float) -> Node:
 def repair(node: Node, now: float, *, resumed: bool = False) -> dict[str, Any]:
     """Return the merge patch that a node needs; empty if none.
 
-    It says that the node is hollow, and has the conditions of ``repaired_conditions``.
+    It sets the label of hollow nodes and the conditions of ``repaired_conditions``.
     """
     patch: dict[str, Any] = {}
     if not is_hollow(node):
@@ -178,7 +178,7 @@ def _healthy(type_: str, now: float) -> NodeCondition:
 
 
 def is_silent(node: Node) -> bool:
-    """Return whether the node is to seem dead: no heartbeats, and its pods are left unchanged."""
+    """Return whether the node simulates a failure: no heartbeats, and its pods do not change."""
     return node.metadata.annotations.get(SILENCE_ANNOTATION) == "true"
 
 

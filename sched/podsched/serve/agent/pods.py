@@ -1,4 +1,4 @@
-"""What a hollow kubelet does for a pod, and when.
+"""Decides the actions of a hollow kubelet for a pod, and their times.
 
 Pure: ``step`` returns what to do for a pod at ``now`` (Unix seconds), or when to call it again. The
 only state is the time at which the pod was first seen in its present state. It is only used for
@@ -31,7 +31,7 @@ from podsched.v1.api_pb2 import EvictRequest, PatchRequest
 RUN_SECONDS_ANNOTATION = "podsched.io/run-seconds"
 EXIT_CODE_ANNOTATION = "podsched.io/exit-code"
 _COMPLETED = "PodCompleted"
-#: Reason and text of kubelet's active_deadline.go, and the exit code of what SIGKILL ends.
+#: Reason and message of kubelet's active_deadline.go, and the exit code after SIGKILL.
 DEADLINE_EXCEEDED = "DeadlineExceeded"
 _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 _SIGKILLED = 137
@@ -126,7 +126,7 @@ def _not_ready_for_its_node(pod: Pod) -> bool:
 
 
 def run_seconds(pod: Pod) -> float | None:
-    """Return how long a pod runs on a hollow node before it ends by itself; None: for ever."""
+    """Return the seconds after which a pod on a hollow node finishes; None: never."""
     return _number(pod, RUN_SECONDS_ANNOTATION)
 
 
@@ -192,7 +192,7 @@ def _too_long(pod: Pod, now: float) -> Patch:
 
 
 def _ended(pod: Pod, now: float, code: int, told: Mapping[str, str] | None = None) -> Patch:
-    """Return the status of a pod that has ended; ``told``: fields of it that say why."""
+    """Return the status of a finished pod; ``told``: fields with the reason."""
     phase = "Failed" if code else "Succeeded"
     reason = "PodFailed" if code else _COMPLETED
     stamp = timestamp(now, whole=True)
@@ -221,13 +221,13 @@ def _ended(pod: Pod, now: float, code: int, told: Mapping[str, str] | None = Non
 
 
 def rejected(pod: Pod, rejection: Rejection) -> Patch:
-    """Return the status of a pod that its node does not take."""
+    """Return the status of a pod that its node rejects."""
     status = {"phase": "Failed", "reason": rejection.reason, "message": rejection.message}
     return _patch(pod, status)
 
 
 def is_waiting(pod: Pod) -> bool:
-    """Whether a bound pod has not been started, and is to be."""
+    """Return whether a bound pod is still to be started."""
     if pod.metadata.HasField("deletion_timestamp") or is_finished(pod):
         return False
     return pod.status.phase != "Running"
@@ -248,8 +248,8 @@ def _with_conditions(pod: Pod, now: Timestamp, *wanted: PodCondition) -> list[di
 
 
 def _patch(pod: Pod, status: dict[str, Any]) -> Patch:
-    # With the version, because the list of conditions is replaced as a whole: a condition added by
-    # somebody else in the meantime must not get lost.
+    # With the resourceVersion, because the list of conditions is replaced as a whole, and a
+    # condition added concurrently must not be lost.
     metadata = pod.metadata
     request = PatchRequest(
         kind="Pod",

@@ -1,8 +1,8 @@
-"""The last part of a pod's trace: from its node's first sight of it until it runs.
+"""Traces the start of pods: from the agent's first sight of a bound pod until it runs.
 
     bound pod seen --"start pod"--> status sent (API request) --> answered: Running
 
-Pods without a context are not traced, and without an exporter none is.
+Pods without a trace context are not traced, nor is any without an exporter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = get_logger("agent")
 
 
 class StartTraces:
-    """The pods that are being started and are traced, by key."""
+    """The traced pods that are being started, by key."""
 
     def __init__(
         self, tracer: Tracer = DISABLED, clock: Callable[[], float] = time.monotonic
@@ -32,7 +32,7 @@ class StartTraces:
         self._starting: dict[str, Span] = {}
 
     def seen(self, key: str, pod: Pod) -> None:
-        """Take note of a bound pod of ours that does not run yet."""
+        """Begin the span of a bound pod that does not run yet."""
         if not self._tracer.enabled or key in self._starting:
             return
         span = self._tracer.resume(
@@ -49,7 +49,7 @@ class StartTraces:
         return joined(self._starting[key].context for key in keys if key in self._starting)
 
     def answered(self, key: str, pod: Pod | None, code: int) -> None:
-        """End the span of a pod whose status was written; one that failed is written again."""
+        """End the span of a pod whose status was written; a failed write is retried."""
         if not self._starting or code != StatusCode.OK or key not in self._starting:
             return
         span = self._starting.pop(key)

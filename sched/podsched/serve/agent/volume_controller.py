@@ -1,8 +1,8 @@
-"""Watches claims, volumes and classes, and writes what ``volumes`` decides.
+"""Watches claims, volumes and classes, and executes the decisions of ``volumes``.
 
 Guarantees: every write carries the version that it was decided on, and a failed write is decided
-again. Several agents may do this at the same time. A change costs what it concerns, however many
-claims and volumes there are, and decisions give way to others: agents renew leases beside them.
+again. Several agents may run it concurrently. The cost of a change is independent of the number of
+claims and volumes, and decisions yield to other tasks, as agents also renew leases.
 """
 
 from __future__ import annotations
@@ -83,8 +83,7 @@ class VolumeController:
         self._provisioners = provisioners
         self._claims: dict[str, None] = {}
         self._volumes: dict[str, None] = {}
-        #: Classes all of whose unbound claims are to be decided on, and those of which a volume has
-        #: become available.
+        #: Classes whose unbound claims must all be decided, and those with a new available volume.
         self._classes: dict[str, None] = {}
         self._with_volumes: dict[str, None] = {}
         self._index = VolumeIndex()
@@ -114,8 +113,8 @@ class VolumeController:
             if name:
                 self._volumes[name] = None
         if event.new is None or before != after:
-            # A volume may refer to a claim that does not name it: it is free again. Decisions
-            # on objects older than the last writes give one claim two volumes.
+            # A volume whose claim does not name it is free again. Decisions on outdated objects can
+            # give one claim two volumes.
             self._volumes |= self._index.volumes_for(event.key)
 
     def _volume_changed(self, event: Event) -> None:
@@ -149,7 +148,7 @@ class VolumeController:
                 try:
                     effects += sync(key)
                 except Exception as error:
-                    # Only this object is at fault; it is left alone until it changes.
+                    # Only this object is faulty; it is ignored until it changes.
                     _log.warning(
                         "Skipped an object that cannot be handled", name=key, exc_info=error
                     )
@@ -159,7 +158,7 @@ class VolumeController:
                 await self._perform(effect)
 
     def _due(self, decisions: Round) -> Iterator[tuple[Callable[[str], Iterable[Effect]], str]]:
-        """Yield what is to be decided in a round; what comes meanwhile is for the next one."""
+        """Yield the decisions due in a round; later changes are for the next one."""
         claims, self._claims = self._claims, {}
         volumes, self._volumes = self._volumes, {}
         classes, self._classes = self._classes, {}
@@ -209,7 +208,7 @@ class VolumeController:
                 )
                 return
             except (NotFound, Conflict):
-                return  # somebody else was faster; the event brings the new state
+                return  # another writer was faster; its event brings the new state
             except ClientError as error:
                 if not error.retryable:
                     _log.warning("Deleting a volume failed", name=name, error=str(error))
@@ -226,7 +225,7 @@ class VolumeController:
         volume = patch.kind == "PersistentVolume"
         self._later(self._volumes if volume else self._claims, key)
         if volume:
-            # Its intended claim is not known here, so decide on all unbound claims of its class.
+            # The intended claim is unknown here, so decide on all unbound claims of the class.
             failing = self._informer.get("PersistentVolume", key)
             if isinstance(failing, PersistentVolume):
                 self._classes[failing.spec.storage_class_name] = None

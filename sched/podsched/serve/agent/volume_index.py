@@ -1,4 +1,4 @@
-"""Claims and volumes by what the volume controller looks for, so that it need not look at all."""
+"""Indexes claims and volumes for the volume controller, so that it need not scan all of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class _Grouped(Generic[T]):
-    """Keys with a value each, by the one group that a key is in."""
+    """Keys with values, each in one group."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, T]] = {}
         self._group_of: dict[str, str] = {}
 
     def put(self, key: str, group: str | None, value: T) -> None:
-        """Put a key into a group; None: into none."""
+        """Move a key to a group; None: remove it."""
         before = self._group_of.pop(key, None)
         if before is not None and before != group:
             del self._groups[before][key]
@@ -36,7 +36,7 @@ class _Grouped(Generic[T]):
 
 
 class VolumeIndex:
-    """What is there, as it was last put; the key of a claim is its namespace/name."""
+    """The index; the key of a claim is its namespace/name."""
 
     def __init__(self) -> None:
         self._claims_by_volume: _Grouped[None] = _Grouped()
@@ -45,7 +45,7 @@ class VolumeIndex:
         self._available: _Grouped[int] = _Grouped()
 
     def put_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
-        """Take in a claim as it is now; None: it is gone."""
+        """Set the current version of a claim; None: deleted."""
         volume = unbound = None
         if claim is not None:
             volume = claim.spec.volume_name or None
@@ -55,7 +55,7 @@ class VolumeIndex:
         self._unbound.put(key, unbound, None)
 
     def put_volume(self, name: str, volume: PersistentVolume | None) -> None:
-        """Take in a volume as it is now; None: it is gone."""
+        """Set the current version of a volume; None: deleted."""
         claim, available, size = None, None, 0
         if volume is not None and volume.spec.HasField("claim_ref"):
             claim = f"{volume.spec.claim_ref.namespace}/{volume.spec.claim_ref.name}"
@@ -82,7 +82,7 @@ class VolumeIndex:
 
 
 def is_available(volume: PersistentVolume) -> bool:
-    """Whether a volume may be given to any claim."""
+    """Return whether a volume is available to any claim."""
     return volume.status.phase == "Available" and not volume.spec.HasField("claim_ref")
 
 

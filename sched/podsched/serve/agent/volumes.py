@@ -1,4 +1,4 @@
-"""Binding of claims and volumes, and provisioning: the decisions of Kubernetes' volume controller.
+"""Decides about binding and provisioning of volumes, as Kubernetes' volume controller.
 
 Pure: objects in, next writes out. Each write causes an event that leads to the next write, so that
 a binding (first the volume, then the claim) can be resumed after any of them.
@@ -14,7 +14,7 @@ the external provisioner for the provisioners played here.
     volume                                                   decision
     no claimRef, or one without a uid                        Available
     claimRef to a claim that names it                        Bound
-    claimRef to a claim that is gone                         Released; deleted if Delete and ours
+    claimRef to a deleted claim                              Released; deleted if Delete and ours
 
 Non-goals: storage, resizing, protection finalizers, attaching.
 """
@@ -44,7 +44,7 @@ from podsched.serve.agent.volume_index import BIND_COMPLETED, VolumeIndex, is_av
 from podsched.v1.api_pb2 import PatchRequest
 
 PROVISIONER = "podsched.io/hollow"
-"""The provisioner that agents play by default."""
+"""The provisioner that agents simulate by default."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
@@ -61,7 +61,7 @@ class CreateVolume(NamedTuple):
 
 
 class DeleteVolume(NamedTuple):
-    """Remove a released volume, if it is still this version."""
+    """Remove a released volume if it is still at this version."""
 
     volume: PersistentVolume
 
@@ -84,7 +84,7 @@ class View:
 
 @dataclass(slots=True)
 class Round:
-    """Decides about claims and volumes one after another, and gives no volume away twice.
+    """Decides about claims and volumes one by one, and assigns no volume twice.
 
     Objects may change between two decisions.
     """
@@ -158,7 +158,7 @@ class Round:
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Effect]:
-        """Return the write that binds the volume, or the claim if the volume is bound already."""
+        """Return the write that binds the volume, or the claim if the volume is already bound."""
         self._given.add(volume.metadata.name)
         ref = volume.spec.claim_ref
         if ref.uid != claim.metadata.uid or volume.status.phase != "Bound":
@@ -170,7 +170,7 @@ class Round:
     def _match(
         self, claim: PersistentVolumeClaim, *, only_prebound: bool
     ) -> PersistentVolume | None:
-        """Return the volume that names the claim already, else the smallest that fits."""
+        """Return the volume that already names the claim, else the smallest that fits."""
         named = self.view.index.volumes_for(f"{claim.metadata.namespace}/{claim.metadata.name}")
         prebound = [
             volume
@@ -200,11 +200,11 @@ class Round:
         return None
 
     def has_available(self, class_name: str) -> bool:
-        """Whether a claim of a class may be given a volume that this round has not given away."""
+        """Return whether a class has an available volume that this round has not assigned."""
         return bool(self._available_of(class_name))
 
     def _available_of(self, class_name: str) -> list[tuple[int, str]]:
-        """Return the available volumes of a class, from the smallest to the largest."""
+        """Return the available volumes of a class, sorted by size."""
         found = self._available.get(class_name)
         if found is None:
             sizes = self.view.index.available(class_name)
@@ -328,7 +328,7 @@ def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _wanted(claim: PersistentVolumeClaim) -> int:
-    """Return the bytes that a claim asks for. Raises QuantityError."""
+    """Return the bytes that a claim requests. Raises QuantityError."""
     return quantity.value(claim.spec.resources.requests.get("storage", "0"))
 
 
@@ -391,7 +391,7 @@ def _unbound(volume: PersistentVolume) -> PatchRequest:
 def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PatchRequest:
     ref, known = _reference(claim), volume.spec.claim_ref
     patch: dict[str, Any] = {"status": {"phase": "Bound"}}
-    # What a scheduler has set stays as it is (GetBindVolumeToClaim).
+    # Fields set by a scheduler are kept (GetBindVolumeToClaim).
     if (known.namespace, known.name, known.uid) != (ref.namespace, ref.name, ref.uid):
         patch["spec"] = {
             "claimRef": {

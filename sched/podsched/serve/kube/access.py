@@ -1,9 +1,9 @@
 """How to reach a kube-apiserver: kubeconfig files and the service account of a pod.
 
-A kubeconfig is read as kubectl reads it: the current context names a cluster and a user. Tokens and
-certificates in files are read again when they change (a service account's token lives for an hour),
-tokens of ``exec`` plugins are asked for again when they end or are refused. What cannot be honoured
-is refused with the field's path.
+A kubeconfig is read as in kubectl: the current context names a cluster and a user. Tokens and
+certificates in files are reloaded when they change (a service account's token is valid for an
+hour), tokens of ``exec`` plugins are renewed when they expire or are refused. Unsupported fields
+are refused with their path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from podsched.serve.kube.tokens import ExecToken, FixedToken, TokenSource, token
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES = 4 << 20
-#: Ways to show who one is that kubectl no longer has, or that need more than this process.
+#: Authentication methods that Kubernetes has removed or that are not supported here.
 _REFUSED_OF_USER = {
     "auth-provider": "auth providers were removed from Kubernetes; use an exec plugin or a token",
     "username": "Kubernetes has no passwords any more; use a certificate or a token",
@@ -39,7 +39,7 @@ _REFUSED_OF_USER = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Where an API server is, and how this side shows who it is.
+    """An API server's URL, and how to authenticate there.
 
     server: URL, which may have a path, without a slash at its end. namespace: of the context.
     """
@@ -53,7 +53,7 @@ class ClusterAccess:
 
 
 def in_cluster() -> ClusterAccess:
-    """Return the access that every pod has by its service account. Raises ConfigError."""
+    """Return the access by the pod's service account. Raises ConfigError."""
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
@@ -72,7 +72,7 @@ def in_cluster() -> ClusterAccess:
 
 
 def _trusting(authority: Path) -> ssl.SSLContext:
-    """Return a context for servers of one authority. Raises ConfigError."""
+    """Return a TLS context that trusts one CA. Raises ConfigError."""
     try:
         return ssl.create_default_context(cafile=str(authority))
     except OSError as error:  # SSLError is one
@@ -82,7 +82,7 @@ def _trusting(authority: Path) -> ssl.SSLContext:
 def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> ClusterAccess:
     """Return the access that a kubeconfig describes.
 
-    ``master`` takes the place of the cluster's server, ``context`` that of the current context.
+    ``master`` replaces the cluster's server, ``context`` the current context.
     Raises ConfigError, which names the field.
     """
     try:
@@ -99,12 +99,12 @@ def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> Clust
 
 
 def plain(master: str) -> ClusterAccess:
-    """Return the access to a server that asks nobody who he is, as ``--master`` alone means it."""
+    """Return the access to a server without authentication, as ``--master`` alone means."""
     return ClusterAccess(_server("--master", master))
 
 
 class _Kubeconfig:
-    """One kubeconfig file; relative paths in it start from its folder."""
+    """A kubeconfig file; its relative paths start from its folder."""
 
     def __init__(self, document: Mapping[str, Any], folder: Path) -> None:
         self._document = document
@@ -163,7 +163,7 @@ class _Kubeconfig:
         key = self._pem(user, "user", "client-key")
         try:
             if authority is not None:
-                # Only this authority, not those of the machine as well.
+                # Trust only this CA, not the machine's.
                 context = _only(authority, context)
             if certificate is not None and key is not None:
                 _load_pair(context, certificate, key)
@@ -176,7 +176,7 @@ class _Kubeconfig:
         return context
 
     def _pem(self, owner: Mapping[str, Any], path: str, name: str) -> bytes | None:
-        """Return what NAME-data holds, or the file that NAME is; None for neither."""
+        """Return the content of NAME-data, or of the file NAME; None without either."""
         if data := owner.get(f"{name}-data"):
             try:
                 return base64.b64decode(str(data), validate=True)
@@ -216,8 +216,8 @@ def _only(authority: bytes, context: ssl.SSLContext) -> ssl.SSLContext:
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load certificate and key, which OpenSSL's binding takes from files alone."""
-    with tempfile.NamedTemporaryFile() as file:  # of mode 0600, and gone at the end
+    """Load certificate and key through a file, as the ssl module accepts nothing else."""
+    with tempfile.NamedTemporaryFile() as file:  # mode 0600, deleted at the end
         file.write(certificate.rstrip() + b"\n" + key)
         file.flush()
         context.load_cert_chain(file.name)

@@ -1,12 +1,12 @@
-"""A Kubernetes cluster as the engine's ``Cluster``.
+"""A Kubernetes cluster as the scheduler's ``Cluster``.
 
-Kubernetes compares no fence, so this side does: right before each request goes out, when all
-waiting is over, ``leads`` is asked whether the term still holds. What was sent before is not called
-back; what keeps it harmless is that a binding is done once only and carries the pod's uid, and that
-patches carry uid or resourceVersion.
+Kubernetes has no fences, so this client checks them: right before each request is sent, after all
+waiting, ``leads`` returns whether the term is still valid. Requests sent earlier are harmless,
+because a pod can be bound only once, bindings carry the pod's uid, and patches carry uid or
+resourceVersion.
 
-Items of a batch go out side by side within ``qps`` and ``burst``; each is repeated by itself while
-the server cannot be reached, and has its own result.
+Items of a batch are sent concurrently within ``qps`` and ``burst``; each is retried independently
+while the server cannot be reached, and has its own result.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Leads = Callable[[v1.Fence], bool]
 
 _POD: Final = KINDS["Pod"]
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
-#: Times that an event is sent, each with the time of a request; client-go tries twelve times.
+#: Attempts to send an event, each with the timeout of a request; client-go makes twelve.
 _EVENT_TRIES: Final = 3
 _DONE: Final = v1.BatchResult()
 _REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
@@ -71,7 +71,7 @@ class Rates:
 
 
 class KubeCluster:
-    """A ``Cluster``; whoever made ``http`` closes it."""
+    """A ``Cluster``; the caller closes ``http``."""
 
     def __init__(
         self,
@@ -82,19 +82,19 @@ class KubeCluster:
         now: Callable[[], float] = time.time,
         jitter: random.Random | None = None,
     ) -> None:
-        """``leads``: whether the term of a fence still holds, by what is known at this moment."""
+        """``leads``: returns whether the term of a fence is still valid."""
         rates = rates or Rates()
         self._http = http
         self._leads = leads
         self._now = now
         self._jitter = jitter
         self._limit = RateLimit(rates.qps, rates.burst)
-        # Events have a limit of their own, as in kube-scheduler: they are not to hold up bindings.
+        # Events have their own limit, as in kube-scheduler, so that they do not delay bindings.
         self._event_limit = RateLimit(rates.qps, rates.burst)
         self._informer: KubeInformer | None = None
 
     def informer(self, kinds: Sequence[str]) -> KubeInformer:
-        """See ``Cluster``. Its pods are what times of conditions are taken from."""
+        """See ``Cluster``. Status patches take the conditions' times from its pods."""
         self._informer = KubeInformer(self._http, kinds, jitter=self._jitter)
         return self._informer
 
@@ -133,14 +133,14 @@ class KubeCluster:
         return _DONE
 
     async def _not_bound(self, wanted: v1.Binding, conflict: Conflict) -> v1.BatchResult:
-        """Return what a Conflict means, which its text alone says: by how the pod is now."""
+        """Determine the cause of a Conflict, which only its text has, from the current pod."""
         pod = await self.get("Pod", wanted.name, wanted.namespace)
         assert isinstance(pod, Pod)
         result = v1.BatchResult(code=StatusCode.FAILED_PRECONDITION, message=conflict.message)
         if wanted.uid and pod.metadata.uid != wanted.uid:
             result.reason = StatusReason.PRECONDITION_FAILED
         elif pod.spec.node_name == wanted.node_name and wanted.uid:
-            return _DONE  # by this binding, whose first answer was lost
+            return _DONE  # bound by this binding, whose first answer was lost
         elif pod.spec.node_name:
             result.reason, result.node_name = StatusReason.ALREADY_BOUND, pod.spec.node_name
         elif pod.metadata.HasField("deletion_timestamp"):
@@ -156,7 +156,7 @@ class KubeCluster:
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster``; preemption deletes, as kube-scheduler does, all others evict."""
+        """See ``Cluster``; preemption deletes, as in kube-scheduler, all others evict."""
         return await self._each(evictions, lambda wanted: self._evict(wanted, fence))
 
     async def _evict(self, wanted: v1.EvictRequest, fence: v1.Fence) -> v1.BatchResult:
@@ -284,7 +284,7 @@ class KubeCluster:
         fence: v1.Fence,
         content_type: str = "application/json",
     ) -> None:
-        """Make a write that may be repeated without harm."""
+        """Make an idempotent write."""
         await self._http.request(
             method,
             path,

@@ -1,8 +1,8 @@
-"""Requests to a kube-apiserver over pooled connections, with its failures translated.
+"""Requests to a kube-apiserver over pooled connections, with translated errors.
 
-aiohttp's, with HTTP/1.1: it is here already for the health server, parses in C, and its pool lets
-many requests run side by side, which is all that HTTP/2 would bring (httpx takes three times the
-CPU for a small request).
+It uses aiohttp with HTTP/1.1: the health server needs it anyway, it parses in C, and its pool runs
+many requests concurrently, the only benefit that HTTP/2 would have (httpx takes three times the CPU
+for a small request).
 
     sent --answered--> done, or a ClientError
       ^ |
@@ -42,10 +42,10 @@ from podsched.serve.kube.status import error_of
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
-#: Requests under way at a time. At 5 ms each that is 6,400 a second; more would only wait in the
-#: server, and be done there when this side may not want them any more.
+#: Max concurrent requests. At 5 ms each that is 6,400 a second; more would only wait in the server,
+#: and might be executed when they are no longer wanted.
 _UNDER_WAY = 32
-#: Connections at a time, with those of some 16 watches: no request waits for one.
+#: Max connections, including about 16 watches, so that no request waits for one.
 _CONNECTIONS = 80
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 #: Seconds to connect, and without a byte on a watch; bookmarks come about once a minute.
@@ -59,18 +59,18 @@ Params = Mapping[str, str]
 
 
 class RequestObserver(Protocol):
-    """Observes requests, for metrics: ``code`` is the HTTP status, or what went wrong instead."""
+    """Observes requests, for metrics; ``code``: the HTTP status, or the error without an answer."""
 
     def call_tried(
         self, verb: str, code: str, host: str, seconds: float, sent: int, received: int | None
     ) -> None:
-        """Record an answer, or that there was none; ``sent``, ``received``: bytes."""
+        """Record an attempt, with or without an answer; ``sent``, ``received``: bytes."""
 
     def call_repeated(self, verb: str, code: str, host: str) -> None:
-        """Record that a request is sent again."""
+        """Record a retry."""
 
     def call_waited(self, verb: str, host: str, seconds: float) -> None:
-        """Record that a request has waited for its turn under a limit."""
+        """Record that a request was delayed by a rate limit."""
 
 
 class KubeHttp:
@@ -87,8 +87,8 @@ class KubeHttp:
     ) -> None:
         """Connect to nothing yet.
 
-        timeout: seconds that a request may take, repetitions included. wait_for_server: whether it
-        waits, within this time, while the server refuses connections.
+        timeout: max seconds of a request with its retries. wait_for_server: whether to wait, within
+        this time, while the server refuses connections.
         """
         self.access = access
         self._timeout = timeout
@@ -118,12 +118,11 @@ class KubeHttp:
         before: Callable[[], None] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Return the object that is answered. Raises ClientError.
+        """Send a request and return the object in the answer. Raises ClientError.
 
-        repeatable: doing it twice does no harm, so it is sent again when its outcome is unknown.
-        retry_after: an answer of 429 is about the server's load, not about what was asked for.
-        before: called right before each sending, when all waiting is over; what it raises ends the
-        request.
+        repeatable: the request is idempotent, so it is retried if its outcome is unknown.
+        retry_after: 429 means that the server is overloaded, not that the operation is refused.
+        before: called right before each attempt, after all waiting; its exceptions end the request.
         """
         clock = asyncio.get_running_loop().time
         deadline = None
@@ -135,7 +134,7 @@ class KubeHttp:
         while True:
             if limit is not None:
                 await self._wait_for_turn(limit, method)
-            # The first wait for a turn is no outage.
+            # The first wait under the rate limit does not count.
             deadline = deadline or clock() + self._timeout
             try:
                 async with self._room:
@@ -156,9 +155,9 @@ class KubeHttp:
             await asyncio.sleep(delay)
 
     async def lines(self, path: str, params: Params) -> AsyncGenerator[list[bytes], None]:
-        """Yield the lines of a watch, as many at a time as have come, until the server ends it.
+        """Yield the lines of a watch, in the groups in which they arrive, until the server ends it.
 
-        Raises ClientError: when it is not begun, or breaks. ``aclose`` it.
+        Raises ClientError if it is refused or breaks. ``aclose`` it.
         """
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_WATCH_SILENCE
@@ -207,14 +206,14 @@ class KubeHttp:
         return self.access.tls.latest() if self.access.tls is not None else True
 
     def _opened(self) -> aiohttp.ClientSession:
-        """Return the session, which has to be made while the loop runs."""
+        """Return the session, which must be created within a running loop."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=60.0),
                 headers={
                     "User-Agent": f"podsched/{__version__}",
                     "Accept": "application/json",
-                    # Compressing costs both sides more than the bytes cost a local network.
+                    # On a local network, compression costs more than it saves.
                     "Accept-Encoding": "identity",
                 },
                 skip_auto_headers=["Content-Type"],
@@ -280,7 +279,7 @@ def _may_be_done(error: ClientError) -> bool:
 
 @asynccontextmanager
 async def _translated(*, repeatable: bool) -> AsyncGenerator[None, None]:
-    """Raise ClientErrors for what aiohttp raises within the block."""
+    """Translate exceptions of aiohttp within the block to ClientErrors."""
     try:
         yield
     except aiohttp.ClientConnectorError as error:

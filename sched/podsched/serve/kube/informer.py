@@ -1,13 +1,13 @@
-"""The objects of some kinds of a Kubernetes cluster, kept current by one watch for each.
+"""Keeps the objects of some kinds of a Kubernetes cluster current, by one watch for each.
 
-What ``serve.client.informer.Informer`` is to podsched's API servers. Kubernetes has no stream of
-all kinds, so that the order across kinds is kept where it can be: lists are delivered in the order
-of the kinds, claims before the pods that name them. ``revision`` counts the batches delivered here:
-resourceVersions are the API server's own and are only compared for equality.
+The counterpart of ``serve.client.informer.Informer`` for podsched's API servers. Kubernetes has no
+stream of all kinds, so only lists have an order across kinds: they are delivered in the order of
+the kinds, claims before the pods that name them. ``revision`` counts the delivered batches, because
+Kubernetes' resourceVersions are opaque and can only be compared for equality.
 
-A new leader waits in ``wait_for_revision`` until it has seen what its predecessor wrote. No watch
-tells that it has come so far, so the pods without a node are listed once: each that is believed to
-be without one and is not in the list has been bound or deleted, and its event is waited for.
+A new leader waits in ``wait_for_revision`` until it has seen its predecessor's writes. A watch does
+not report its progress, so the pods without a node are listed once: a pod that has no node in the
+cache and is not in the list has been bound or deleted, and its event is waited for.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("informer")
 
-#: kube-scheduler's: pods that have ended take no room, and there may be very many.
+#: As kube-scheduler's: finished pods use no resources, and there may be very many.
 UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _UNBOUND: Final = f"spec.nodeName=,{UNFINISHED}"
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-#: Objects of a list delivered before other tasks have their turn.
+#: Objects of a list delivered before yielding to other tasks.
 _CHUNK = 250
 #: Seconds that a new leader waits for the events of its predecessor's bindings.
 _CATCH_UP = 5.0
@@ -84,7 +84,7 @@ class KubeInformer:
 
     @property
     def relists(self) -> int:
-        """How often a kind had to be listed again."""
+        """Number of repeated lists of kinds."""
         return sum(reflector.relists for reflector in self._reflectors.values())
 
     def problem(self) -> str:
@@ -93,9 +93,9 @@ class KubeInformer:
         return next(found, "")
 
     def objects(self, kind: str) -> Mapping[str, AnyObject]:
-        """Return the objects of a kind by key; live, so not to be kept across an await.
+        """Return the objects of a kind by key: live, do not keep it across an await.
 
-        None of a kind that is not followed.
+        Empty for a kind that is not followed.
         """
         return self._mirror.stores.get(kind, {})
 
@@ -104,14 +104,13 @@ class KubeInformer:
         return self._mirror.stores[kind].get(key)
 
     def pace(self, milliseconds: int) -> None:
-        """Do nothing: a kube-apiserver sends each change by itself."""
+        """Do nothing: a kube-apiserver sends each change separately."""
 
     async def wait_for_revision(self, revision: int) -> None:
-        """Wait until all that was written before this call has been delivered.
+        """Wait until all writes before this call have been delivered.
 
-        Whatever ``revision`` is: what counts is the order of writes in the cluster, which has
-        numbers of its own. Gives up after some seconds: a binding can be done once only, so that
-        a pod bound in the meantime is refused and not bound twice.
+        ``revision`` is ignored, because the cluster has its own resourceVersions. Gives up after
+        _CATCH_UP seconds, which is safe: a pod bound meanwhile cannot be bound again.
         """
         await self.synced.wait()
         if "Pod" not in self._reflectors:
@@ -131,7 +130,7 @@ class KubeInformer:
             _log.warning("Not all bindings of the last leader were seen", pods=len(outdated))
 
     async def run(self, handler: Handler) -> None:
-        """Follow until cancelled; outages are waited out. What the handler raises ends it."""
+        """Follow until cancelled, retrying after outages. An error of the handler ends it."""
         self._handler = handler
         tasks = TaskSet("the informer")
         for name, reflector in self._reflectors.items():
@@ -141,7 +140,7 @@ class KubeInformer:
     # ------------------------------------------------------------------ as a Sink
 
     async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None:
-        """Deliver how a list differs from what was known; the first lists in the kinds' order."""
+        """Deliver a list's differences from the store; first lists in the order of the kinds."""
         if not self._delivered[kind].is_set():
             await self._turn_of(kind)
         listed = Mirror([kind])
@@ -176,7 +175,7 @@ class KubeInformer:
         self._deliver(taken)
 
     def unreadable(self, kind: str, key: str, type_: EventType) -> None:
-        """Set an object aside; it is gone if it was known."""
+        """Set an object aside; if it was in the store, it is deleted there."""
         identity = Identity(kind, key)
         if type_ is EventType.DELETED:
             self._mirror.set_aside.discard(identity)
@@ -206,7 +205,7 @@ class KubeInformer:
         return isinstance(pod, Pod) and pod.metadata.uid == uid and not pod.spec.node_name
 
     async def _without_node(self) -> set[tuple[str, str]]:
-        """Return key and uid of the pods that have no node now, as a quorum knows it."""
+        """Return key and uid of the pods that have no node, by a consistent read."""
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
         while True:
             try:

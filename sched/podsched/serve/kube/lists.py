@@ -13,9 +13,9 @@ from podsched.serve.client.undecodable import Identity, log_undecodable
 from podsched.serve.kube.objects import UnreadableObjectError, read_object
 from podsched.serve.kube.paths import collection
 
-#: client-go's.
+#: client-go's page size.
 _PAGE = "500"
-#: Objects decoded before other tasks have their turn: some 5 ms.
+#: Objects decoded before yielding to other tasks: about 5 ms.
 _TURN = 50
 
 
@@ -38,9 +38,9 @@ async def pages(
     params: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield the pages of a list, all of one resourceVersion.
+    """Yield the pages of a list, all at one resourceVersion.
 
-    Raises ClientError; Compacted when reading them has taken too long.
+    Raises ClientError, Compacted if paging took too long.
     """
     asked = {"limit": _PAGE, **(params or {})}
     while True:
@@ -66,7 +66,7 @@ async def is_served(http: Requests, kind: Kind) -> bool:
 
 
 async def list_all(http: Requests, kind: Kind) -> list[AnyObject]:
-    """Return all objects of a kind; those that cannot be decoded are named in the log.
+    """Return all objects of a kind; undecodable ones are logged and left out.
 
     Raises ClientError.
     """

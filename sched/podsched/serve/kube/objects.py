@@ -1,12 +1,12 @@
-"""Objects as a kube-apiserver sends them, to messages: fast, and what scheduling reads alone.
+"""Converts a kube-apiserver's JSON to messages: fast, and only the fields that scheduling reads.
 
-``api.codec`` reads what people write: it tells every mistake with its path, which takes 400 µs for
-an ordinary pod. An API server makes no mistakes, so here the names of fields are translated and the
-message is made in one call, which leaves it to protobuf's C to check the types: 70 µs. What no
-decision depends on (``managedFields``, environments, probes, ...) is left out: it is two thirds of
-most pods. Fields that are not known are ignored, as an API server may be newer than this.
+``api.codec`` reads manifests and reports every error with its path, which takes 400 µs for an
+ordinary pod. An API server's objects are valid, so this module only renames fields and constructs
+the message in one call, in which protobuf's C code checks the types: 70 µs. Fields that no decision
+reads (``managedFields``, environments, probes, ...) are left out: they are two thirds of most pods.
+Unknown fields are ignored, as the API server may be newer.
 
-Non-goal: writing objects back. Changes are sent as patches, so that nothing left out is lost.
+Non-goal: writing objects back. Changes are sent as patches, so omitted fields are not lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
 from podsched.v1 import objects_pb2
 
-#: Fields that nobody reads who decides; by message, in JSON's names.
+#: Fields that no decision reads; by message, with their JSON names.
 _LEFT_OUT: Final = {
     "ObjectMeta": {"managedFields", "selfLink"},
     "PodSpec": {"imagePullSecrets", "hostAliases", "readinessGates", "ephemeralContainers"},
@@ -42,11 +42,11 @@ Convert = Callable[[Any], Any]
 
 
 class UnreadableObjectError(ValueError):
-    """What came is no object of its kind: no fault of this side, and not to be retried."""
+    """Invalid content for an object of its kind: the server's fault, not to be retried."""
 
 
 def read_object(kind: Kind, content: dict[str, Any]) -> AnyObject:
-    """Return the message of an object; ``content`` is not changed. Raises UnreadableObjectError."""
+    """Convert an object; ``content`` is not changed. Raises UnreadableObjectError."""
     try:
         message = kind.message(**_converter(kind.message.DESCRIPTOR)(content))
     except (AttributeError, TypeError, ValueError) as error:
@@ -57,8 +57,8 @@ def read_object(kind: Kind, content: dict[str, Any]) -> AnyObject:
 
 @lru_cache(None)
 def _converter(descriptor: Descriptor) -> Convert:
-    """Return what translates a JSON object to the arguments of a message's constructor."""
-    # Filled when it is first called, since messages may contain themselves.
+    """Return a function that converts a JSON object to a message's constructor arguments."""
+    # Filled on the first call, since messages may contain themselves.
     table: dict[str, tuple[str, Convert | None]] = {}
 
     def convert(content: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _converter(descriptor: Descriptor) -> Convert:
 
 def _fields(descriptor: Descriptor) -> dict[str, tuple[str, Convert | None]]:
     left_out = _LEFT_OUT.get(descriptor.name, set())
-    # A message without fields is asked for its table once, not each time.
+    # The entry marks the table of a message without fields as filled.
     found: dict[str, tuple[str, Convert | None]] = {"": ("", None)}
     for field in descriptor.fields:
         if field.json_name not in left_out and not _is_struct(field):
@@ -87,12 +87,12 @@ def _fields(descriptor: Descriptor) -> dict[str, tuple[str, Convert | None]]:
 
 
 def _is_struct(field: FieldDescriptor) -> bool:
-    """Return whether nothing of the field is described: it is kept for manifests alone."""
+    """Return whether the field has no schema and is only stored."""
     return field.message_type is Struct.DESCRIPTOR
 
 
 def _translation(field: FieldDescriptor) -> Convert | None:
-    """Return what makes a JSON value an argument; None for what already is one."""
+    """Return the conversion of a JSON value to an argument; None if none is needed."""
     extensions: Any = field.GetOptions().Extensions
     message_type: Any = field.message_type
     is_map = bool(message_type and message_type.GetOptions().map_entry)

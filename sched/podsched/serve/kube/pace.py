@@ -12,7 +12,7 @@ class RateLimit:
         """``qps`` of 0 or less: no limit, as in client-go."""
         self._interval = 1.0 / qps if qps > 0 else 0.0
         self._burst = max(burst, 1)
-        #: When the bucket is full again.
+        #: Time at which the bucket is full again.
         self._full_at = 0.0
 
     async def wait(self) -> None:

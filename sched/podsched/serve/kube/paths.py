@@ -1,4 +1,4 @@
-"""Where a kube-apiserver has what: URLs of kinds and objects."""
+"""URL paths of kinds and objects in a kube-apiserver."""
 
 from __future__ import annotations
 

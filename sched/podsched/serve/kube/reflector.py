@@ -1,4 +1,4 @@
-"""One kind, listed once and watched from there: what client-go's Reflector does.
+"""Lists one kind and watches it from there, as client-go's Reflector.
 
     listing --watch-list: ADDED..., BOOKMARK initial-events-end--> watching
        ^    '--refused, or not whole: list, page by page-----------^   |
@@ -7,9 +7,8 @@
        '--other answers of failure, three times without news-----------'--> watching
 
 Guarantees: the sink gets a whole list, then every change after it once and in order. A
-resourceVersion is kept as the string that came, and sent back as it is. Failures are waited out,
-with growing pauses; they are never the end. An alpha kind that the cluster has not counts as empty,
-and is asked for again each minute.
+resourceVersion is an opaque string. All failures are retried, with growing pauses. An alpha kind
+that the cluster does not serve counts as empty, and is requested again every minute.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ from podsched.telemetry.logs import get_logger
 _log = get_logger("informer")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-#: Seconds that a watch lasts, as client-go asks for: between this and twice as long.
+#: Min seconds of a watch, as in client-go; the max is twice as long.
 _WATCH_SECONDS = 300
-#: Objects decoded before other tasks have their turn: some 5 ms.
+#: Objects decoded before yielding to other tasks: about 5 ms.
 _TURN = 50
-#: Refusals of a watch in a row after which the kind is listed again.
+#: Consecutive refusals of a watch after which the kind is listed again.
 _MOST_REFUSALS = 3
 #: Seconds until a cluster without a kind is asked for it again: it takes a restart of its server.
 _ABSENT_SECONDS = 60.0
@@ -59,7 +58,7 @@ _TYPES: Final = {type_.name: type_ for type_ in EventType}
 
 
 class WatchEvent(NamedTuple):
-    """One change as it came; for DELETED the last state of the object."""
+    """A change; for DELETED with the last state of the object."""
 
     type: EventType
     key: str
@@ -67,18 +66,18 @@ class WatchEvent(NamedTuple):
 
 
 class Sink(Protocol):
-    """Who keeps the objects."""
+    """Stores the objects."""
 
     async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None:
-        """Take over all objects of the kind, by key."""
+        """Replace all objects of the kind, by key."""
         ...
 
     def changed(self, kind: str, events: Sequence[WatchEvent]) -> None:
-        """Take over changes, in order."""
+        """Apply changes, in order."""
         ...
 
     def unreadable(self, kind: str, key: str, type_: EventType) -> None:
-        """Note an object that cannot be decoded, or that it is gone."""
+        """Record an undecodable object, or its deletion."""
         ...
 
 
@@ -106,10 +105,10 @@ class Reflector:
         self._path = collection(kind)
         self._selected = {"fieldSelector": field_selector} if field_selector else {}
         self._jitter = jitter or random.Random()
-        #: Whether the server streams lists; found out by asking.
+        #: Whether the server streams lists; set to False after the first refusal.
         self._streams_lists = True
         self._version = ""
-        #: Of a watch, since the last news.
+        #: Refusals of a watch since the last response.
         self._refusals = 0
         self.relists = 0
         #: Why the kind is not current, "" if it is.
@@ -137,9 +136,9 @@ class Reflector:
         else:
             self.problem = str(error)
             _log.warning("The watch broke", kind=self._kind.name, error=str(error))
-        # The resourceVersion may be why a watch is refused over and over: such as one that an etcd
-        # restored from a backup has not reached, or an event that the server cannot decode. A
-        # server that is busy or not there says nothing about it.
+        # Repeated refusals of a watch may be due to its resourceVersion: etcd, restored from a
+        # backup, may not have reached it, or the server may be unable to decode an event. Errors of
+        # an overloaded or unreachable server do not count.
         answered = bool(error.http_status) and not isinstance(error, TooManyRequests | Unavailable)
         self._refusals = self._refusals + 1 if answered else 0
         if isinstance(error, Compacted) or self._refusals == _MOST_REFUSALS:
@@ -148,7 +147,7 @@ class Reflector:
         return min(error.retry_after, _LONGEST_PAUSE)
 
     async def _stream(self) -> AsyncGenerator[_Response, None]:
-        """Yield what follows ``_version``; list first if there is none."""
+        """Yield the changes after ``_version``; list first if there is none."""
         if not self._version and not await is_served(self._source, self._kind):
             await self._sink.listed(self._kind.name, {})
             self.problem = ""
@@ -169,7 +168,7 @@ class Reflector:
     # ------------------------------------------------------------------ lists
 
     async def _list_is_streamed(self, watch: AsyncGenerator[_Response, None]) -> bool:
-        """Take over a list from the beginning of a watch; return False if it has none."""
+        """Read a list from the beginning of a watch; return False if it has none."""
         listed: dict[str, AnyObject] = {}
         try:
             async for response in watch:
@@ -188,8 +187,8 @@ class Reflector:
         except (Compacted, Unauthorized, TooManyRequests):
             raise
         except ClientError as error:
-            # Rather slowly than never, as in client-go: who ignores the parameter, such as a
-            # proxy before an old server, streams without an end.
+            # Fall back to pages, as client-go does: a server that ignores the parameter, such as
+            # an old one behind a proxy, would stream without end.
             _log.info("The list was not streamed", kind=self._kind.name, cause=str(error))
         return False
 
@@ -231,9 +230,9 @@ class Reflector:
                         yield response
 
     def _decoded(self, lines: Sequence[bytes]) -> list[_Response]:
-        """Return what lines say. Raises ClientError for an ERROR event.
+        """Decode lines. Raises ClientError for an ERROR event.
 
-        What came before it in the same lines comes again, from the same resourceVersion.
+        Events before it in the same lines are sent again, from the same resourceVersion.
         """
         found: list[WatchEvent] = []
         version, responses = "", []

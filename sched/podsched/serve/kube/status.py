@@ -1,7 +1,7 @@
-"""A kube-apiserver's refusals as ``ClientError``s.
+"""Translates a kube-apiserver's errors to ``ClientError``s.
 
-Which class follows from ``Status.reason`` where there is one, from the HTTP status where not (a
-proxy in between, plain text). ``http_status`` of the error is the latter.
+The class depends on ``Status.reason``, or on the HTTP status if there is none (a proxy, plain
+text). The error's ``http_status`` is the latter.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MOST_TEXT = 500
 
 
 def error_of(code: int, raw: bytes, headers: Mapping[str, str] | None = None) -> ClientError:
-    """Return the error that an answer of 400 and above means."""
+    """Return the error for an answer with status 400 or above."""
     try:
         status = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -62,7 +62,7 @@ def error_of(code: int, raw: bytes, headers: Mapping[str, str] | None = None) ->
 
 
 def error_of_status(status: Mapping[str, Any], retry_after: float = 0.0) -> ClientError:
-    """Return the error that a ``Status`` means, also that of an ERROR event."""
+    """Return the error for a ``Status``, also of an ERROR event."""
     code, reason = int(status.get("code") or 0), str(status.get("reason") or "")
     details = status.get("details") or {}
     cls = _BY_REASON.get(reason) or _BY_STATUS.get(code, errors.ServerBug)

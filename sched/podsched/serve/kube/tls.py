@@ -1,7 +1,7 @@
-"""TLS to a kube-apiserver, with certificates read anew when their files change.
+"""TLS to a kube-apiserver, with certificates reloaded when their files change.
 
-A request gets the context of its moment. The pool keeps connections by their context: new ones are
-opened with the new certificate, those of the old one end when nothing has used them for a while.
+Each request uses the current context. The pool keeps connections by context: new ones use the new
+certificate, and idle ones with the old certificate are closed after a while.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = get_logger("kube")
 
 
 class ClusterTls:
-    """The context that ``make`` makes of files. Raises what it raises, at first."""
+    """A TLS context that ``make`` creates from files. The first call's exceptions are raised."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ClusterTls:
     def latest(self) -> ssl.SSLContext:
         """Return the context for the next request.
 
-        Files are replaced one after the other: while they cannot be used, what was is kept.
+        Files are replaced one by one, so the previous context is kept while they are inconsistent.
         """
         changed = [file.changed() for file in self._files]  # each is asked
         if any(changed):

@@ -17,20 +17,20 @@ from podsched.serve.client.bearer_token import BearerToken
 from podsched.serve.client.errors import Unauthorized
 
 _API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-#: Seconds that a plugin may take; it may ask somebody on the network, but nobody at a terminal.
+#: Timeout in seconds of a plugin; it may use the network but no terminal.
 _PATIENCE = 60.0
-#: Seconds before its end from which on a token is not used any more.
+#: Seconds before its expiry at which a token is no longer used.
 _MARGIN = 10.0
 _MOST_BYTES = 1 << 20
 
 
 class TokenSource(Protocol):
-    """What is sent as ``Authorization: Bearer``."""
+    """The source of ``Authorization: Bearer`` tokens."""
 
     async def token(self, *, renew: bool = False) -> str:
         """Return the token, "" for none; ``renew``: the last one was refused.
 
-        Raises Unauthorized when there is none to be had.
+        Raises Unauthorized if none is available.
         """
         ...
 
@@ -47,7 +47,7 @@ class FixedToken:
 
 
 class FileToken:
-    """A token in a file, read again when it changes."""
+    """A token in a file, reloaded when it changes."""
 
     def __init__(self, file: BearerToken) -> None:
         self._file = file
@@ -64,7 +64,7 @@ def token_in_file(path: str) -> FileToken:
 
 
 class ExecToken:
-    """A token that a program prints, as ``client.authentication.k8s.io/v1`` describes it."""
+    """A token printed by a program, see ``client.authentication.k8s.io/v1``."""
 
     def __init__(
         self, command: str, arguments: Sequence[str], environment: Mapping[str, str], version: str
@@ -97,7 +97,7 @@ class ExecToken:
         """See ``TokenSource``."""
         asked_for = self._token
         async with self._asking:
-            refused = renew and self._token == asked_for  # else another call has got a new one
+            refused = renew and self._token == asked_for  # else another call has renewed it
             if refused or time.time() > self._until - _MARGIN:
                 await self._ask()
         return self._token

@@ -1,4 +1,4 @@
-"""Bodies of what a scheduler writes to a Kubernetes cluster: pure translations.
+"""Builds the bodies of a scheduler's writes to a Kubernetes cluster. Pure.
 
 Statuses are strategic merge patches, as kube-scheduler sends them: conditions are merged by type.
 Every patch of a pod carries its uid, so that it fails on another pod of the same name.
@@ -47,7 +47,7 @@ def _of_pod(uid: str, status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _condition(wanted: PodCondition, known: Pod | None, now: Timestamp) -> dict[str, Any]:
-    # What is empty is null, so that nothing of the condition before stays.
+    # Empty fields are null, so that no value of the previous condition remains.
     content: dict[str, Any] = {
         "type": wanted.type,
         "status": wanted.status,
@@ -98,7 +98,7 @@ def object_patch(request: v1.PatchRequest) -> dict[str, Any]:
 
 
 def event(recorded: Event) -> dict[str, Any]:
-    """Return an event as events.k8s.io/v1 has it, without the old form's fields."""
+    """Return an event of events.k8s.io/v1, without the deprecated fields."""
     about = recorded.involved_object
     return {
         "apiVersion": "events.k8s.io/v1",
@@ -125,13 +125,13 @@ def event(recorded: Event) -> dict[str, Any]:
 
 
 def event_series(recorded: Event) -> dict[str, Any]:
-    """Return the patch that says an event has happened again."""
+    """Return the patch that records the repetition of an event."""
     observed = _micro_time(recorded.last_timestamp)
     return {"series": {"count": recorded.count, "lastObservedTime": observed}}
 
 
 def micro_time(time: datetime) -> str:
-    """Return a time as MicroTime: exactly six digits behind the point, else it is refused."""
+    """Format a time as MicroTime with exactly six decimal digits, as Kubernetes requires."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
