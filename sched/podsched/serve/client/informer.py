@@ -9,7 +9,7 @@ decoded is set aside: it is counted, logged, and treated as deleted.
     starting  --first list-->    synced
     synced    --stream breaks--> resuming at the same revision, next server  --> synced
     synced    --Compacted-->     listing again, the differences delivered    --> synced
-    synced    --paced anew-->    resuming at the same revision, at the new pace --> synced
+    synced    --new pace-->      resuming at the same revision, at the new pace --> synced
 
 ``Mirror`` decides (pure), ``Informer`` does the I/O.
 """

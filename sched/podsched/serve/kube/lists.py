@@ -54,7 +54,7 @@ async def pages(
 async def is_served(http: Requests, kind: Kind) -> bool:
     """Return whether a cluster has a kind; only alpha ones may be missing. Raises ClientError.
 
-    A list does not tell: whoever may not read everything is denied it, be there such a kind or not.
+    A list request does not show this: without rights it is denied even if the kind is missing.
     """
     if not kind.is_alpha:
         return True

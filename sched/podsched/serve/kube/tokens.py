@@ -86,7 +86,7 @@ class ExecToken:
         if not command:
             raise ConfigError([required("user.exec.command")])
         if content.get("interactiveMode") == "Always":
-            reason = "nobody is at a terminal"
+            reason = "is not supported: this process has no terminal"
             raise ConfigError([invalid("user.exec.interactiveMode", "Always", reason)])
         if os.sep in command:
             command = str(folder / command)

@@ -92,7 +92,7 @@ class Creator:
         """Store a new object. Raises ApiError."""
         return only_entry(await self.create_many([message], fence, dry_run=dry_run))
 
-    async def _tried(self, messages: Iterable[AnyObject | ApiError]) -> list[Outcome]:
+    async def _dry_run(self, messages: Iterable[AnyObject | ApiError]) -> list[Outcome]:
         """Return the outcomes of creating objects, without storing them."""
         outcomes: list[Outcome] = []
         coming: set[str] = set()
@@ -124,7 +124,7 @@ class Creator:
         in place of a message becomes its outcome.
         """
         if dry_run:
-            return await self._tried(messages)
+            return await self._dry_run(messages)
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
         #: New namespaces of this batch, which its later objects may use.

@@ -16,9 +16,13 @@ from typing import Any, Protocol, Self
 from podsched.api.reasons import StatusCode
 from podsched.api.trace_context import Metadata
 from podsched.serve.server import errors
-from podsched.serve.server.access.authentication import Authenticator, CallContext, nobody_is_asked
+from podsched.serve.server.access.authentication import (
+    Authenticator,
+    CallContext,
+    no_authentication,
+)
 from podsched.serve.server.access.identity import Identity, caller, set_caller
-from podsched.serve.server.access.rights import UNASKED, Rights, set_rights
+from podsched.serve.server.access.rights import UNRESTRICTED, Rights, set_rights
 from podsched.serve.server.audit.events import AuditedCall
 from podsched.serve.server.call_warnings import collect_warnings
 from podsched.serve.server.errors import ApiError
@@ -81,8 +85,8 @@ class Pipeline:
     """
 
     observer: CallObserver | None = None
-    authenticate: Authenticator = nobody_is_asked
-    authorize: Callable[[Identity], Rights] = lambda _: UNASKED
+    authenticate: Authenticator = no_authentication
+    authorize: Callable[[Identity], Rights] = lambda _: UNRESTRICTED
     gate: Gate | None = None
     audit: Auditor | None = None
 

@@ -131,7 +131,7 @@ class ObjectStorage:
 
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         """Store new objects, whose keys must be free, each independently."""
-        taken = {} if fence is not None else await self._taken(items)
+        taken = {} if fence is not None else await self._already_existing(items)
         free = [item for at, item in enumerate(items) if at not in taken] if taken else items
         part = parts_of(len(free))
         outcomes: list[Outcome] = []
@@ -143,7 +143,7 @@ class ObjectStorage:
         created = iter(outcomes)
         return [taken[at] if at in taken else next(created) for at in range(len(items))]
 
-    async def _taken(self, items: Sequence[New]) -> dict[int, ApiError]:
+    async def _already_existing(self, items: Sequence[New]) -> dict[int, ApiError]:
         """Return the errors of items whose names are taken, by index, without writing them.
 
         etcd would replicate each failing write through its log. An object in the cache may be
@@ -245,7 +245,7 @@ class ObjectStorage:
         dry_run: write nothing; the returned objects have their old revision.
         """
         if dry_run:
-            return [await self._tried(mutation, fence) for mutation in mutations]
+            return [await self._dry_run(mutation, fence) for mutation in mutations]
         part = parts_of(len(mutations))
         outcomes: list[Outcome] = []
         for start in range(0, len(mutations), part or 1):
@@ -253,7 +253,7 @@ class ObjectStorage:
                 outcomes += await self._mutate(mutations[start : start + part], fence)
         return outcomes
 
-    async def _tried(self, mutation: Mutation, fence: Fence | None) -> Outcome:
+    async def _dry_run(self, mutation: Mutation, fence: Fence | None) -> Outcome:
         """Return the outcome of a change of the current object, without writing it."""
         kind, key = mutation.kind, mutation.key
         try:

@@ -9,7 +9,7 @@ import pytest
 
 from podsched.api.reasons import StatusCode
 from podsched.lib.certificates import Request, certify, new_authority
-from podsched.serve.server.access.authentication import CallAuthenticator, nobody_is_asked
+from podsched.serve.server.access.authentication import CallAuthenticator, no_authentication
 from podsched.serve.server.access.identity import AUTHENTICATED, MASTERS, Authentication
 from podsched.serve.server.access.jwt import JwtVerifier
 from podsched.serve.server.access.settings import JwtSettings
@@ -59,7 +59,7 @@ def test_a_connection_without_a_certificate_is_refused() -> None:
 
 
 def test_where_nobody_is_asked_everyone_is_a_master() -> None:
-    assert MASTERS in nobody_is_asked(Connection(None)).groups
+    assert MASTERS in no_authentication(Connection(None)).groups
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ _KEPT = 4096
 _BEARER = "bearer "
 
 
-def nobody_is_asked(_: Any) -> Identity:
+def no_authentication(_: Any) -> Identity:
     """Return the identity of every caller if neither certificates nor tokens are required."""
     return UNSECURED
 

@@ -114,7 +114,7 @@ def _cannot(rights: Rights, verb: str, kind: Kind, resource: str, namespace: str
 #: The server's own rights outside of calls.
 OWN: Final = Rights(SERVER, everything=True)
 #: The rights of every caller without authentication.
-UNASKED: Final = Rights(UNSECURED, everything=True)
+UNRESTRICTED: Final = Rights(UNSECURED, everything=True)
 
 _rights: ContextVar[Rights] = ContextVar("rights", default=OWN)
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from podsched.api.reasons import StatusCode
-from podsched.serve.server.access.authentication import nobody_is_asked
+from podsched.serve.server.access.authentication import no_authentication
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.pipeline import Call, Pipeline
 from podsched.serve.server.rest import openapi
@@ -54,7 +54,7 @@ class Handler:
     def __init__(self, core: ServerCore, pipeline: Pipeline, probes: Probes) -> None:
         self._pipeline = pipeline
         self._probes = probes
-        self._open = pipeline.authenticate is nobody_is_asked
+        self._open = pipeline.authenticate is no_authentication
         self._reviews = SelfReviews(core)
         reading = Reading(core)
         writing = Writing(core, reading)
