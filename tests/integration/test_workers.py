@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -90,14 +90,23 @@ async def fill(client: ApiClient) -> None:
 
 
 async def create(client: ApiClient, name: str) -> None:
-    """Create a pod, again where nobody knows what became of it."""
+    """Create a pod; repeat the call as long as its outcome is unknown.
+
+    A killed worker resets calls that it has, and connections that it has not accepted yet.
+    """
     pod = pod_template()
     pod.metadata.name = name
-    try:
-        await client.create(pod)
-    except Unavailable:
-        with suppress(AlreadyExists):
+
+    async def is_there() -> bool:
+        try:
             await client.create(pod)
+        except Unavailable:
+            return False
+        except AlreadyExists:
+            pass
+        return True
+
+    await eventually(f"{name} is created", is_there)
 
 
 async def both_serve(cluster: LocalCluster) -> bool:

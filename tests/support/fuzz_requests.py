@@ -12,6 +12,7 @@ import base64
 import json
 import random
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -268,7 +269,11 @@ class Fuzzer:
     def _patch(self, target: AnyObject) -> bytes:
         """A JSON patch: some of a manifest, with odd values in odd places."""
         rng = self.rng
-        manifest = to_manifest(self.object(target)) if rng.random() < 0.5 else to_manifest(target)
+        manifest = to_manifest(target)
+        if rng.random() < 0.5:
+            # An object of this fuzzer's own may have text where JSON belongs.
+            with suppress(ValueError):
+                manifest = to_manifest(self.object(target))
         members = [key for key in manifest if key not in ("apiVersion", "kind")] or ["kind"]
         patch: dict[str, Any] = {
             key: manifest[key] for key in rng.sample(members, rng.randint(1, len(members)))
