@@ -16,6 +16,7 @@ from podsched.framework.plugin import PluginError, PluginFactory
 from podsched.legacy.registry import LEGACY
 from podsched.plugins.default_binder import DefaultBinder
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
+from podsched.plugins.gang_scheduling import GangScheduling
 from podsched.plugins.image_locality import ImageLocality
 from podsched.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from podsched.plugins.node_affinity import NodeAffinity
@@ -26,10 +27,12 @@ from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBal
 from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.plugins.node_unschedulable import NodeUnschedulable
 from podsched.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from podsched.plugins.pod_group_pods_count import PodGroupPodsCount
 from podsched.plugins.pod_topology_spread.plugin import PodTopologySpread
 from podsched.plugins.priority_sort import PrioritySort
 from podsched.plugins.scheduling_gates import SchedulingGates
 from podsched.plugins.taint_toleration import TaintToleration
+from podsched.plugins.topology_placement_generator import TopologyPlacementGenerator
 from podsched.plugins.volume_binding.plugin import VolumeBinding
 from podsched.plugins.volume_restrictions import VolumeRestrictions
 from podsched.plugins.volume_zone import VolumeZone
@@ -58,6 +61,9 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "ImageLocality": ImageLocality,
     "DefaultBinder": DefaultBinder,
     "NodeDeclaredFeatures": NodeDeclaredFeatures,
+    "GangScheduling": GangScheduling,
+    "TopologyPlacementGenerator": TopologyPlacementGenerator,
+    "PodGroupPodsCount": PodGroupPodsCount,
     **LEGACY,
 }
 

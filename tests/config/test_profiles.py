@@ -36,7 +36,7 @@ def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order() -> None
     default = default_config().profiles[0]
     assert list(default.plugins[SCORE]) == DEFAULT_SCORES
     assert {point.value: default.names(point) for point in ExtensionPoint if point != SCORE} == {
-        "preEnqueue": ("SchedulingGates", "DefaultPreemption"),
+        "preEnqueue": ("SchedulingGates", "DefaultPreemption", "GangScheduling"),
         "queueSort": ("PrioritySort",),
         "preFilter": (
             "NodeAffinity",
@@ -76,12 +76,12 @@ def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order() -> None
             "NodeResourcesBalancedAllocation",
         ),
         "reserve": ("VolumeBinding",),
-        "permit": (),
+        "permit": ("GangScheduling",),
         "preBind": ("VolumeBinding",),
         "bind": ("DefaultBinder",),
         "postBind": (),
-        "placementGenerate": (),
-        "placementScore": ("NodeResourcesFit",),
+        "placementGenerate": ("TopologyPlacementGenerator",),
+        "placementScore": ("NodeResourcesFit", "PodGroupPodsCount"),
     }
 
 
@@ -255,6 +255,7 @@ def test_the_default_set_has_the_weights_of_kube_scheduler() -> None:
         "InterPodAffinity": 2,
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,
+        "PodGroupPodsCount": 1,
     }
 
 

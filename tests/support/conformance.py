@@ -99,8 +99,7 @@ def _rows(found: dict[str, Coverage]) -> Iterator[str]:
 
 
 def _points(spec: PluginSpec) -> list[str]:
-    placement = (ExtensionPoint.PLACEMENT_GENERATE, ExtensionPoint.PLACEMENT_SCORE)
-    return [p.label for p in ExtensionPoint if p in spec.points and p not in placement]
+    return [point.label for point in ExtensionPoint if point in spec.points]
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ def every_metric() -> MetricRegistry:
     registry = MetricRegistry()
     FormerMetrics(registry, metrics.SchedulerMetrics(registry))
     for family in (
+        metrics.PodGroupMetrics,
         metrics.PreemptionMetrics,
         metrics.EvaluationMetrics,
         metrics.BindingMetrics,

@@ -44,7 +44,7 @@ from podsched.cache.objects import ClusterState
 from podsched.cache.open_trial import OpenTrial
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.framework.classify import (
-    STORAGE_RESOURCES,
+    OBJECT_RESOURCES,
     node_update_actions,
     pod_update_actions,
     single_actions,
@@ -54,6 +54,7 @@ from podsched.framework.events import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
+    UNSCHEDULED_POD_ADD,
     ActionType,
     ClusterEvent,
     Resource,
@@ -144,6 +145,11 @@ class Cache:
         """Return the pod as it is counted, if the cache holds it."""
         held = self._held.get(uid)
         return held.info if held else None
+
+    def scheduled_members(self, group: str) -> list[PodInfo]:
+        """Return the pods of a PodGroup ("namespace/name") that have a node, assumed ones too."""
+        held = (self._held.get(pod.uid) for pod in self.cluster.members(group))
+        return [one.info for one in held if one is not None]
 
     def held_pods(self) -> Iterable[tuple[PodInfo, Stage]]:
         return ((held.info, held.stage) for held in self._held.values())
@@ -386,7 +392,7 @@ class Cache:
         else:
             self.cluster.delete(kind, meta.namespace, meta.name)
         self.cluster.settle(kind, meta.namespace, meta.name)
-        resource = STORAGE_RESOURCES.get(kind)
+        resource = OBJECT_RESOURCES.get(kind)
         if resource is None:
             return NOTHING
         if old is None:
@@ -443,6 +449,10 @@ class Cache:
             return Applied((change,), PendingChange(None, info), anomaly)
         if self.is_responsible_for(info.cls.scheduler_name):
             self.nominator.update(known, info)
+        if known is None and info.group:
+            # Only the other members of its group may wait for a pod that has no node yet.
+            change = Change(UNSCHEDULED_POD_ADD, None, info.pod)
+            return Applied((change,), PendingChange(None, info))
         return Applied(pending=PendingChange(known, info))
 
     def _pod_assigned(self, known: PodInfo | None, info: PodInfo) -> Applied:

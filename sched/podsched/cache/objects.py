@@ -76,11 +76,15 @@ class ClusterState:
         #: reported it last.
         self.pods: Mapping[str, PodInfo] = self._pods
         self._pod_changes = Version()
+        #: The pods of each PodGroup by "namespace/name", as in ``pods``.
+        self._members: dict[str, dict[str, PodInfo]] = {}
         self._kinds: dict[str, _Kind] = {}
         self._objects = Version()
         self._assumed: dict[str, AssumedKind] = {}
         #: The order of each node's pods, and of objects, while a trial is open.
         self.orders = Orders()
+        #: The only nodes that pods may use in a trial; None for all.
+        self.placement: frozenset[str] | None = None
         #: The innermost trial that is open.
         self.open_trial: OpenTrial | None = None
 
@@ -89,6 +93,7 @@ class ClusterState:
         made = ClusterState(self.columns.copy())
         made.nominator = self.nominator.copy()
         made._pods.update(self._pods)
+        made._members = {group: dict(pods) for group, pods in self._members.items()}
         made._pod_changes.version = self._pod_changes.version
         made._kinds = {name: kind.copy() for name, kind in self._kinds.items()}
         made._objects.version = self._objects.version
@@ -98,12 +103,24 @@ class ClusterState:
     def put_pod(self, pod: PodInfo) -> None:
         """Add or replace a pod as the informer reports it; ``columns`` count it apart from this."""
         self._pods[pod.key] = pod
+        if pod.group:
+            self._members.setdefault(pod.group, {})[pod.key] = pod
         self.columns.versions.change(self._pod_changes)
 
     def delete_pod(self, key: str) -> PodInfo | None:
         """Remove a pod by "namespace/name" and return it, if it was there."""
         self.columns.versions.change(self._pod_changes)
-        return self._pods.pop(key, None)
+        pod = self._pods.pop(key, None)
+        if pod is not None and pod.group:
+            members = self._members[pod.group]
+            del members[key]
+            if not members:
+                del self._members[pod.group]
+        return pod
+
+    def members(self, group: str) -> Collection[PodInfo]:
+        """Return the unfinished pods of a PodGroup ("namespace/name"), bound or not."""
+        return self._members.get(group, _NOTHING).values()
 
     def put(self, kind: str, message: Any) -> None:
         """Add or replace an object of any kind but Pod and Node."""

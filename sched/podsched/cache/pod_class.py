@@ -37,8 +37,8 @@ PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 _SPEC_FIELDS: Final = frozenset({
     "containers", "init_containers", "volumes", "priority", "preemption_policy", "scheduler_name",
     "node_selector", "affinity", "tolerations", "topology_spread_constraints", "scheduling_gates",
-    "overhead", "resources", "host_network", "os", "host_users", "scheduling_group",
-    "resource_claims", "restart_policy", "workload_ref",
+    "overhead", "resources", "host_network", "os", "host_users", "resource_claims",
+    "restart_policy", "workload_ref",
 })  # fmt: skip
 _CONTAINER_FIELDS: Final = frozenset({
     "name", "image", "resources", "ports", "restart_policy", "restart_policy_rules",
@@ -362,6 +362,9 @@ def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None
         name = meta.name
         key = f"{cls.namespace}/{name}"
         created = _seconds(meta.creation_timestamp) if meta.HasField("creation_timestamp") else 0.0
+    group, spec = "", pod.spec
+    if spec.HasField("scheduling_group"):
+        group = f"{cls.namespace}/{spec.scheduling_group.pod_group_name}"
     nominated, started = "", 0.0
     if pod.HasField("status"):
         status = pod.status
@@ -374,11 +377,12 @@ def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None
         name,
         cls,
         pod,
-        pod.spec.node_name,
+        spec.node_name,
         nominated,
         started,
         created,
         meta.HasField("deletion_timestamp"),
+        group,
     )
 
 

@@ -114,6 +114,10 @@ class Trial:
         """Have a waiting pod tried on a node first; "" withdraws its nomination."""
         self.make(_Nominating(self._cache, pod, node_name))
 
+    def restrict(self, node_names: frozenset[str] | None) -> None:
+        """Let pods use these nodes only; None for all."""
+        self.make(_Restriction(self._cache, node_names))
+
     def put_node(self, node: v1.Node) -> None:
         """Add or replace a node."""
         self.make(_NodeChange(self._cache, node.metadata.name, node))
@@ -148,6 +152,11 @@ class Trial:
             raise TrialError("the trial has ended, or an inner one is open")
 
     # ------------------------------------------------------------------ the end
+
+    def inner(self) -> Trial:
+        """Begin a trial that is a part of this one."""
+        self._check_use()
+        return Trial(self._cache)
 
     def commit(self) -> None:
         """Keep what was done: for good, or as a part of the outer trial."""
@@ -377,6 +386,26 @@ class _Nominating:
     def undo(self) -> None:
         self._cache.nominator.delete(self._pod.uid)
         self._cache.nominator.put_back(self._before)
+
+
+class _Restriction:
+    """The nodes that pods may use."""
+
+    __slots__ = ("_before", "_cache", "_node_names")
+
+    key: ObjectKey = ("", "", "")
+
+    def __init__(self, cache: Cache, node_names: frozenset[str] | None) -> None:
+        self._cache, self._node_names = cache, node_names
+        self._before: frozenset[str] | None = None
+
+    def do(self) -> bool:
+        cluster = self._cache.cluster
+        self._before, cluster.placement = cluster.placement, self._node_names
+        return True
+
+    def undo(self) -> None:
+        self._cache.cluster.placement = self._before
 
 
 class _NodeChange:

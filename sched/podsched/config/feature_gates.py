@@ -27,7 +27,7 @@ class Gate(NamedTuple):
 
 
 _NO_DRA = "podsched does not allocate devices by resource claims"
-_NO_GROUPS = "podsched does not schedule groups of pods together"
+_GROUPS = "PodGroups are scheduled as a whole wherever the API serves them"
 _NO_ASYNC_CALLS = "podsched sends what it writes in batches of its own"
 
 GATES: dict[str, Gate] = {
@@ -70,7 +70,7 @@ GATES: dict[str, Gate] = {
         )
     },
     **{
-        name: Gate(False, False, _NO_GROUPS)
+        name: Gate(False, True, _GROUPS)
         for name in (
             "GangScheduling",
             "GenericWorkload",

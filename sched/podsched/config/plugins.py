@@ -131,6 +131,9 @@ _DEFAULTS = (
     _spec("ImageLocality", _P.SCORE, weight=1),
     _spec("DefaultBinder", _P.BIND),
     _spec("NodeDeclaredFeatures", _FILTERS),
+    _spec("GangScheduling", frozenset({_P.PRE_ENQUEUE, _P.PERMIT})),
+    _spec("TopologyPlacementGenerator", _P.PLACEMENT_GENERATE),
+    _spec("PodGroupPodsCount", _P.PLACEMENT_SCORE, weight=1),
 )
 _NOT_IMPLEMENTED = (
     _spec(
@@ -139,9 +142,6 @@ _NOT_IMPLEMENTED = (
         DynamicResourcesArgs,
         implemented=False,
     ),
-    _spec("GangScheduling", frozenset({_P.PRE_ENQUEUE, _P.PERMIT}), implemented=False),
-    _spec("TopologyPlacementGenerator", _P.PLACEMENT_GENERATE, implemented=False),
-    _spec("PodGroupPodsCount", _P.PLACEMENT_SCORE, implemented=False),
 )
 
 #: Predicates and priorities of Policy files whose rule no plugin of today has.

@@ -16,7 +16,7 @@ from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
 #: The kinds whose changes are events for the queue, beside Pod and Node.
-STORAGE_RESOURCES: Final[Mapping[str, Resource]] = {
+OBJECT_RESOURCES: Final[Mapping[str, Resource]] = {
     "PersistentVolume": Resource.PERSISTENT_VOLUME,
     "PersistentVolumeClaim": Resource.PERSISTENT_VOLUME_CLAIM,
     "StorageClass": Resource.STORAGE_CLASS,
@@ -24,6 +24,7 @@ STORAGE_RESOURCES: Final[Mapping[str, Resource]] = {
     "CSIDriver": Resource.CSI_DRIVER,
     "CSIStorageCapacity": Resource.CSI_STORAGE_CAPACITY,
     "VolumeAttachment": Resource.VOLUME_ATTACHMENT,
+    "PodGroup": Resource.POD_GROUP,
 }
 
 

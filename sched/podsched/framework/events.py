@@ -30,6 +30,7 @@ class Resource(enum.StrEnum):
     VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
     CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
     STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
     WILDCARD = "*"
 
 
@@ -134,12 +135,12 @@ HintFn = Callable[["PodInfo", Any, Any], QueueingHint]
 class ClusterEventWithHint:
     """An event that a plugin registers; without a hint every such event queues the pod.
 
-    The queue asks a hint once for all pods of a class that the same plugins rejected. A hint may
-    therefore look at what the class determines (and at the names of pods with ephemeral volumes);
-    one that looks at more of the pod says so with ``per_pod`` and is asked about each. Changes of
-    the waiting pod itself are always asked about that pod. ``index`` spares asking about classes
-    that the event cannot help; ``pods``, beside ``per_pod``, names the uids of the only pods to ask
-    about, from the event's old and new objects.
+    The queue asks a hint once for all pods of a class and a PodGroup that the same plugins
+    rejected. A hint may therefore look at what the class determines, and at the group (and at the
+    names of pods with ephemeral volumes); one that looks at more of the pod says so with
+    ``per_pod`` and is asked about each. Changes of the waiting pod itself are always asked about
+    that pod. ``index`` spares asking about classes that the event cannot help; ``pods``, beside
+    ``per_pod``, names the uids of the only pods to ask about, from the event's old and new objects.
     """
 
     event: ClusterEvent

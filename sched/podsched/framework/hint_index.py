@@ -6,8 +6,8 @@ asks the plugin's hint about the ``candidates`` of an event only. An index may n
 candidates, never too few: what it leaves out is not woken. It takes no part in replaying events for
 a pod that was in flight; there the hint alone decides.
 
-Like a hint it may look at what the pod's class determines, and at the names of pods with ephemeral
-volumes.
+Like a hint it may look at what the pod's class determines, at the pod's group, and at the names of
+pods with ephemeral volumes.
 """
 
 from __future__ import annotations

@@ -183,6 +183,10 @@ class PodInfo:
     creation_time: float = 0.0
     #: Whether metadata.deletionTimestamp is set.
     terminating: bool = False
+    #: "namespace/name" of the pod's PodGroup, "" for a pod without one. It is not part of the
+    #: class, so that members of different groups share evaluations: a group restricts where its
+    #: pods may go by placements, never by what a plugin reads of a pod.
+    group: str = ""
 
     @property
     def namespace(self) -> str:

@@ -39,17 +39,17 @@ class PreemptionPlugin(Protocol):
 class EvictionListener(Protocol):
     """A PostFilter plugin that follows the evictions of the victims it returned.
 
-    The engine evicts all victims but one, releases the preemptor, and evicts the last one, whose
-    deletion is then the event that wakes the preemptor. A plugin that is no EvictionListener has
-    its victims evicted all the same.
+    The scheduler evicts all victims but one, releases the preemptors, and evicts the last one,
+    whose deletion is then the event that wakes the preemptors. The preemptors are one pod, or the
+    members of a PodGroup. The victims of a plugin that is no EvictionListener are evicted as well.
     """
 
-    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
-        """Keep the preemptor out of the queue; count the victims as terminating."""
+    def evictions_started(self, preemptors: Sequence[PodInfo], victims: Victims) -> None:
+        """Keep the preemptors out of the queue; count the victims as terminating."""
         ...
 
-    def preemptor_released(self, preemptor: PodInfo) -> None:
-        """Let the preemptor into the queue: the last victim is about to go, or an eviction failed.
+    def preemptors_released(self, preemptors: Sequence[PodInfo]) -> None:
+        """Let the preemptors into the queue: the last victim is about to go, or an eviction failed.
 
         May be called more than once.
         """

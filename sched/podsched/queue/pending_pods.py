@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from podsched.framework.events import FORCE_ACTIVATE
 from podsched.framework.plugin import PreEnqueuePlugin, QueueSortPlugin
 from podsched.framework.pods import (
     REMEMBERED_FAILURES,
@@ -227,13 +228,28 @@ class PendingPods:
             other = bool(batch) and head.info.cls is not batch[-1].info.cls
             if other and alike is not None and not alike(batch, head.info):
                 break
+            if batch and head.info.group:
+                break
             source.pop()
             batch.append(head)
+            if head.info.group:
+                break
         if source is self.backoff and batch:
             self._incoming[ACTIVE, POP_FROM_BACKOFF_Q] += len(batch)
         for pod in batch:
             self._begin_attempt(pod, now)
         return batch
+
+    def take(self, uid: str, now: float) -> QueuedPodInfo | None:
+        """Remove and return one pod for an attempt, wherever it waits; None if it is gated."""
+        pod = self.active.remove(uid)
+        if pod is None:
+            pod = self.backoff.remove(uid) or self.unschedulable.remove(uid)
+            if pod is None or not self._passes_gates(pod, FORCE_ACTIVATE.text, now):
+                return None
+            self._count_incoming(ACTIVE, FORCE_ACTIVATE.text)
+        self._begin_attempt(pod, now)
+        return pod
 
     def _begin_attempt(self, pod: QueuedPodInfo, now: float) -> None:
         self._count_rejections(pod, -1)

@@ -35,6 +35,7 @@ from               on                                     to
 =================  =====================================  ========================================
 (none)             add, update                            activeQ, or gated
 activeQ            pop                                    in flight
+not gated          pop of a member of its PodGroup        in flight
 podBackoffQ        pop with activeQ empty                 in flight
 both backoff       flush_backoff_completed, activate      activeQ (gated when activate is refused)
 in flight          done, deleted and then returned        (none)
@@ -195,15 +196,27 @@ class SchedulingQueue:
         """Remove and return the next pods in queue order, at most ``limit``.
 
         Each pod must be ``alike`` to the pods before it (None: any pods); a pod of the same class
-        as the one before it always is. All pods come from activeQ or, if that is empty, all from
-        podBackoffQ, so that a pod does not wait while there is nothing else to do. Pods with an
-        error (podErrorBackoffQ) always wait for the end of their backoff.
+        as the one before it always is. A pod of a PodGroup is a batch of its own: its group is
+        decided as a whole (``pop_members``). All pods come from activeQ or, if that is empty, all
+        from podBackoffQ, so that a pod does not wait while there is nothing else to do. Pods with
+        an error (podErrorBackoffQ) always wait for the end of their backoff.
         """
         batch = self._pods.pop(limit, now, alike)
         for pod in batch:
             self._in_flight.start(pod)
         self._pods.report()
         return batch
+
+    def pop_members(self, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
+        """Remove and return the other members of a popped pod's group, wherever they wait.
+
+        Pods that are not in the queue, in flight, or rejected by PreEnqueue are left out.
+        """
+        members = [pod for uid in uids if (pod := self._pods.take(uid, now)) is not None]
+        for pod in members:
+            self._in_flight.start(pod)
+        self._pods.report()
+        return members
 
     def done(self, *uids: str) -> None:
         """End the recording of events for attempts; call it before PreBind at the latest."""

@@ -52,8 +52,8 @@ def group_key(pod: QueuedPodInfo) -> Hashable:
         frozenset(pod.unschedulable_plugins),
         frozenset(pod.pending_plugins),
         pod.gating_plugin,
-        # Claims of ephemeral volumes are named after the pod.
-        pod.info.uid if _has_ephemeral_volumes(pod.info.cls) else "",
+        # Claims of ephemeral volumes are named after the pod. PodGroups are not part of the class.
+        pod.info.uid if _has_ephemeral_volumes(pod.info.cls) else pod.info.group,
     )
 
 

@@ -299,6 +299,35 @@ class SchedulerMetrics:
         )
 
 
+class PodGroupMetrics:
+    """kube-scheduler's metrics of pod groups; result: scheduled, unschedulable, error, ..."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.schedule_attempts_total = registry.add(
+            Counter(
+                "scheduler_podgroup_schedule_attempts_total",
+                ALPHA + "Attempts to schedule pod groups.",
+                ("result", "profile"),
+            )
+        )
+        self.scheduling_attempt_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_podgroup_scheduling_attempt_duration_seconds",
+                ALPHA + "Duration of attempts to schedule pod groups.",
+                ("result", "profile"),
+                ATTEMPT_BUCKETS,
+            )
+        )
+        self.scheduling_algorithm_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+                ALPHA + "Duration of the decision about a pod group.",
+                (),
+                ATTEMPT_BUCKETS,
+            )
+        )
+
+
 class PreemptionMetrics:
     """Preemption: kube-scheduler's metrics and podsched's own."""
 

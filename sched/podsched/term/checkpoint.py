@@ -12,7 +12,7 @@ and the objects as of a revision, a decision can be repeated exactly elsewhere. 
 ``pods``                       by node, uids in the order in which they were placed there
 ``assumed``                    by uid, the nodes of pods whose bindings are not confirmed
 ``nominated``                  [uid, node] in their order
-``evicting``                   [profile, plugin, preemptor, victims] of evictions under way, uids
+``evicting``                   [profile, plugin, preemptors, victims] of evictions under way, uids
 =============================  ==============================================================
 """
 
@@ -61,8 +61,13 @@ def checkpoint_of(
         },
         "nominated": [[p.uid, node] for node in nominator.nodes() for p in nominator.pods(node)],
         "evicting": [
-            [p.pod.cls.scheduler_name, p.plugin, p.pod.uid, [v.uid for v in p.victims.pods]]
-            for p in preemptions
+            [
+                preemption.scheduler_name,
+                preemption.plugin,
+                [pod.uid for pod in preemption.pods],
+                [victim.uid for victim in preemption.victims.pods],
+            ]
+            for preemption in preemptions
         ],
     }
 
@@ -133,14 +138,18 @@ def _begun(
     infos: Mapping[str, PodInfo],
     profile: str,
     plugin: str,
-    preemptor: str,
+    preemptors: Sequence[str] | str,
     victims: Sequence[str],
 ) -> Preemption | None:
-    """Tell a plugin of evictions under way; pods that are gone by now no decision asks about."""
+    """Tell a plugin of evictions under way; pods that are gone by now no decision asks about.
+
+    ``preemptors`` is one uid in checkpoints from before there were groups.
+    """
     listener = state.profiles[profile].plugins.get(plugin)
-    pod = infos.get(preemptor)
-    if pod is None or not isinstance(listener, EvictionListener):
+    uids = [preemptors] if isinstance(preemptors, str) else preemptors
+    pods = tuple(infos[uid] for uid in uids if uid in infos)
+    if not pods or not isinstance(listener, EvictionListener):
         return None
     there = Victims(tuple(infos[uid] for uid in victims if uid in infos))
-    listener.evictions_started(pod, there)
-    return Preemption(pod, "", there, plugin, listener)
+    listener.evictions_started(pods, there)
+    return Preemption(pods, "", there, plugin, listener)

@@ -366,11 +366,11 @@ def test_while_evictions_are_under_way_the_preemptor_stays_out_of_the_queue() ->
     assert isinstance(plugin, DefaultPreemption)
     info = make_pod_info(manifest(HIGH), world.cache.classes)
     assert plugin.pre_enqueue(info).ok
-    plugin.evictions_started(info, Victims(()))
+    plugin.evictions_started([info], Victims(()))
     status = plugin.pre_enqueue(info)
     assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert status.message == "waiting for the preemption for this pod to be finished"
-    plugin.preemptor_released(info)
+    plugin.preemptors_released([info])
     assert plugin.pre_enqueue(info).ok
 
 

@@ -49,8 +49,8 @@ class Room:
         """Be in the middle of a preemption of that pod: the preemptor may be tried again."""
         pods = self.state.cache.cluster.pods
         victims = Victims((pods[f"default/{victim}"],))
-        self.plugin.evictions_started(pods["default/preemptor"], victims)
-        self.plugin.preemptor_released(pods["default/preemptor"])
+        self.plugin.evictions_started([pods["default/preemptor"]], victims)
+        self.plugin.preemptors_released([pods["default/preemptor"]])
 
     def preempt(self) -> PostFilterResult:
         self.state.queue.add(self.state.cache.cluster.pods["default/preemptor"], 1.0)

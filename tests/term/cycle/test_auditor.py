@@ -16,7 +16,7 @@ from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node
 
 
-def pending(name: str, cpu: str) -> v1.Pod:
+def pending(name: str, cpu: str, group: str = "") -> v1.Pod:
     message = from_manifest(
         {
             "apiVersion": "v1",
@@ -24,6 +24,7 @@ def pending(name: str, cpu: str) -> v1.Pod:
             "metadata": {"name": name, "namespace": "default", "uid": name},
             "spec": {
                 "schedulerName": "default-scheduler",
+                **({"schedulingGroup": {"podGroupName": group}} if group else {}),
                 "containers": [
                     {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
                 ],
@@ -113,6 +114,39 @@ def test_a_pod_that_does_not_fit_is_left_alone() -> None:
     told(state, "Node", node("n1"), 2.0)
     assert auditor.audit() == []
     assert auditor.audited == 1
+
+
+def gang(state: SchedulingState, min_count: int, *cpus: str) -> None:
+    """Add a PodGroup and members that the room did not suffice for."""
+    group = v1.PodGroup()
+    group.metadata.name, group.metadata.namespace = "g", "default"
+    group.spec.scheduling_policy.gang.min_count = min_count
+    told(state, "PodGroup", group, 1.0)
+    for number, cpu in enumerate(cpus):
+        told(state, "Pod", pending(f"member-{number}", cpu, "g"), 1.0)
+    for queued in [queued for _ in cpus if (queued := state.queue.pop(1.0)) is not None]:
+        state.queue.add_unschedulable_if_not_present(
+            queued, 1.0, unschedulable_plugins={"NodeResourcesFit"}
+        )
+
+
+def test_a_member_that_fits_alone_is_left_alone_while_its_gang_does_not_fit() -> None:
+    state, auditor = world(deaf=True)
+    gang(state, 2, "3", "3")
+    told(state, "Node", node("n1"), 2.0)
+    assert auditor.audit() == []
+    assert state.cache.assumed_count == 0
+
+
+def test_a_gang_that_fits_and_was_not_woken_is_found() -> None:
+    state, auditor = world(deaf=True)
+    gang(state, 2, "3", "3")
+    told(state, "Node", node("n1"), 2.0)
+    told(state, "Node", node("n2"), 2.0)
+    found = {missed.pod.key for missed in auditor.audit()}
+    assert found
+    assert found <= {"default/member-0", "default/member-1"}
+    assert state.cache.assumed_count == 0
 
 
 def test_a_pod_that_permit_turned_down_is_not_looked_at() -> None:

@@ -26,12 +26,12 @@ class Plugin:
         self.held_back: set[str] = set()
         self.going: set[str] = set()
 
-    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
-        self.held_back.add(preemptor.uid)
+    def evictions_started(self, preemptors: Sequence[PodInfo], victims: Victims) -> None:
+        self.held_back.update(pod.uid for pod in preemptors)
         self.going.update(victim.uid for victim in victims.pods)
 
-    def preemptor_released(self, preemptor: PodInfo) -> None:
-        self.held_back.discard(preemptor.uid)
+    def preemptors_released(self, preemptors: Sequence[PodInfo]) -> None:
+        self.held_back.difference_update(pod.uid for pod in preemptors)
 
     def evictions_ended(self, victims: Victims) -> None:
         self.going.difference_update(victim.uid for victim in victims.pods)
@@ -40,10 +40,10 @@ class Plugin:
 class BrokenPlugin:
     """An EvictionListener that fails whenever it is told of something."""
 
-    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
+    def evictions_started(self, preemptors: Sequence[PodInfo], victims: Victims) -> None:
         raise RuntimeError("started")
 
-    def preemptor_released(self, preemptor: PodInfo) -> None:
+    def preemptors_released(self, preemptors: Sequence[PodInfo]) -> None:
         raise RuntimeError("released")
 
     def evictions_ended(self, victims: Victims) -> None:
@@ -97,12 +97,12 @@ class World:
     ) -> None:
         self.results.append((result, seconds))
         if try_again:
-            assert preemption.pod.uid not in self.plugin.held_back
-            self.activated.append(preemption.pod.name)
+            assert preemption.pods[0].uid not in self.plugin.held_back
+            self.activated.append(preemption.pods[0].name)
 
     def start(self, *victims: PodInfo) -> None:
         asked = Victims(victims)
-        self.evictor.start(Preemption(self.preemptor, "n1", asked, "Preempts", self.listener))
+        self.evictor.start(Preemption((self.preemptor,), "n1", asked, "Preempts", self.listener))
 
     async def carry_out(self, *victims: PodInfo) -> None:
         self.start(*victims)

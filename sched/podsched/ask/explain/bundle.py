@@ -34,7 +34,7 @@ _OF_VOLUMES: Final = ".kubernetes.io/"
 _READ: Final = frozenset({
     "Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
     "PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode",
-    "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
+    "CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "PodGroup",
 })  # fmt: skip
 #: What is packed of the specs of some of them; of the others all is.
 _SPECS: Final = {

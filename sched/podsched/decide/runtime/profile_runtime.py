@@ -69,7 +69,12 @@ METHODS: Mapping[ExtensionPoint, str] = {
     ExtensionPoint.PRE_BIND: "pre_bind",
     ExtensionPoint.BIND: "bind",
     ExtensionPoint.POST_BIND: "post_bind",
+    ExtensionPoint.PLACEMENT_GENERATE: "generate_placements",
+    ExtensionPoint.PLACEMENT_SCORE: "score_placements",
 }
+
+
+_WEIGHTED: Final = (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 
 
 class UnknownPlugin(PluginError):
@@ -205,6 +210,16 @@ class ProfileRuntime:
         self.post_bind: Sequence[Named[PostBindPlugin]] = self._at(ExtensionPoint.POST_BIND)
 
     @cached_property
+    def placement_generate(self) -> Sequence[Named[Any]]:
+        """The plugins that list placements of pod groups (``framework.pod_groups``)."""
+        return self._at(ExtensionPoint.PLACEMENT_GENERATE)
+
+    @cached_property
+    def placement_score(self) -> Sequence[Named[Any]]:
+        """The plugins that compare placements of pod groups (``framework.pod_groups``)."""
+        return self._at(ExtensionPoint.PLACEMENT_SCORE)
+
+    @cached_property
     def eviction_listeners(self) -> Mapping[str, EvictionListener]:
         """The plugins that follow evictions, by name: to find out takes 10 us for each."""
         plugins = self.plugins.items()
@@ -254,11 +269,13 @@ class ProfileRuntime:
             if plugin is None:
                 continue
             if not hasattr(plugin, METHODS[point]):
-                # What scores without a PreScore of its own is listed there by the configuration.
-                if point in (ExtensionPoint.PRE_SCORE, ExtensionPoint.PRE_FILTER):
+                # A configuration may list plugins where only kube-scheduler's have something to do:
+                # GangScheduling at Permit, what scores without PreScore.
+                preparing = point in (ExtensionPoint.PRE_SCORE, ExtensionPoint.PRE_FILTER)
+                if preparing or enabled.name in IN_TREE_PLUGINS:
                     continue
                 raise NotAnExtension(f"plugin {enabled.name} does not implement {point.label}")
-            weight = (enabled.weight or 1) if point is ExtensionPoint.SCORE else 0
+            weight = (enabled.weight or 1) if point in _WEIGHTED else 0
             runs = self.meter.runs(point, enabled.name)
             normalize = plugin.normalize if isinstance(plugin, ScoreExtensions) else None
             whole = _whole(point, plugin)
@@ -270,28 +287,27 @@ class ProfileRuntime:
         return tuple(found)
 
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
-        """Return those configured, and those of plugins configured as filters alone.
+        """Return those configured, and those of plugins that are configured at other points alone.
 
         First is what holds pods that the others would misplace; no configuration disables it.
         """
-        held = UnsupportedFields.name
-        holding = Named(
-            held,
-            cast(PreFilterPlugin, self.plugins[held]),
-            runs=self.meter.runs(ExtensionPoint.PRE_FILTER, held),
-        )
         configured = self._at(ExtensionPoint.PRE_FILTER)
         names = {named.name for named in configured}
-        implied = (
-            Named(
-                named.name,
-                cast(PreFilterPlugin, named.plugin),
-                runs=self.meter.runs(ExtensionPoint.PRE_FILTER, named.name),
-            )
-            for named in self.filter
+        elsewhere: list[Named[Any]] = [*self.placement_generate[:1], *self.filter]
+        others = (
+            named.name
+            for named in elsewhere
             if named.name not in names and hasattr(named.plugin, "pre_filter")
         )
-        return (holding, *configured, *implied)
+        implied = [
+            Named(
+                name,
+                cast(PreFilterPlugin, self.plugins[name]),
+                runs=self.meter.runs(ExtensionPoint.PRE_FILTER, name),
+            )
+            for name in (UnsupportedFields.name, *others)
+        ]
+        return (implied[0], *configured, *implied[1:])
 
     def reserves_for(self, state: CycleState, pod: PodInfo) -> bool:
         """Whether a plugin keeps books of pods like this one, which the next one has to see."""

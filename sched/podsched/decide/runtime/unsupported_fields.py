@@ -34,14 +34,12 @@ UNSUPPORTED: Final[Mapping[str, Callable[[v1.PodSpec], bool]]] = {
     "spec.resourceClaims": lambda spec: bool(spec.resource_claims),
     "spec.containers[].resources.claims": _container_claims,
     "spec.resources.claims": lambda spec: bool(spec.resources.claims),
-    "spec.schedulingGroup": lambda spec: spec.HasField("scheduling_group"),
     "spec.workloadRef": lambda spec: spec.HasField("workload_ref"),
 }
 
 #: The fields above, by the names that they have in the messages.
 UNSUPPORTED_FIELDS: Final = frozenset({
-    "PodSpec.resource_claims", "PodSpec.scheduling_group", "PodSpec.workload_ref",
-    "ResourceRequirements.claims",
+    "PodSpec.resource_claims", "PodSpec.workload_ref", "ResourceRequirements.claims",
 })  # fmt: skip
 
 #: What decides about placement and is honoured, here or when the pod is created.
@@ -50,7 +48,8 @@ HONOURED_FIELDS: Final = frozenset({
     "PodSpec.priority_class_name", "PodSpec.preemption_policy", "PodSpec.scheduler_name",
     "PodSpec.node_selector", "PodSpec.affinity", "PodSpec.tolerations",
     "PodSpec.topology_spread_constraints", "PodSpec.scheduling_gates", "PodSpec.volumes",
-    "PodSpec.overhead", "PodSpec.resources", "PodSpec.host_network", "PodSpec.restart_policy",
+    "PodSpec.scheduling_group", "PodSpec.overhead", "PodSpec.resources", "PodSpec.host_network",
+    "PodSpec.restart_policy",
     "PodSpec.termination_grace_period_seconds", "PodSpec.runtime_class_name",
     "Container.image", "Container.resources", "Container.ports", "Container.restart_policy",
     "Container.restart_policy_rules",

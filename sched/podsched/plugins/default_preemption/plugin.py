@@ -35,21 +35,28 @@ from podsched.framework.plugin import (
     PostFilterResult,
     Victims,
 )
+from podsched.framework.pod_groups import PodGroup, VictimSearch
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DryRunPlan, DryRuns, PreemptionReport, VictimUids
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, cost, dry_run
 from podsched.plugins.default_preemption.dry_run_cache import DryRunCache, Found
+from podsched.plugins.default_preemption.pod_group import (
+    MEMBER_OF_GROUP,
+    MEMBER_OF_PLACEMENT,
+    REASON_NEVER,
+    REASON_TERMINATING,
+    search_victims,
+)
 from podsched.v1 import objects_pb2 as v1
 
-REASON_NEVER = "not eligible due to preemptionPolicy=Never."
-REASON_TERMINATING = "not eligible due to a terminating pod on the nominated node."
 REASON_NOT_HELPFUL = "Preemption is not helpful for scheduling"
 REASON_NO_CANDIDATE = "no candidate node for preemption"
 REASON_IN_PROGRESS = "waiting for the preemption for this pod to be finished"
 PREFIX = "preemption: "
 _IN_PROGRESS = unresolvable(REASON_IN_PROGRESS)
+_GROUP_IN_PROGRESS = unresolvable("waiting for the preemption for this pod group to be finished")
 
 
 def is_terminating_by_preemption(pod: PodInfo) -> bool:
@@ -92,7 +99,7 @@ class DefaultPreemption:
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Keep a preemptor out of the queue until its evictions have been requested."""
         if pod.uid in self._preempting:
-            return _IN_PROGRESS
+            return _GROUP_IN_PROGRESS if pod.group else _IN_PROGRESS
         return SUCCESS
 
     def post_filter(
@@ -229,14 +236,22 @@ class DefaultPreemption:
         # dropped again and again: this pod would never be done.
         return before is None or before.uid != pod.uid or before.found.memory is found.memory
 
-    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
-        """Hold the preemptor back, and choose no further victims for it meanwhile."""
-        self._preempting.add(preemptor.uid)
+    def search_victims(
+        self, group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView
+    ) -> VictimSearch:
+        return search_victims(group, members, cluster, self._evicting)
+
+    def member_message(self, group: PodGroup) -> str:
+        return PREFIX + (MEMBER_OF_PLACEMENT if group.topology_key else MEMBER_OF_GROUP)
+
+    def evictions_started(self, preemptors: Sequence[PodInfo], victims: Victims) -> None:
+        """Hold the preemptors back, and choose no further victims for them meanwhile."""
+        self._preempting.update(pod.uid for pod in preemptors)
         self._evicting.update(victim.uid for victim in victims.pods)
 
-    def preemptor_released(self, preemptor: PodInfo) -> None:
-        """Let the preemptor into the queue."""
-        self._preempting.discard(preemptor.uid)
+    def preemptors_released(self, preemptors: Sequence[PodInfo]) -> None:
+        """Let the preemptors into the queue."""
+        self._preempting.difference_update(pod.uid for pod in preemptors)
 
     def evictions_ended(self, victims: Victims) -> None:
         """Judge the victims by the cluster's state from now on."""

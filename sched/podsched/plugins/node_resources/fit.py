@@ -29,6 +29,7 @@ from podsched.framework.plugin import (
     Remedy,
     Traits,
 )
+from podsched.framework.pod_groups import PodGroup, TriedPlacement
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
@@ -48,6 +49,7 @@ from podsched.plugins.node_resources.node_amounts import (
     SharedAmounts,
     exact_amounts,
 )
+from podsched.plugins.node_resources.placement_score import score_placements
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
     is_extended,
@@ -227,6 +229,13 @@ class NodeResourcesFit:
         if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
             return least_allocated_exactly(live.allocatable, live.nonzero, wanted)
         return self.score(state, pod, nodes, np.arange(nodes.size))
+
+    def score_placements(
+        self, group: PodGroup, tried: Sequence[TriedPlacement], cluster: ClusterView
+    ) -> Sequence[float]:
+        """Return how much of its nodes each placement would use, in percent."""
+        scores: list[float] = score_placements(cluster.nodes, tried, self._resources).tolist()
+        return scores
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for events that leave more room on a node (``fit_events``)."""

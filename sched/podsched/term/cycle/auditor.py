@@ -6,6 +6,8 @@ for up to five minutes. Such a pod is woken at once, counted by the event that s
 and logged, so that the hint can be fixed.
 
 Only pods rejected by Filter plugins are checked: pods held back by Permit or a gate may well fit.
+A member of a PodGroup is checked with its group: it may fit alone. Large groups are left out,
+because a check must be over before the event loop's lag is felt.
 """
 
 from __future__ import annotations
@@ -16,14 +18,21 @@ from dataclasses import dataclass
 from itertools import islice
 
 from podsched.cache.changes import Change
+from podsched.cache.trial import Trial
 from podsched.decide.decider import Decider
 from podsched.decide.evaluation.selection import Selector
+from podsched.decide.pod_group import PodGroupAttempt, member_order
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pod_groups import pod_group
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import SUCCESS
 from podsched.term.state import SchedulingState
 
 #: Events remembered to find the one that should have woken a pod.
 REMEMBERED = 1024
 UNKNOWN_EVENT = "unknown"
+#: Members up to which a group is checked; deciding for one takes some 60 us.
+LARGEST_GROUP = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +105,8 @@ class Auditor:
         runtime = self._state.profiles.get(pod.cls.scheduler_name)
         if runtime is None or queued.pending_plugins:
             return None
+        if pod.group:
+            return self._look_at_group(runtime, queued)
         filters = {named.name for named in runtime.filter}
         filters |= {named.name for named in runtime.pre_filter}
         if not queued.unschedulable_plugins or not queued.unschedulable_plugins <= filters:
@@ -104,6 +115,39 @@ class Auditor:
         choice = Selector(self._decider.evaluation(runtime, pod)).select(pod)
         if choice is None:
             return None
-        node_name = self._state.cache.columns.names[choice.row]
+        return self._missed(queued, self._state.cache.columns.names[choice.row])
+
+    def _look_at_group(self, runtime: ProfileRuntime, queued: QueuedPodInfo) -> MissedWakeUp | None:
+        cache, queue, key = self._state.cache, self._state.queue, queued.info.group
+        group = pod_group(cache.cluster, key)
+        pending = (queue.get(pod.uid) for pod in cache.cluster.members(key))
+        members = [one for one in pending if one is not None and not one.gating_plugin]
+        if group is None or len(members) > LARGEST_GROUP:
+            return None
+        attempt = PodGroupAttempt(
+            self._decider,
+            cache.cluster,
+            runtime,
+            group,
+            sorted(members, key=member_order),
+            cache.scheduled_members(key),
+            lambda decision: SUCCESS,
+            lambda decision: None,
+        )
+        rotation = self._decider.rotation
+        with Trial(cache) as trial:
+            for _ in attempt.run(trial, lambda: False, preempts=False):
+                pass
+        self._decider.rotation = rotation
+        placed = attempt.result.placed
+        # Nothing was reserved, so that members may have been promised the same volume.
+        if not attempt.result.status.ok or any(
+            runtime.reserves_for(decision.state, decision.queued.info) for decision in placed
+        ):
+            return None
+        return self._missed(placed[0].queued, placed[0].node_name)
+
+    def _missed(self, queued: QueuedPodInfo, node_name: str) -> MissedWakeUp:
+        pod = queued.info
         event = self._recent.last(node_name, queued.timestamp)
         return MissedWakeUp(pod, node_name, event, frozenset(queued.unschedulable_plugins))

@@ -21,6 +21,7 @@ from podsched.telemetry.instruments import Gauge, MetricRegistry
 from podsched.telemetry.metrics import (
     BindingMetrics,
     EvaluationMetrics,
+    PodGroupMetrics,
     PreemptionMetrics,
     SchedulerMetrics,
     attempts_label,
@@ -80,6 +81,7 @@ class CycleMeter:
         FormerMetrics(registry, self.scheduler)
         self.queue = QueueMeter(self.scheduler)
         self._preemption = PreemptionMetrics(registry)
+        self._pod_groups = PodGroupMetrics(registry)
         self._evaluation = EvaluationMetrics(registry)
         self.plugins = EngineMeter(self.scheduler, self._evaluation, time.monotonic)
         self._binding = BindingMetrics(registry)
@@ -114,6 +116,13 @@ class CycleMeter:
         if placed > 1:
             batched.labels(profile, "hint_used").inc(placed - 1)
         self.traces.decided(profile, decisions, began, ended, phases)
+
+    def pod_group_decided(self, profile: str, result: str, began: float, ended: float) -> None:
+        """Count an attempt to schedule a group; ``result``: as kube-scheduler labels it."""
+        metrics, seconds = self._pod_groups, ended - began
+        metrics.schedule_attempts_total.labels(result, profile).inc()
+        metrics.scheduling_attempt_duration_seconds.labels(result, profile).observe(seconds)
+        metrics.scheduling_algorithm_duration_seconds.labels().observe(seconds)
 
     def dropped(self, queued: QueuedPodInfo) -> None:
         """End the attempt of a pod that is gone, or bound by somebody else."""

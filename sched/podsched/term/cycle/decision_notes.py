@@ -119,12 +119,21 @@ class DecisionNotes:
         return self._detailed
 
     def decided(
-        self, profile: str, decisions: Sequence[Decision], popped: float, began: float, now: float
+        self,
+        profile: str,
+        decisions: Sequence[Decision],
+        popped: float,
+        began: float,
+        now: float,
+        *,
+        group: str = "",
     ) -> None:
-        """Note decisions that were made together since ``began``."""
+        """Note decisions that were made together since ``began``; ``group``: their PodGroup."""
         if self._sink is None:
             return
         more, always = self._more(), self._of_all()
+        if group:
+            always = {**always, "pod_group": group}
         count = len(decisions)
         number = self._sink.numbers(count)
         revision, each = self._state.revision, (now - began) / max(count, 1)
@@ -153,7 +162,7 @@ class DecisionNotes:
         if self._follows:
             self._runs.take()
 
-    def _of_all(self) -> dict[str, int]:
+    def _of_all(self) -> dict[str, int | str]:
         """Return what else is to be known of all decisions that are made now, mostly nothing."""
         facts = {"beyond": self._state.beyond, "begun_after": self.begun_after}
         return {name: number for name, number in facts.items() if number}

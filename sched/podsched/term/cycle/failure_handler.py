@@ -186,20 +186,19 @@ class FailureHandler:
 
     def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
         """Record the Preempted event on a victim."""
-        pod = preemption.pod
         self._recorder.record(
             victim.pod.metadata,
             type_="Normal",
             reason="Preempted",
             action="Preempting",
-            message=f"Preempted by pod {pod.uid} on node {preemption.node_name}",
-            controller=pod.cls.scheduler_name,
+            message=preemption.event_note,
+            controller=preemption.scheduler_name,
         )
 
     def preemption_finished(
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
     ) -> None:
-        """Count a preemption; ``try_again``: no deletion will wake the preemptor."""
+        """Count a preemption; ``try_again``: no deletion will wake the preemptors."""
         if try_again:
-            self._activator.activate([preemption.pod])
+            self._activator.activate(preemption.pods)
         self._meter.preemption_finished(result, seconds)

@@ -1,16 +1,17 @@
 """Carry out preemption: evict the victims that a PostFilter plugin chose.
 
-A victim that is not bound yet (at Permit or PreBind) returns to the queue; other victims are
-evicted. Evictions run concurrently with the scheduling cycle:
+The preemptors are one pod, or the members of a PodGroup. A victim that is not bound yet (at Permit
+or PreBind) returns to the queue; other victims are evicted. Evictions run concurrently with the
+scheduling cycle:
 
-    evictions_started --all but one--> preemptor_released --the last one--> (5 s) evictions_ended
-            |                                                    |
-            '--- one fails ---> preemptor_released, evictions_ended, preemptor activated
+    evictions_started --all but one--> preemptors_released --the last one--> (5 s) evictions_ended
+            |                                                     |
+            '--- one fails ---> preemptors_released, evictions_ended, preemptors activated
 
 A plugin that is an ``EvictionListener`` is notified of these moments. DefaultPreemption keeps the
-preemptor out of activeQ between the first two (with its PreEnqueue), so that the deletion of the
-last victim wakes the preemptor. If an eviction fails, the preemptor is activated to try again. The
-same happens if the last victim is already gone, because its deletion came before the preemptor was
+preemptors out of activeQ between the first two (with its PreEnqueue), so that the deletion of the
+last victim wakes them. If an eviction fails, the preemptors are activated to try again. The same
+happens if the last victim is already gone, because its deletion came before the preemptors were
 released. Terminating victims are not evicted again, and none of them is the last one.
 
 Source: ``framework/preemption/executor.go`` of kube-scheduler v1.36.
@@ -27,6 +28,7 @@ from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHE
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.plugin import Victims
+from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import EvictionListener
 from podsched.lib.tasks import TaskSet
@@ -56,13 +58,35 @@ class EvictionFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """A preemptor, its node and victims, and the plugin that chose them."""
+    """Preemptors, the victims, and the plugin that chose them.
 
-    pod: PodInfo
+    ``node_name``: where the victims are, "" if they are on several nodes. ``group``: the PodGroup
+    whose members the preemptors are.
+    """
+
+    pods: tuple[PodInfo, ...]
     node_name: str
     victims: Victims
     plugin: str
     listener: EvictionListener | None = None
+    group: PodGroup | None = None
+
+    @property
+    def scheduler_name(self) -> str:
+        """The profile of the preemptors."""
+        return self.pods[0].cls.scheduler_name
+
+    @property
+    def key(self) -> str:
+        """The "namespace/name" of the preemptor, or of the preemptors' group."""
+        return self.pods[0].key if self.group is None else self.group.key
+
+    @property
+    def event_note(self) -> str:
+        """The text of the event on a victim."""
+        if self.group is None:
+            return f"Preempted by pod {self.pods[0].uid} on node {self.node_name}"
+        return f"Preempted by podgroup {self.group.uid} on node cluster"
 
     @property
     def evicts_anybody(self) -> bool:
@@ -109,8 +133,8 @@ class Evictor:
     def start(self, preemption: Preemption) -> None:
         """Begin the evictions and return. Some victim must not be terminating yet."""
         self.under_way.append(preemption)
-        _tell(preemption, "evictions_started", preemption.pod, preemption.victims)
-        self._tasks.start(self._run(preemption), f"preempt for {preemption.pod.key}")
+        _tell(preemption, "evictions_started", preemption.pods, preemption.victims)
+        self._tasks.start(self._run(preemption), f"preempt for {preemption.key}")
 
     async def _run(self, preemption: Preemption) -> None:
         loop = asyncio.get_running_loop()
@@ -119,18 +143,18 @@ class Evictor:
         try:
             *first, last = (v for v in preemption.victims.pods if not v.terminating)
             await self._evict_all(first, preemption)
-            _tell(preemption, "preemptor_released", preemption.pod)
+            _tell(preemption, "preemptors_released", preemption.pods)
             try_again = await self._evict_all([last], preemption)
             result = "success"
         except EvictionFailed as failure:
-            _log.warning("Preemption failed", pod=preemption.pod.key, error=str(failure))
+            _log.warning("Preemption failed", preemptor=preemption.key, error=str(failure))
             try_again = True
             self.end(preemption)
         else:
             # The cache sees evictions shortly after their answers.
             loop.call_later(SEEN_WITHIN, self.end, preemption)
         finally:
-            _tell(preemption, "preemptor_released", preemption.pod)
+            _tell(preemption, "preemptors_released", preemption.pods)
         seconds = loop.time() - began
         self._report.preemption_finished(preemption, result, seconds, try_again=try_again)
 
@@ -168,7 +192,8 @@ class Evictor:
 
 
 def _request(victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
-    scheduler = preemption.pod.cls.scheduler_name
+    scheduler = preemption.scheduler_name
+    preemptor = "pod" if preemption.group is None else "podgroup"
     return api_pb2.EvictRequest(
         namespace=victim.namespace,
         name=victim.name,
@@ -178,14 +203,14 @@ def _request(victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
             type=DISRUPTION_TARGET,
             status="True",
             reason=REASON_PREEMPTION_BY_SCHEDULER,
-            message=f"{scheduler}: preempting to accommodate a higher priority pod",
+            message=f"{scheduler}: preempting to accommodate a higher priority {preemptor}",
         ),
     )
 
 
 def _tell(
     preemption: Preemption,
-    moment: Literal["evictions_started", "preemptor_released", "evictions_ended"],
+    moment: Literal["evictions_started", "preemptors_released", "evictions_ended"],
     *args: Any,
 ) -> None:
     """Call a method of the plugin. A failure is only logged, because nothing depends on it."""

@@ -21,8 +21,8 @@ from podsched.decide.decision import Decision
 from podsched.decide.extenders.placement import ExtendedDecider
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import CycleState, PostFilterResult
-from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.framework.status import Code, error
+from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.status import error
 from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
@@ -30,14 +30,9 @@ from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.decision_notes import DecisionNotes
-from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.outcomes import GONE, UNSCHEDULABLE
-from podsched.term.cycle.pre_bind import wants_pre_bind
-from podsched.term.cycle.preemption import Evictor, Preemption
-from podsched.term.cycle.reserve_permit import run_permit, run_reserve
-from podsched.term.writes.bind_queue import Assignment
 
 _log = get_logger("scheduler")
 
@@ -57,7 +52,7 @@ class SchedulingCycle:
         parts: LoopParts,
         failures: FailureHandler,
         binding: BindingCycle,
-        evictor: Evictor,
+        follow_up: FollowUp,
         notes: DecisionNotes,
         activator: Activator,
         clock: Callable[[], float],
@@ -69,7 +64,7 @@ class SchedulingCycle:
         self._meter = parts.meter
         self._failures = failures
         self._binding = binding
-        self._evictor = evictor
+        self._follow_up = follow_up
         self._notes = notes
         self._activator = activator
         self._clock = clock
@@ -114,7 +109,9 @@ class SchedulingCycle:
         status = error(f"scheduling cycle failed: {bug!r}")
         for queued in assumed:
             decision = Decision(queued, CycleState(), queued.info.node_name)
-            self._failures.undo(runtime, self._assignment(decision, now), status, at_once=True)
+            self._failures.undo(
+                runtime, self._follow_up.assignment(decision, now), status, at_once=True
+            )
         for queued in others[:1]:
             self._failures.fail_with_error(queued, status.message)
         self._state.queue.return_unattempted(others[1:], now)
@@ -122,7 +119,7 @@ class SchedulingCycle:
             self._meter.postponed(queued)
 
     async def _schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
-        pods = self._not_skipped(batch)
+        pods = self._follow_up.not_skipped(batch)
         if not pods:
             return
         runtime = self._state.profiles[pods[0].info.cls.scheduler_name]
@@ -134,7 +131,7 @@ class SchedulingCycle:
         while pods or unchecked:
             if not pods:
                 pods, unchecked = unchecked[:_CHECKED], unchecked[_CHECKED:]
-                pods = self._not_skipped(pods)
+                pods = self._follow_up.not_skipped(pods)
                 continue
             pods = await self._schedule_some(runtime, pods, now)
             # Do not yield after each pod that fits nowhere: the evictions and statuses of
@@ -153,7 +150,7 @@ class SchedulingCycle:
         first = pods[0]
         if await self._decider.prepare(runtime, first.info, self._meter.traces.of(first)):
             # Time has passed, so some of the pods may be gone.
-            pods = self._not_skipped(pods)
+            pods = self._follow_up.not_skipped(pods)
             if not pods:
                 return pods
         decisions = self._decide(runtime, pods, popped_at)
@@ -161,9 +158,9 @@ class SchedulingCycle:
             return pods
         remaining = pods[len(decisions) :]
         unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None
-        self._follow_up(runtime, decisions, popped_at)
+        self._carry_out(runtime, decisions, popped_at)
         if unplaced is not None:
-            remaining = await self._follow_up_unplaced(runtime, unplaced, remaining, popped_at)
+            remaining = await self._carry_out_unplaced(runtime, unplaced, remaining, popped_at)
         return remaining
 
     def _decide(
@@ -204,28 +201,9 @@ class SchedulingCycle:
         """Whether to stop deciding, because the turn is used up."""
         return self._turn.has_lasted(ROUND)
 
-    def _not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
-        return [queued for queued in pods if not self._skip(queued)]
-
-    def _skip(self, queued: QueuedPodInfo) -> bool:
-        """Drop a pod that is being deleted, gone, or already assumed or bound.
-
-        Source: skipPodSchedule.
-        """
-        pod = queued.info
-        known = self._state.cache.cluster.pods.get(pod.key)
-        if pod.terminating:
-            self._failures.record(pod, f"skip schedule deleting pod: {pod.key}")
-        elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
-            return False
-        self._state.queue.done(pod.uid)
-        self._meter.dropped(queued)
-        self._notes.ended(queued, GONE)
-        return True
-
     # ------------------------------------------------------------------ decisions
 
-    def _follow_up(
+    def _carry_out(
         self, runtime: ProfileRuntime, decisions: Sequence[Decision], popped_at: float
     ) -> None:
         ready = []
@@ -233,15 +211,18 @@ class SchedulingCycle:
             if decision.error is not None:
                 self._failures.fail_with_error(decision.queued, decision.error.message)
             elif decision.diagnosis is not None:
-                self._no_node_fits(runtime, decision, self._post_filter(runtime, decision))
+                self._follow_up.no_node_fits(
+                    runtime, decision, self._post_filter(runtime, decision)
+                )
             else:
-                assignment = self._assignment(decision, popped_at)
-                if self._reserve_and_permit(runtime, assignment):
+                assignment = self._follow_up.assignment(decision, popped_at)
+                status = self._follow_up.reserve(runtime, assignment)
+                if self._follow_up.permit(runtime, assignment, status):
                     ready.append(assignment)
             self._activator.activate_wanted(decision.state)
         self._binding.bind(runtime, ready, at_once=True)
 
-    async def _follow_up_unplaced(
+    async def _carry_out_unplaced(
         self,
         runtime: ProfileRuntime,
         decision: Decision,
@@ -256,11 +237,11 @@ class SchedulingCycle:
         queued, decisions = decision.queued, [decision]
         traceparent = self._meter.traces.of(queued)
         if await self._decider.prepare_post_filter(runtime, decision, traceparent):
-            others = self._not_skipped(others)
+            others = self._follow_up.not_skipped(others)
             decisions = []
-            if not self._skip(queued):
+            if not self._follow_up.skip(queued):
                 decisions = self._decide(runtime, [queued], popped_at, at_once=True)
-        self._follow_up(runtime, decisions, popped_at)
+        self._carry_out(runtime, decisions, popped_at)
         return others
 
     async def _schedule_extended(
@@ -278,57 +259,23 @@ class SchedulingCycle:
                 for returned in pods[at:]:
                     self._meter.postponed(returned)
                 return
-            if at and self._skip(queued):
+            if at and self._follow_up.skip(queued):
                 continue
             self._notes.began(began)
             decision = await extended.decide(runtime, queued, self._meter.traces.of(queued))
             if decision is None:
-                self._skip(queued)
+                self._follow_up.skip(queued)
                 continue
             now, profile = self._clock(), runtime.scheduler_name
             self._notes.decided(profile, [decision], popped_at, began, now)
             self._meter.decided(profile, [decision], began, now)
             if decision.diagnosis is None:
-                self._follow_up(runtime, [decision], popped_at)
+                self._carry_out(runtime, [decision], popped_at)
                 continue
             result = await extended.post_filter(runtime, decision)
-            if not self._skip(queued):
-                self._no_node_fits(runtime, decision, result)
+            if not self._follow_up.skip(queued):
+                self._follow_up.no_node_fits(runtime, decision, result)
             self._activator.activate_wanted(decision.state)
-
-    # ------------------------------------------------------------------ a node was found
-
-    def _assignment(self, decision: Decision, popped_at: float) -> Assignment:
-        return Assignment(
-            decision.queued,
-            decision.node_name,
-            decision.state,
-            popped_at,
-            self._state.revision,
-        )
-
-    def _reserve_and_permit(self, runtime: ProfileRuntime, assignment: Assignment) -> bool:
-        """Return whether the pod can be bound at once."""
-        timeouts: dict[str, float] = {}
-        traces, queued = self._meter.traces, assignment.queued
-        began = self._clock()
-        traces.follow([queued])
-        status = run_reserve(runtime, assignment)
-        traces.phase(queued, SpanName.RESERVE, began, self._clock(), status.message)
-        if status.ok and runtime.permit:
-            began = self._clock()
-            traces.follow([queued])
-            status, timeouts = run_permit(runtime, assignment)
-            traces.phase(queued, SpanName.PERMIT, began, self._clock(), status.message)
-        if not status.ok:
-            self._failures.undo(runtime, assignment, status, at_once=True)
-            return False
-        if timeouts or (runtime.pre_bind and wants_pre_bind(runtime, assignment)):
-            self._binding.wait_and_pre_bind(runtime, assignment, timeouts)
-            return False
-        return True
-
-    # ------------------------------------------------------------------ no node was found
 
     def _post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
         traces, queued = self._meter.traces, decision.queued
@@ -337,58 +284,3 @@ class SchedulingCycle:
         result = self._decider.post_filter(runtime, decision)
         traces.phase(queued, SpanName.POST_FILTER, began, self._clock())
         return result
-
-    def _no_node_fits(
-        self, runtime: ProfileRuntime, decision: Decision, result: PostFilterResult | None
-    ) -> None:
-        queued, diagnosis = decision.queued, decision.diagnosis
-        assert diagnosis is not None
-        pod = queued.info
-        if result is not None:
-            if not result.status.ok:
-                diagnosis.post_filter_message = result.status.message
-            if result.status.code is Code.ERROR:
-                _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
-            self._nominate(runtime, pod, result)
-        self._meter.unschedulable(queued)
-        message = diagnosis.fit_error()
-        self._failures.record(pod, message)
-        nominated = result.nominated_node_name if result is not None else None
-        victims = len(result.victims.pods) if result is not None and result.victims else 0
-        self._notes.ended(
-            queued, UNSCHEDULABLE, message, nominated_node=nominated or "", victims=victims
-        )
-        if not diagnosis.num_all_nodes:
-            self._state.cache.nominator.delete(pod.uid)
-            nominated = ""
-        self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
-        self._failures.requeue(queued, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
-
-    def _nominate(self, runtime: ProfileRuntime, pod: PodInfo, result: PostFilterResult) -> None:
-        """Nominate the pod to the node that PostFilter chose, and start evicting its victims."""
-        node_name, victims = result.nominated_node_name, result.victims
-        if node_name is None:
-            return
-        if not node_name:
-            self._state.cache.nominator.delete(pod.uid)
-            return
-        self._state.cache.nominate(pod, node_name)
-        if victims is None:
-            return
-        self._meter.preempting(pod.uid, node_name, len(victims.pods))
-        listener = runtime.eviction_listeners.get(result.status.plugin)
-        preemption = Preemption(pod, node_name, victims, result.status.plugin, listener)
-        if preemption.evicts_anybody:
-            self._clear_lower_nominations(pod, node_name)
-            self._evictor.start(preemption)
-
-    def _clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
-        """Clear the node's nominations of lower priority: the freed room is not for these pods.
-
-        Source: prepareCandidate in ``framework/preemption``.
-        """
-        for other in list(self._state.cache.cluster.nominated_pods(node_name)):
-            if other.priority < pod.priority:
-                self._state.cache.nominator.delete(other.uid)
-                self._failures.write_nomination(other, "")
-                self._activator.activate([other])

@@ -31,10 +31,13 @@ from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.cycle_metrics import BINDING_CALL, STATUS_CALL
 from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.preemption import Evictor
 from podsched.term.cycle.scheduling_cycle import SchedulingCycle
 from podsched.term.state import NoListener
+from podsched.term.writes.pod_group_conditions import PodGroupConditions
 from podsched.term.writes.shared_calls import SharedCalls
 from podsched.term.writes.status_writer import StatusWriter
 from podsched.v1 import api_pb2
@@ -92,7 +95,17 @@ class SchedulingLoop:
             parts, self._tasks, failures, self._notes, self._activator, self._clock
         )
         self.evictor = Evictor(self._evictions.call, self.binding, failures, self._tasks)
-        self._cycle = SchedulingCycle(
+        self._make_cycles(parts, failures)
+        self._recent = RecentEvents()
+        self._decides = asyncio.Event()
+        self._decides.set()
+        self._auditor = Auditor(
+            parts.state, parts.decider, self._recent, parts.settings.audit_sample
+        )
+
+    def _make_cycles(self, parts: LoopParts, failures: FailureHandler) -> None:
+        cluster, fence = parts.cluster, parts.fence
+        follow_up = FollowUp(
             parts,
             failures,
             self.binding,
@@ -100,13 +113,31 @@ class SchedulingLoop:
             self._notes,
             self._activator,
             self._clock,
+        )
+        self._cycle = SchedulingCycle(
+            parts,
+            failures,
+            self.binding,
+            follow_up,
+            self._notes,
+            self._activator,
+            self._clock,
             self._turn,
         )
-        self._recent = RecentEvents()
-        self._decides = asyncio.Event()
-        self._decides.set()
-        self._auditor = Auditor(
-            parts.state, parts.decider, self._recent, parts.settings.audit_sample
+        self._group_conditions = PodGroupConditions(
+            parts.state.cache.cluster, lambda patches: cluster.patch_many(patches, fence=fence)
+        )
+        self._group_cycle = PodGroupCycle(
+            parts,
+            failures,
+            self.binding,
+            self.evictor,
+            follow_up,
+            self._notes,
+            self._activator,
+            self._group_conditions,
+            self._clock,
+            self._turn,
         )
 
     # ------------------------------------------------------------------ what others tell it
@@ -191,6 +222,7 @@ class SchedulingLoop:
         self.binding.start()
         self._evictions.start(self._tasks, "evict")
         self._tasks.start(self._statuses.run(), "write statuses", endless=True)
+        self._tasks.start(self._group_conditions.run(), "write group statuses", endless=True)
         self._tasks.start(self._loop(), "scheduling loop", endless=True)
         if self._settings.audit_period:
             self._tasks.start(self._audit(self._settings.audit_period), "audit", endless=True)
@@ -239,7 +271,14 @@ class SchedulingLoop:
         return not self._turn.has_lasted(COMPARING) and self._may_join(batch, other)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
-        """Schedule a batch; one by one if one of its pods may have ended earlier terms."""
+        """Schedule a batch; one by one if one of its pods may have ended earlier terms.
+
+        A batch that is a member of a PodGroup stands for the whole group.
+        """
+        if batch[0].info.group:
+            with working_on(batch[0].info.pod):
+                await self._group_cycle.schedule(batch[0], now)
+            return
         suspected = self._state.set_aside.blame.is_suspected
         parts: Iterable[Sequence[QueuedPodInfo]] = [batch]
         if any(suspected(queued.key) for queued in batch):

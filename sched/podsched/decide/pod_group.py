@@ -1,0 +1,302 @@
+"""Decide for a pod group: all members in one trial, which is kept if the group may start.
+
+::
+
+    placements --> each in a trial of its own, rolled back: members one after another, like single
+                   pods (``Decider``), each seeing those before it, each reserved at once
+                          |
+                          +-- some are feasible --> the best one again, and kept
+                          '-- none --> PodGroupPostFilter: the same passes without some pods
+
+A group without a topology constraint has one placement, which is tried once and kept at once.
+
+A decision for a large group takes longer than an event-loop turn. So ``run`` is a generator that
+yields when the turn is used up. The trial stays open meanwhile, and events are applied beneath it.
+
+Source: ``schedule_one_podgroup.go`` of kube-scheduler v1.36, podGroupSchedulingDefaultAlgorithm and
+podGroupSchedulingPlacementAlgorithm. Three things differ. Members never wait at Permit. Nothing is
+reserved a second time after the trial. A member that needs preemption does not count as placed,
+because victims are chosen for the whole group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from podsched.decide.decider import Decider
+from podsched.decide.decision import Decision, Enough
+from podsched.decide.runtime.group_plugins import group_plugins
+from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import Victims
+from podsched.framework.pod_groups import (
+    GroupTrial,
+    Placement,
+    PodGroup,
+    TriedPlacement,
+    VictimSearch,
+)
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
+
+REASON_UNSCHEDULABLE: Final = "pod group is unschedulable"
+REASON_OTHER_FAILED: Final = "failed to schedule other pod from a pod group: {}"
+REASON_PLACEMENTS: Final = "0/{} placements are available, first placement status: {}"
+GENERATE_WORDING = 'running PlacementGenerate plugin "{}"'
+SCORE_WORDING = 'running PlacementScore plugin "{}"'
+POST_FILTER_WORDING = 'running PodGroupPostFilter plugin "{}"'
+#: Members handed to the decider at once. It copies what is left of them after each pod that fits
+#: nowhere, so that handing over all members would be quadratic.
+_WINDOW: Final = 512
+
+
+@dataclass(slots=True)
+class GroupDecision:
+    """The outcome for a group.
+
+    ``decisions``: one for each member, in their order; fewer if an error ended the attempt. If the
+    status is SUCCESS, those with a node are assumed in the trial. If not, nothing is assumed, and
+    ``node_name`` is where the member would have gone. ``waiting`` is why the group could not start
+    with the members that have a node. ``victims``: the pods to evict so that it can.
+    """
+
+    status: Status = field(default_factory=lambda: unschedulable(REASON_UNSCHEDULABLE))
+    decisions: list[Decision] = field(default_factory=list)
+    waiting: Status = SUCCESS
+    placement: Placement = field(default_factory=Placement)
+    victims: Victims | None = None
+    #: The plugin that chose the victims, and the node of each member once they are gone, by uid.
+    preempting_plugin: str = ""
+    nominations: Mapping[str, str] = field(default_factory=dict)
+    #: Whether victims of an earlier attempt still have to leave; the nominations stay.
+    waits_for_victims: bool = False
+
+    @property
+    def placed(self) -> list[Decision]:
+        """The decisions with a node."""
+        return [decision for decision in self.decisions if decision.node_name]
+
+
+def member_order(queued: QueuedPodInfo) -> tuple[int, float, int]:
+    """Sort key of members: higher priority first, then the earlier first attempt."""
+    return -queued.info.priority, queued.initial_attempt_timestamp or 0.0, queued.sequence
+
+
+class PodGroupAttempt:
+    """One attempt to place the pending members of a group."""
+
+    def __init__(
+        self,
+        decider: Decider,
+        cluster: ClusterView,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+        members: Sequence[QueuedPodInfo],
+        scheduled: Sequence[PodInfo],
+        reserve: Callable[[Decision], Status],
+        unreserve: Callable[[Decision], None],
+    ) -> None:
+        """``scheduled``: the members that have a node, bound or assumed.
+
+        ``reserve`` calls the Reserve plugins for a member that was just assumed; ``unreserve``
+        takes that back.
+        """
+        self._decider = decider
+        self._cluster = cluster
+        self._runtime = runtime
+        self._plugins = group_plugins(runtime)
+        self._group = group
+        self._members = members
+        self._scheduled = scheduled
+        self._reserve = reserve
+        self._unreserve = unreserve
+        self.result = GroupDecision()
+
+    def run(self, trial: GroupTrial, enough: Enough, *, preempts: bool = True) -> Iterator[None]:
+        """Decide, with the outcome in ``result``; yields whenever ``enough`` returns True.
+
+        ``preempts``: search for victims if the group does not fit.
+        """
+        placements = self._placements()
+        if isinstance(placements, Status):
+            self.result = GroupDecision(placements)
+            return
+        yield from self._place(trial, placements, enough, keep=True)
+        if preempts and self.result.status.code.rejects:
+            yield from self._search_victims(trial, placements, enough)
+
+    # ------------------------------------------------------------------ placements
+
+    def _placements(self) -> Sequence[Placement] | Status:
+        for named in self._plugins.generate[:1]:
+            generate = named.plugin.generate_placements
+            try:
+                return guarded(
+                    named.name,
+                    GENERATE_WORDING,
+                    generate,
+                    self._group,
+                    self._scheduled,
+                    self._cluster,
+                )
+            except PluginFailure as failure:
+                return failure.status
+        return [Placement()]
+
+    def _place(
+        self, trial: GroupTrial, placements: Sequence[Placement], enough: Enough, *, keep: bool
+    ) -> Iterator[None]:
+        """Try the placements; with ``keep``, leave the members of the best one assumed."""
+        if len(placements) == 1 and keep:
+            with trial.inner() as inner:
+                yield from self._try(inner, placements[0], enough)
+                self._keep_if_feasible(inner)
+            self._count_placements(placements, self.result)
+            return
+        first: GroupDecision | None = None
+        feasible: list[TriedPlacement] = []
+        for placement in placements:
+            with trial.inner() as inner:
+                yield from self._try(inner, placement, enough)
+                self._take_back()
+            if self.result.status.code is Code.ERROR:
+                return
+            first = first or self.result
+            if self.result.status.ok:
+                pods = [(d.queued.info, d.node_name) for d in self.result.placed]
+                count = len(self._scheduled) + len(pods)
+                feasible.append(TriedPlacement(placement, count, pods))
+                if not keep:
+                    return
+        if not feasible:
+            assert first is not None
+            self._count_placements(placements, first)
+            return
+        best = feasible[0] if len(feasible) == 1 else self._best(feasible)
+        with trial.inner() as inner:
+            yield from self._try(inner, best.placement, enough)
+            self._keep_if_feasible(inner)
+
+    def _count_placements(self, placements: Sequence[Placement], first: GroupDecision) -> None:
+        """Say of how many placements none is feasible; the members' outcomes are the first's."""
+        if first.status.code.rejects:
+            text = REASON_PLACEMENTS.format(len(placements), first.status.message)
+            first.status = replace(first.status, reasons=(text,))
+        self.result = first
+
+    def _best(self, feasible: Sequence[TriedPlacement]) -> TriedPlacement:
+        """Return the placement with the highest weighted sum of scores; the first of equals."""
+        totals = [0.0] * len(feasible)
+        for named in self._plugins.score:
+            score = named.plugin.score_placements
+            scores = guarded(named.name, SCORE_WORDING, score, self._group, feasible, self._cluster)
+            totals = [t + named.weight * s for t, s in zip(totals, scores, strict=True)]
+        return feasible[max(range(len(totals)), key=totals.__getitem__)]
+
+    # ------------------------------------------------------------------ one pass over the members
+
+    def _try(self, trial: GroupTrial, placement: Placement, enough: Enough) -> Iterator[None]:
+        """Decide for all members in one placement; those that fit stay assumed in the trial."""
+        self.result = result = GroupDecision(placement=placement)
+        result.waiting = self._feasible(0)
+        trial.restrict(placement.node_names)
+        placed, members = 0, self._members
+        while len(result.decisions) < len(members):
+            at = len(result.decisions)
+            window = members[at : at + _WINDOW]
+            for decision in self._decider.decide(trial, self._runtime, window, enough=enough):
+                result.decisions.append(decision)
+                if decision.node_name:
+                    self._book(trial, decision)
+                placed += bool(decision.node_name)
+                if decision.error is not None and decision.error.code is Code.ERROR:
+                    text = REASON_OTHER_FAILED.format(decision.error.message)
+                    result.status = error(text)
+                    return
+            if enough():
+                yield
+        trial.restrict(None)
+        result.waiting = self._feasible(placed)
+        if placed and result.waiting.ok:
+            result.status = SUCCESS
+
+    def _book(self, trial: GroupTrial, decision: Decision) -> None:
+        """Reserve for a member; if that fails, it has no node."""
+        status = self._reserve(decision)
+        if status.ok:
+            return
+        trial.forget(decision.queued.info)
+        decision.node_name, decision.error = "", status
+
+    def _feasible(self, placed: int) -> Status:
+        """Return whether the group may start with so many members placed now."""
+        count = len(self._scheduled) + placed
+        for named in self._plugins.feasible:
+            status = named.plugin.placement_feasible(self._group, count)
+            if not status.ok:
+                return status
+        return SUCCESS
+
+    def _keep_if_feasible(self, trial: GroupTrial) -> None:
+        if self.result.status.ok:
+            trial.commit()
+        else:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Unreserve all members, the latest first; the caller rolls their trial back."""
+        for decision in reversed(self.result.placed):
+            self._unreserve(decision)
+
+    # ------------------------------------------------------------------ preemption
+
+    def _search_victims(
+        self, trial: GroupTrial, placements: Sequence[Placement], enough: Enough
+    ) -> Iterator[None]:
+        """Look for pods whose eviction lets the group start."""
+        refused = self.result
+        for named in self._plugins.post_filter[:1]:
+            members = [queued.info for queued in self._members]
+            call, name = named.plugin.search_victims, named.name
+            words = name, POST_FILTER_WORDING
+            fits: bool | None = None
+            chosen = refused
+            step: _Try | Victims | Status
+            try:
+                search = guarded(*words, call, self._group, members, self._cluster)
+                while isinstance(step := guarded(*words, _advance, search, fits), _Try):
+                    with trial.inner() as without:
+                        for pod in step.without:
+                            without.remove(pod)
+                        yield from self._place(without, placements, enough, keep=False)
+                    fits = self.result.status.ok
+                    chosen = self.result if fits else chosen
+            except PluginFailure as failure:
+                step = failure.status
+            self.result = refused
+            if isinstance(step, Victims):
+                refused.victims, refused.preempting_plugin = step, name
+                refused.nominations = {d.queued.info.uid: d.node_name for d in chosen.placed}
+            elif step.code is Code.WAIT:
+                refused.waits_for_victims = True
+            elif step.code is Code.ERROR:
+                refused.status = step
+            else:
+                reasons = dict.fromkeys((*refused.status.reasons, *step.reasons))
+                refused.status = replace(refused.status, reasons=tuple(reasons))
+
+
+class _Try(NamedTuple):
+    without: Sequence[PodInfo]
+
+
+def _advance(search: VictimSearch, fits: bool | None) -> _Try | Victims | Status:
+    """Return the next pods to try the group without, or the end of the search."""
+    try:
+        return _Try(search.send(fits))
+    except StopIteration as end:
+        found: Victims | Status = end.value
+        return found

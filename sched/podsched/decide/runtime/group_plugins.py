@@ -1,0 +1,37 @@
+"""The plugins of a profile that decide about pod groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
+from podsched.framework.pod_groups import (
+    PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    PodGroupPostFilterPlugin,
+)
+
+
+class GroupPlugins(NamedTuple):
+    """See ``framework.pod_groups``. The last two are not configured at a point of their own."""
+
+    generate: Sequence[Named[PlacementGeneratePlugin]]
+    score: Sequence[Named[PlacementScorePlugin]]
+    feasible: Sequence[Named[PlacementFeasiblePlugin]]
+    post_filter: Sequence[Named[PodGroupPostFilterPlugin]]
+
+
+# To find out which protocols the plugins of a profile implement takes half a millisecond.
+@lru_cache(maxsize=32)
+def group_plugins(runtime: ProfileRuntime) -> GroupPlugins:
+    """Return the plugins of a profile."""
+    plugins = runtime.plugins.items()
+    return GroupPlugins(
+        runtime.placement_generate,
+        runtime.placement_score,
+        [Named(name, p) for name, p in plugins if isinstance(p, PlacementFeasiblePlugin)],
+        [Named(name, p) for name, p in plugins if isinstance(p, PodGroupPostFilterPlugin)],
+    )

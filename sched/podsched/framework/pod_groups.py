@@ -1,0 +1,187 @@
+"""Pod groups, and the extension points that decide about a whole group.
+
+``PodGroup`` is what decisions read of a PodGroup object. Its shape is that of
+``scheduling.k8s.io/v1beta1``; v1alpha2 objects are read into it.
+
+Extension points, in the order of a group's cycle (``decide.pod_group``)::
+
+    PlacementGenerate --> for each placement: its members, one after another, as single pods
+                                   | PlacementFeasible: may the group start?
+    PlacementScore    <--- yes ----|  the best placement wins
+    PodGroupPostFilter <-- never --'  victims, with which it could
+
+Source: ``schedule_one_podgroup.go`` of kube-scheduler v1.36. There GangScheduling counts members in
+Permit; PlacementFeasible is v1.37's name for the same question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import Victims
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Status
+from podsched.framework.trial import Trial
+from podsched.v1 import objects_pb2 as v1
+
+KIND = "PodGroup"
+#: The value of ``spec.disruptionMode`` for groups that are evicted as a whole.
+MODE_POD_GROUP = "PodGroup"
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """A group: ``key`` is "namespace/name". ``min_count``: None for the basic policy.
+
+    ``topology_key``: the node label whose value all members must share, "" for none.
+    ``evicted_whole``: preemption evicts all members or none (disruptionMode ``PodGroup``).
+    """
+
+    key: str
+    uid: str = ""
+    min_count: int | None = None
+    topology_key: str = ""
+    priority: int = 0
+    evicted_whole: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.key.partition("/")[2]
+
+
+def pod_group(cluster: ClusterView, key: str) -> PodGroup | None:
+    """Return the group of this key; None if the object does not exist."""
+    namespace, _, name = key.partition("/")
+    found = cluster.get(KIND, namespace, name)
+    return None if found is None else read_pod_group(found)
+
+
+def read_pod_group(message: v1.PodGroup) -> PodGroup:
+    """Return what decisions read of a PodGroup object."""
+    meta, spec = message.metadata, message.spec
+    policy = spec.scheduling_policy
+    topology = spec.scheduling_constraints.topology
+    return PodGroup(
+        f"{meta.namespace}/{meta.name}",
+        meta.uid,
+        policy.gang.min_count if policy.HasField("gang") else None,
+        topology[0].key if topology else "",
+        spec.priority,
+        spec.disruption_mode == MODE_POD_GROUP,
+    )
+
+
+class Placement(NamedTuple):
+    """The nodes that a group may use in one try; None for all. ``name``: the topology domain."""
+
+    name: str = ""
+    node_names: frozenset[str] | None = None
+
+
+@runtime_checkable
+class PlacementGeneratePlugin(Protocol):
+    """Lists the placements to try; only the first such plugin of a profile is used."""
+
+    def generate_placements(
+        self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
+    ) -> Sequence[Placement] | Status:
+        """Return the placements in the order of their tries, or why there are none.
+
+        ``placed``: the group's members that have a node already.
+        """
+        ...
+
+
+@runtime_checkable
+class PlacementFeasiblePlugin(Protocol):
+    """Says whether a group may start with the members that have a node."""
+
+    def placement_feasible(self, group: PodGroup, scheduled: int) -> Status:
+        """Return SUCCESS, or Wait with the reason. ``scheduled`` counts members with a node."""
+        ...
+
+
+@runtime_checkable
+class PlacementScorePlugin(Protocol):
+    """Compares the feasible placements of a group."""
+
+    def score_placements(
+        self, group: PodGroup, tried: Sequence[TriedPlacement], cluster: ClusterView
+    ) -> Sequence[float]:
+        """Return a score from 0 to 100 for each placement."""
+        ...
+
+
+class TriedPlacement(NamedTuple):
+    """A placement and what came of it.
+
+    ``scheduled``: members with a node, including those placed earlier. ``pods``: the members placed
+    now, with the name of the node of each.
+    """
+
+    placement: Placement
+    scheduled: int
+    pods: Collection[tuple[PodInfo, str]]
+
+
+#: Yields pods to try the group without, receives whether it fits then (None at first), and returns
+#: the victims, or why there are none.
+VictimSearch = Generator[Sequence[PodInfo], bool | None, Victims | Status]
+
+
+@runtime_checkable
+class PodGroupPostFilterPlugin(Protocol):
+    """Chooses victims for a group that does not fit."""
+
+    def search_victims(
+        self, group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView
+    ) -> VictimSearch:
+        """Search for victims in the whole cluster; see ``VictimSearch``."""
+        ...
+
+    def member_message(self, group: PodGroup) -> str:
+        """Return what PostFilter says of a single member that fits no node."""
+        ...
+
+
+class GroupTrial(Trial, Protocol):
+    """What decisions for groups of pods need beside that: tries inside of the trial."""
+
+    def forget(self, pod: PodInfo) -> None:
+        """Take a pod off the node that it was assumed on."""
+        ...
+
+    def remove(self, pod: PodInfo) -> None:
+        """Take a pod away, as preemption would."""
+        ...
+
+    def restrict(self, node_names: frozenset[str] | None) -> None:
+        """Let pods use these nodes only; None for all."""
+        ...
+
+    def inner(self) -> GroupTrial:
+        """Begin a trial inside of this one."""
+        ...
+
+    def commit(self) -> None:
+        """Keep what was done in this trial, as a part of the outer one."""
+        ...
+
+    def roll_back(self) -> None:
+        """Undo what was done in this trial."""
+        ...
+
+    def __enter__(self) -> GroupTrial: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Roll back what was not committed."""
+        ...

@@ -1,0 +1,48 @@
+"""NodeResourcesFit's score of placements: MostAllocated over the sums of each placement's nodes.
+
+kube-scheduler v1.36 uses MostAllocated here whatever the scoring strategy, and does not normalise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from podsched.api.resources import CPU, MEMORY
+from podsched.framework.nodes import Int64s, NodeColumns
+from podsched.framework.pod_groups import TriedPlacement
+from podsched.framework.verdicts import Scores
+from podsched.plugins.node_resources.resource_amounts import ResourceColumn, WeightedResource
+from podsched.plugins.node_resources.scoring_strategies import most_allocated
+
+
+def score_placements(
+    nodes: NodeColumns, tried: Sequence[TriedPlacement], resources: Sequence[WeightedResource]
+) -> Scores:
+    """Return the scores, shape ``(len(tried),)``."""
+    rows = [_rows(nodes, one) for one in tried]
+    return most_allocated([_column(nodes, tried, rows, resource) for resource in resources])
+
+
+def _rows(nodes: NodeColumns, tried: TriedPlacement) -> Int64s:
+    names = tried.placement.node_names
+    if names is None:
+        return np.flatnonzero(nodes.alive)
+    found = (nodes.row_of(name) for name in names)
+    return np.array([row for row in found if row is not None], dtype=np.int64)
+
+
+def _column(
+    nodes: NodeColumns,
+    tried: Sequence[TriedPlacement],
+    rows: Sequence[Int64s],
+    resource: WeightedResource,
+) -> ResourceColumn:
+    name = resource.name
+    source = nodes.nonzero_requested(name) if name in (CPU, MEMORY) else nodes.requested(name)
+    used = np.array([source[some].sum() for some in rows], dtype=np.int64)
+    added = [sum(pod.cls.amounts.scored.get(name, 0) for pod, _ in one.pods) for one in tried]
+    allocatable = nodes.allocatable(name)
+    total = np.array([allocatable[some].sum() for some in rows], dtype=np.int64)
+    return ResourceColumn(resource.weight, used, used + np.array(added, dtype=np.int64), total)

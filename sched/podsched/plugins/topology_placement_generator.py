@@ -1,0 +1,80 @@
+"""TopologyPlacementGenerator: one placement per topology domain (kube-scheduler v1.36).
+
+A group with a topology constraint is tried in each domain by itself: on the nodes that share a
+value of the constraint's label key. Members that have a node already fix the domain.
+While a placement is tried, PreFilter restricts the members to its nodes
+(``ClusterView.placement``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState, PreFilterResult, Traits
+from podsched.framework.pod_groups import Placement, PodGroup
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, Status, error, unschedulable
+from podsched.plugins.without_args import WithoutArgs
+
+REASON_NO_PLACEMENT = "no feasible placements found"
+REASON_NO_DOMAIN = (
+    "cannot determine domain for already scheduled pods: {} domain found for pod group"
+)
+
+
+class TopologyPlacementGenerator(WithoutArgs):
+    """See the module."""
+
+    name: ClassVar[str] = "TopologyPlacementGenerator"
+    traits: ClassVar[Traits] = Traits(
+        reads_only_nodes=True,
+        reads_pods=False,
+        projects_class=True,
+        reads_requests=False,
+        reads_labels=False,
+        reads_volumes=False,
+    )
+
+    def generate_placements(
+        self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
+    ) -> Sequence[Placement] | Status:
+        """Return the domains in the order of their first rows; all nodes without a constraint."""
+        if not group.topology_key:
+            return [Placement()]
+        domains = _domains(cluster.nodes, group.topology_key)
+        if placed:
+            nodes = {pod.node_name for pod in placed}
+            domains = [d for d in domains if not nodes.isdisjoint(d.node_names or ())]
+            if len(domains) != 1:
+                return error(REASON_NO_DOMAIN.format("more than 1" if domains else "no"))
+        return domains or unschedulable(REASON_NO_PLACEMENT)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return nothing: the placement is not the pod's."""
+        return ()
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the placement that is being tried."""
+        return cluster.placement
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Allow the nodes of the placement; Skip outside of tries."""
+        placement = cluster.placement
+        if placement is None:
+            return PreFilterResult(SKIP)
+        return PreFilterResult(node_names=placement)
+
+
+def _domains(nodes: NodeColumns, key: str) -> list[Placement]:
+    rows = np.flatnonzero(nodes.alive)
+    values = nodes.label(key)[rows]
+    rows, values = rows[values != ABSENT], values[values != ABSENT]
+    names = nodes.names
+    by_value: dict[int, list[str]] = {}
+    for row, value in zip(rows.tolist(), values.tolist(), strict=True):
+        by_value.setdefault(value, []).append(names[row])
+    return [Placement(nodes.value(v), frozenset(members)) for v, members in by_value.items()]

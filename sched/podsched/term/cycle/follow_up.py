@@ -1,0 +1,190 @@
+"""Carry out decisions about single pods, whether alone or as members of a group.
+
+a node was found --> Reserve --> Permit --> ready to be bound, or a task of the binding cycle
+                        '----------'--rejected--> undone, requeued
+no node was found --> nomination and evictions, event, status, requeued
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from podsched.decide.decision import Decision
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.plugin import PostFilterResult
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Code, Status
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.tracing import SpanName
+from podsched.term.cycle.activation import Activator
+from podsched.term.cycle.binding_cycle import BindingCycle
+from podsched.term.cycle.decision_notes import DecisionNotes
+from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
+from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.outcomes import GONE, UNSCHEDULABLE
+from podsched.term.cycle.pre_bind import wants_pre_bind
+from podsched.term.cycle.preemption import Evictor, Preemption
+from podsched.term.cycle.reserve_permit import run_permit, run_reserve
+from podsched.term.writes.bind_queue import Assignment
+
+_log = get_logger("scheduler")
+
+
+class FollowUp:
+    """See the module."""
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        failures: FailureHandler,
+        binding: BindingCycle,
+        evictor: Evictor,
+        notes: DecisionNotes,
+        activator: Activator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._state = parts.state
+        self._meter = parts.meter
+        self._failures = failures
+        self._binding = binding
+        self._evictor = evictor
+        self._notes = notes
+        self._activator = activator
+        self._clock = clock
+
+    def not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        """Return the pods that can still be scheduled; drop the others."""
+        return [queued for queued in pods if not self.skip(queued)]
+
+    def skip(self, queued: QueuedPodInfo) -> bool:
+        """Drop a pod that is being deleted, gone, or already assumed or bound.
+
+        Source: skipPodSchedule.
+        """
+        pod = queued.info
+        known = self._state.cache.cluster.pods.get(pod.key)
+        if pod.terminating:
+            self._failures.record(pod, f"skip schedule deleting pod: {pod.key}")
+        elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
+            return False
+        self._state.queue.done(pod.uid)
+        self._meter.dropped(queued)
+        self._notes.ended(queued, GONE)
+        return True
+
+    # ------------------------------------------------------------------ a node was found
+
+    def assignment(self, decision: Decision, popped_at: float) -> Assignment:
+        """Return the assignment of a pod that was assumed."""
+        return Assignment(
+            decision.queued,
+            decision.node_name,
+            decision.state,
+            popped_at,
+            self._state.revision,
+        )
+
+    def reserve(self, runtime: ProfileRuntime, assignment: Assignment) -> Status:
+        """Call the Reserve plugins."""
+        traces, queued = self._meter.traces, assignment.queued
+        began = self._clock()
+        traces.follow([queued])
+        status = run_reserve(runtime, assignment)
+        traces.phase(queued, SpanName.RESERVE, began, self._clock(), status.message)
+        return status
+
+    def permit(self, runtime: ProfileRuntime, assignment: Assignment, status: Status) -> bool:
+        """Call the Permit plugins; return whether the pod can be bound at once.
+
+        ``status`` is that of Reserve. A pod that is rejected is undone; one that has to wait, or
+        has PreBind work, gets a task of the binding cycle.
+        """
+        timeouts: dict[str, float] = {}
+        traces, queued = self._meter.traces, assignment.queued
+        if status.ok and runtime.permit:
+            began = self._clock()
+            traces.follow([queued])
+            status, timeouts = run_permit(runtime, assignment)
+            traces.phase(queued, SpanName.PERMIT, began, self._clock(), status.message)
+        if not status.ok:
+            self._failures.undo(runtime, assignment, status, at_once=True)
+            return False
+        if timeouts or (runtime.pre_bind and wants_pre_bind(runtime, assignment)):
+            self._binding.wait_and_pre_bind(runtime, assignment, timeouts)
+            return False
+        return True
+
+    # ------------------------------------------------------------------ no node was found
+
+    def no_node_fits(
+        self, runtime: ProfileRuntime, decision: Decision, result: PostFilterResult | None
+    ) -> None:
+        """Reject a pod that fits no node; nominate it and begin evictions as ``result`` says."""
+        queued, diagnosis = decision.queued, decision.diagnosis
+        assert diagnosis is not None
+        pod = queued.info
+        if result is not None:
+            if not result.status.ok:
+                diagnosis.post_filter_message = result.status.message
+            if result.status.code is Code.ERROR:
+                _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
+            self._nominate(runtime, pod, result)
+        nominated = result.nominated_node_name if result is not None else None
+        victims = len(result.victims.pods) if result is not None and result.victims else 0
+        if not diagnosis.num_all_nodes:
+            self._state.cache.nominator.delete(pod.uid)
+            nominated = ""
+        plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
+        self.reject(queued, diagnosis.fit_error(), plugins, pending, nominated, victims)
+
+    def reject(
+        self,
+        queued: QueuedPodInfo,
+        message: str,
+        plugins: set[str],
+        pending: set[str],
+        nominated: str | None,
+        victims: int = 0,
+    ) -> None:
+        """Report a pod as Unschedulable and return it to the queue.
+
+        ``nominated``: the node that it is nominated to, "" if to none any more, None if as before.
+        """
+        pod = queued.info
+        self._meter.unschedulable(queued)
+        self._failures.record(pod, message)
+        self._notes.ended(
+            queued, UNSCHEDULABLE, message, nominated_node=nominated or "", victims=victims
+        )
+        self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
+        self._failures.requeue(queued, plugins, pending)
+
+    def _nominate(self, runtime: ProfileRuntime, pod: PodInfo, result: PostFilterResult) -> None:
+        """Nominate the pod to the node that PostFilter chose, and start evicting its victims."""
+        node_name, victims = result.nominated_node_name, result.victims
+        if node_name is None:
+            return
+        if not node_name:
+            self._state.cache.nominator.delete(pod.uid)
+            return
+        self._state.cache.nominate(pod, node_name)
+        if victims is None:
+            return
+        self._meter.preempting(pod.uid, node_name, len(victims.pods))
+        listener = runtime.eviction_listeners.get(result.status.plugin)
+        preemption = Preemption((pod,), node_name, victims, result.status.plugin, listener)
+        if preemption.evicts_anybody:
+            self.clear_lower_nominations(pod, node_name)
+            self._evictor.start(preemption)
+
+    def clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
+        """Clear the node's nominations of lower priority: the freed room is not for these pods.
+
+        Source: prepareCandidate in ``framework/preemption``.
+        """
+        for other in list(self._state.cache.cluster.nominated_pods(node_name)):
+            if other.priority < pod.priority:
+                self._state.cache.nominator.delete(other.uid)
+                self._failures.write_nomination(other, "")
+                self._activator.activate([other])

@@ -1,0 +1,328 @@
+"""The cycle of a pod group: takes its pending members to assumed together, or back to the queue.
+
+    one member popped --> the others are taken from the queue, too
+        --> a trial (``decide.pod_group``), kept if the group may start
+              started --> Permit --> the members that have a node are bound in one batch
+              waits for victims --> members nominated, victims evicted, members requeued
+              does not fit --> every member requeued with its own reason, or the group's
+        --> the PodGroup's condition PodGroupScheduled
+
+A member that fits although its group does not waits for the events that may help the members that
+do not fit: the plugins that rejected those are asked whether an event makes room for it, too.
+
+Source: ``schedule_one_podgroup.go`` of kube-scheduler v1.36. There such a group is tried again
+without a pause, hundreds of times a second; here it waits for an event, like a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from podsched.cache.trial import Trial
+from podsched.decide.decision import Decision
+from podsched.decide.pod_group import (
+    REASON_UNSCHEDULABLE,
+    GroupDecision,
+    PodGroupAttempt,
+    member_order,
+)
+from podsched.decide.runtime.group_plugins import group_plugins
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.plugin import PostFilterResult
+from podsched.framework.pod_groups import PodGroup, pod_group
+from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.status import Code, Status, unschedulable
+from podsched.lib.event_loop import ROUND, Turn
+from podsched.serve.client.errors import FenceLost
+from podsched.telemetry.logs import get_logger
+from podsched.term.cycle.activation import Activator
+from podsched.term.cycle.binding_cycle import BindingCycle
+from podsched.term.cycle.decision_notes import DecisionNotes
+from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.follow_up import FollowUp
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.preemption import Evictor, Preemption
+from podsched.term.cycle.reserve_permit import run_unreserve
+from podsched.term.writes.bind_queue import Assignment
+from podsched.term.writes.pod_group_conditions import PodGroupConditions
+
+_log = get_logger("scheduler")
+
+GANG_SCHEDULING = "GangScheduling"
+REASON_SCHEDULERS = (
+    "all pods in a single pod group should have the same .spec.schedulerName set, "
+    'got: "{}" and "{}"'
+)
+#: What Permit says in kube-scheduler, where the members that fit wait for the others.
+_WAITED = "one or more plugins asked to wait and no plugin rejected pod"
+
+
+class PodGroupCycle:
+    """The cycles of pod groups of one term."""
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        failures: FailureHandler,
+        binding: BindingCycle,
+        evictor: Evictor,
+        follow_up: FollowUp,
+        notes: DecisionNotes,
+        activator: Activator,
+        conditions: PodGroupConditions,
+        clock: Callable[[], float],
+        turn: Turn,
+    ) -> None:
+        self._state = parts.state
+        self._decider = parts.decider
+        self._meter = parts.meter
+        self._failures = failures
+        self._binding = binding
+        self._evictor = evictor
+        self._follow_up = follow_up
+        self._notes = notes
+        self._activator = activator
+        self._conditions = conditions
+        self._clock = clock
+        self._turn = turn
+        #: Of the running attempt, by uid: the members that were placed.
+        self._assignments: dict[str, Assignment] = {}
+
+    async def schedule(self, first: QueuedPodInfo, now: float) -> None:
+        """Decide for the group of a popped pod, and carry the decision out.
+
+        If an unexpected exception is raised, the attempts of all members fail.
+        """
+        uids = [pod.uid for pod in self._state.cache.cluster.members(first.info.group)]
+        others = self._state.queue.pop_members((u for u in uids if u != first.info.uid), now)
+        members = self._follow_up.not_skipped([first, *others])
+        if not members:
+            return
+        members.sort(key=member_order)
+        try:
+            await self._schedule(members, now)
+        except FenceLost:
+            raise
+        except Exception as bug:
+            self._give_up(members, bug)
+
+    def _give_up(self, members: Sequence[QueuedPodInfo], bug: Exception) -> None:
+        _log.error(
+            "A pod group cycle failed",
+            pod_group=members[0].info.group,
+            error=repr(bug),
+            exc_info=bug,
+        )
+        in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
+        for queued in members:
+            self._decider.discard(queued.info)
+            if queued.info.uid in in_flight and not self._binding.has(queued.info.uid):
+                if self._state.cache.is_assumed(queued.info.uid):
+                    self._state.cache.forget(queued.info)
+                self._failures.fail_with_error(queued, f"pod group cycle failed: {bug!r}")
+
+    async def _schedule(self, members: list[QueuedPodInfo], now: float) -> None:
+        key, names = members[0].info.group, _scheduler_names(members)
+        self._meter.popped(members, now)
+        if len(names) > 1:
+            for queued in members:
+                self._failures.fail_with_error(queued, REASON_SCHEDULERS.format(*names[:2]))
+            return
+        cluster = self._state.cache.cluster
+        group = pod_group(cluster, key)
+        if group is None:
+            # It was deleted since they were popped: PreEnqueue keeps them until it is back.
+            for queued in members:
+                self._meter.postponed(queued)
+                self._failures.requeue(queued, {GANG_SCHEDULING}, set())
+            return
+        runtime = self._state.profiles[names[0]]
+        result = await self._decide(runtime, group, members, now)
+        if result is None:
+            return
+        self._carry_out(runtime, group, members, result)
+
+    # ------------------------------------------------------------------ the decision
+
+    async def _decide(
+        self,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+        members: Sequence[QueuedPodInfo],
+        popped_at: float,
+    ) -> GroupDecision | None:
+        """Return the decision, with the placed members assumed; None to decide again at once."""
+        cache, began = self._state.cache, self._clock()
+        self._meter.traces.follow(members)
+        self._notes.began(began)
+        self._assignments = {}
+        scheduled = cache.scheduled_members(group.key)
+
+        def reserve(decision: Decision) -> Status:
+            assignment = self._follow_up.assignment(decision, popped_at)
+            self._assignments[decision.queued.info.uid] = assignment
+            return self._follow_up.reserve(runtime, assignment)
+
+        def unreserve(decision: Decision) -> None:
+            run_unreserve(runtime, self._assignments.pop(decision.queued.info.uid))
+
+        attempt = PodGroupAttempt(
+            self._decider, cache.cluster, runtime, group, members, scheduled, reserve, unreserve
+        )
+        with Trial(cache) as trial:
+            for _ in attempt.run(trial, self._enough):
+                await self._turn.give_way()
+            result = attempt.result
+            if not all(self._is_there(decision) for decision in result.placed):
+                # Members went while other tasks ran; the others may not be enough.
+                for decision in reversed(result.placed if result.status.ok else []):
+                    unreserve(decision)
+                trial.roll_back()
+                self._state.queue.return_unattempted(members, self._clock())
+                for queued in members:
+                    self._meter.postponed(queued)
+                return None
+            trial.commit()
+        now = self._clock()
+        self._notes.decided(
+            runtime.scheduler_name, result.decisions, popped_at, began, now, group=group.key
+        )
+        self._meter.decided(runtime.scheduler_name, result.decisions, began, now)
+        self._meter.pod_group_decided(runtime.scheduler_name, _result_label(result), began, now)
+        return result
+
+    def _enough(self) -> bool:
+        return self._turn.has_lasted(ROUND)
+
+    def _is_there(self, decision: Decision) -> bool:
+        """Whether a placed member still exists and has no node."""
+        pod = decision.queued.info
+        known = self._state.cache.cluster.pods.get(pod.key)
+        return known is not None and known.uid == pod.uid and not known.pod.spec.node_name
+
+    # ------------------------------------------------------------------ what follows
+
+    def _carry_out(
+        self,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+        members: Sequence[QueuedPodInfo],
+        result: GroupDecision,
+    ) -> None:
+        started = result.status.ok
+        if result.victims is not None:
+            self._preempt(runtime, group, members, result)
+        rejecting = set[str]() if started else _rejecting(result)
+        ready = []
+        decided = {decision.queued.info.uid: decision for decision in result.decisions}
+        for queued in members:
+            decision = decided.get(queued.info.uid)
+            if decision is None:
+                self._failures.fail_with_error(queued, result.status.message)
+            elif started and decision.node_name:
+                assignment = self._assignments[queued.info.uid]
+                if self._follow_up.permit(runtime, assignment, result.status):
+                    ready.append(assignment)
+            else:
+                self._fail(runtime, group, decision, result, rejecting)
+            if decision is not None:
+                self._activator.activate_wanted(decision.state)
+        if ready:
+            self._binding.bind(runtime, ready, at_once=True)
+        self._conditions.decided(group, result.status)
+
+    def _fail(
+        self,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+        decision: Decision,
+        result: GroupDecision,
+        rejecting: set[str],
+    ) -> None:
+        """Return a member without a node to the queue, for its own reason or for the group's."""
+        queued, status = decision.queued, result.status
+        nominated = self._nomination(queued, result)
+        if decision.diagnosis is not None:
+            plugins = group_plugins(runtime).post_filter
+            messages = (named.plugin.member_message(group) for named in plugins)
+            post_filter = PostFilterResult(unschedulable(next(messages, "")), nominated)
+            self._follow_up.no_node_fits(runtime, decision, post_filter)
+            return
+        if decision.error is not None and decision.error.code is Code.ERROR:
+            self._failures.fail_with_error(queued, decision.error.message)
+        elif status.code is Code.ERROR:
+            self._failures.fail_with_error(queued, status.message)
+        elif decision.error is not None:
+            rejectors = {decision.error.plugin} - {""}
+            self._follow_up.reject(queued, decision.error.message, rejectors, set(), nominated)
+        else:
+            queued.info.node_name = ""
+            if nominated is not None:
+                self._nominate(queued, nominated)
+            reasons = (REASON_UNSCHEDULABLE, result.waiting.message, _WAITED)
+            message = ", ".join(filter(None, reasons))
+            rejectors = {GANG_SCHEDULING, *rejecting}
+            self._follow_up.reject(queued, message, rejectors, set(), nominated)
+
+    def _nomination(self, queued: QueuedPodInfo, result: GroupDecision) -> str | None:
+        """Return the node that a member is nominated to, "" for none; None: as before."""
+        if result.victims is not None:
+            return result.nominations.get(queued.info.uid, "")
+        return None if result.status.ok or result.waits_for_victims else ""
+
+    def _nominate(self, queued: QueuedPodInfo, node_name: str) -> None:
+        if node_name:
+            self._state.cache.nominate(queued.info, node_name)
+        else:
+            self._state.cache.nominator.delete(queued.info.uid)
+
+    def _preempt(
+        self,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+        members: Sequence[QueuedPodInfo],
+        result: GroupDecision,
+    ) -> None:
+        """Start evicting the victims; PreEnqueue holds the members back meanwhile."""
+        assert result.victims is not None
+        victims, plugin = result.victims, result.preempting_plugin
+        self._meter.preempting(group.uid, "", len(victims.pods))
+        preemption = Preemption(
+            tuple(queued.info for queued in members),
+            "",
+            victims,
+            plugin,
+            runtime.eviction_listeners.get(plugin),
+            group,
+        )
+        if not preemption.evicts_anybody:
+            return
+        for queued in members:
+            node_name = result.nominations.get(queued.info.uid)
+            if node_name:
+                self._follow_up.clear_lower_nominations(queued.info, node_name)
+        self._evictor.start(preemption)
+
+
+def _scheduler_names(members: Sequence[QueuedPodInfo]) -> list[str]:
+    return list(dict.fromkeys(queued.info.cls.scheduler_name for queued in members))
+
+
+def _rejecting(result: GroupDecision) -> set[str]:
+    """Return the plugins that rejected members."""
+    plugins: set[str] = set()
+    for decision in result.decisions:
+        if decision.diagnosis is not None:
+            plugins |= decision.diagnosis.unschedulable_plugins
+        elif decision.error is not None and decision.error.plugin:
+            plugins.add(decision.error.plugin)
+    return plugins
+
+
+def _result_label(result: GroupDecision) -> str:
+    """Return the metrics' ``result``."""
+    if result.status.ok:
+        return "scheduled"
+    if result.status.code is Code.ERROR:
+        return "error"
+    return "waiting_on_preemption" if result.victims is not None else "unschedulable"

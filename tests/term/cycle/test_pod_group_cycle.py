@@ -1,0 +1,413 @@
+"""Pod groups, on a cluster in memory: bound as one, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import PodGroup
+from podsched.framework.plugin import PermitResult
+from podsched.framework.status import SUCCESS, unschedulable
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+GRACE = 30
+FELL = (
+    "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
+
+
+def group(world: TermWorld, name: str = "g", min_count: int = 0, **spec: Any) -> None:
+    """Make a PodGroup; without ``min_count`` its policy is basic."""
+    made = PodGroup()
+    made.metadata.name, made.metadata.namespace = name, "default"
+    policy = made.spec.scheduling_policy
+    if min_count:
+        policy.gang.min_count = min_count
+    else:
+        policy.basic.SetInParent()
+    if "topology" in spec:
+        made.spec.scheduling_constraints.topology.add(key=spec["topology"])
+    made.spec.priority = spec.get("priority", 0)
+    made.spec.disruption_mode = spec.get("mode", "Pod")
+    world.cluster.create(made)
+
+
+def members(world: TermWorld, *names: str, of: str = "g", **spec: Any) -> None:
+    for name in names:
+        world.pod(name, schedulingGroup={"podGroupName": of}, **spec)
+
+
+def condition(world: TermWorld, name: str = "g") -> tuple[str, str, str] | None:
+    """The group's condition PodGroupScheduled: status, reason, message."""
+    found = world.cluster.object("PodGroup", f"default/{name}")
+    assert isinstance(found, PodGroup)
+    for one in found.status.conditions:
+        if one.type == "PodGroupScheduled":
+            return one.status, one.reason, one.message
+    return None
+
+
+def bound(world: TermWorld) -> list[str]:
+    return sorted(key.partition("/")[2] for key, _ in world.cluster.bound)
+
+
+def pods(world: TermWorld) -> list[str]:
+    return sorted(pod.metadata.name for pod in world.cluster.objects("Pod"))
+
+
+async def test_a_gang_that_fits_is_bound_as_a_whole_in_one_call() -> None:
+    world = TermWorld()
+    for name in ("n1", "n2"):
+        world.node(name, cpu="2")
+    async with world.running():
+        group(world, min_count=4)
+        members(world, "a", "b", "c", "d")
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "b", "c", "d"]
+        assert condition(world) == ("True", "Scheduled", "")
+        world.check()
+
+
+async def test_members_wait_untried_for_their_group_and_for_min_count_of_them() -> None:
+    world = TermWorld()
+    world.node("n1")
+    async with world.running():
+        members(world, "a", "b")
+        await asyncio.sleep(1)
+        assert [world.place(name) for name in "ab"] == ["gated"] * 2
+        group(world, min_count=3)
+        await asyncio.sleep(1)
+        assert [world.place(name) for name in "ab"] == ["gated"] * 2
+        assert condition(world) is None
+        members(world, "c")
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "b", "c"]
+        world.check()
+
+
+async def test_of_a_gang_that_does_not_fit_nobody_is_bound_and_nothing_is_reserved() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="4")
+    async with world.running():
+        group(world, min_count=3)
+        members(world, "a", "b", "c", cpu="2")
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert world.scheduled("a").message == FELL
+        assert world.scheduled("c").message.startswith(
+            "0/1 nodes are available: 1 Insufficient cpu."
+        )
+        assert world.events("a", "FailedScheduling") == [FELL]
+        found = condition(world)
+        assert found is not None
+        assert found[:2] == ("False", "Unschedulable")
+        assert found[2].startswith(
+            "0/1 placements are available, first placement status: pod group is unschedulable"
+        )
+        world.pod("single", cpu="4")
+        await asyncio.sleep(1)
+        assert bound(world) == ["single"]
+        world.check()
+
+
+async def test_a_waiting_gang_is_tried_again_only_when_an_event_may_help() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="4")
+    async with world.running():
+        group(world, min_count=3)
+        members(world, "a", "b", "c", cpu="2")
+        await asyncio.sleep(100)
+        assert world.state.queue.get("uid-a").attempts == 1
+        world.node("n2", cpu="1")
+        await asyncio.sleep(20)
+        assert world.state.queue.get("uid-a").attempts == 1
+        world.node("n3", cpu="2")
+        await asyncio.sleep(20)
+        assert bound(world) == ["a", "b", "c"]
+        assert condition(world) == ("True", "Scheduled", "")
+        world.check()
+
+
+async def test_room_that_helps_only_a_member_that_fits_already_wakes_the_gang() -> None:
+    """The small member took the only place of the big one; room for the small one frees it."""
+    world = TermWorld()
+    world.node("n1", cpu="2", labels={"disk": "ssd"})
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "small", cpu="1", priority=5)
+        members(world, "big", cpu="2", nodeSelector={"disk": "ssd"})
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        world.node("n2", cpu="1")
+        world.node("n3", cpu="4")
+        await asyncio.sleep(20)
+        assert world.nodes_of("small")[0] in ("n2", "n3")
+        assert world.nodes_of("big") == ["n1"]
+
+
+async def test_members_beyond_min_count_may_stay_behind_and_are_bound_later() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="2")
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "low", priority=1)
+        members(world, "a", "b", priority=5)
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "b"]
+        assert "Insufficient cpu" in world.scheduled("low").message
+        world.node("n2", cpu="1")
+        await asyncio.sleep(20)
+        assert bound(world) == ["a", "b", "low"]
+        world.check()
+
+
+async def test_members_that_run_count_for_one_that_comes_late() -> None:
+    world = TermWorld()
+    world.node("n1")
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "a", "b")
+        await asyncio.sleep(1)
+        members(world, "late")
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "b", "late"]
+
+
+async def test_a_basic_group_starts_with_the_members_that_fit() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="2")
+    async with world.running():
+        group(world)
+        members(world, "a", "b", "c")
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "b"]
+        assert condition(world) == ("True", "Scheduled", "")
+
+
+async def test_a_gang_that_lost_a_member_waits_for_another_one() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="2")
+    async with world.running():
+        group(world, min_count=3)
+        members(world, "a", "b", "c")
+        await asyncio.sleep(1)
+        world.cluster.delete("Pod", "default/b")
+        world.node("n2", cpu="2")
+        await asyncio.sleep(30)
+        assert bound(world) == []
+        members(world, "d")
+        await asyncio.sleep(20)
+        assert bound(world) == ["a", "c", "d"]
+        world.check()
+
+
+async def test_members_that_name_different_schedulers_all_fail() -> None:
+    world = TermWorld([{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}])
+    world.node("n1")
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "a")
+        members(world, "b", schedulerName="other")
+        await asyncio.sleep(0.5)
+        assert bound(world) == []
+        assert world.scheduled("a").reason == "SchedulerError"
+        assert world.scheduled("a").message == (
+            "all pods in a single pod group should have the same .spec.schedulerName set, "
+            'got: "default-scheduler" and "other"'
+        )
+
+
+async def test_a_member_that_reserve_turns_down_takes_the_gang_along() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.script.on_reserve = lambda pod: unschedulable("no") if pod.name == "b" else SUCCESS
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "a", "b")
+        await asyncio.sleep(0.5)
+        assert bound(world) == []
+        assert "Script.unreserve a" in world.log
+        assert world.scheduled("b").message == "0/1 nodes are available: 1 no."
+        assert world.scheduled("a").message == FELL
+        assert world.state.cache.assumed_count == 0
+        world.check()
+
+
+async def test_members_that_a_permit_plugin_holds_are_bound_when_it_lets_them_go() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.script.on_permit = lambda pod: PermitResult()
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "a", "b")
+        await asyncio.sleep(0.5)
+        assert bound(world) == ["a", "b"]
+
+
+# ---------------------------------------------------------------------- topology
+
+
+async def test_a_gang_with_a_topology_constraint_stays_within_one_domain() -> None:
+    world = TermWorld()
+    for name in ("a0", "a1", "b0", "b1"):
+        world.node(name, cpu="4", labels={"zone": name[0]})
+    async with world.running():
+        group(world, min_count=4, topology="zone")
+        members(world, "p", "q", "r", "s")
+        await asyncio.sleep(1)
+        assert len({name[0] for name in world.nodes_of(*"pqrs")}) == 1
+        members(world, "t")
+        await asyncio.sleep(1)
+        assert len({name[0] for name in world.nodes_of(*"pqrst")}) == 1
+        world.check()
+
+
+async def test_a_gang_that_fits_no_domain_says_how_many_were_tried() -> None:
+    world = TermWorld()
+    for name in ("a0", "b0"):
+        world.node(name, cpu="2", labels={"zone": name[0]})
+    async with world.running():
+        group(world, min_count=4, topology="zone")
+        members(world, "p", "q", "r", "s")
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        found = condition(world)
+        assert found is not None
+        assert found[2].startswith(
+            "0/2 placements are available, first placement status: pod group is unschedulable"
+        )
+        world.node("b1", cpu="2", labels={"zone": "b"})
+        await asyncio.sleep(20)
+        assert {name[0] for name in world.nodes_of(*"pqrs")} == {"b"}
+        # What was restricted for the group is so no more.
+        world.pod("single", cpu="2")
+        await asyncio.sleep(1)
+        assert world.nodes_of("single") == ["a0"]
+
+
+async def test_the_domain_with_most_members_wins_then_the_fullest_one() -> None:
+    world = TermWorld()
+    world.node("a0", cpu="2", labels={"zone": "a"})
+    world.node("b0", cpu="8", labels={"zone": "b"})
+    world.node("c0", cpu="6", labels={"zone": "c"})
+    async with world.running():
+        group(world, min_count=2, topology="zone")
+        members(world, "p", "q", "r")
+        await asyncio.sleep(1)
+        assert world.nodes_of("p", "q", "r") == ["c0"] * 3
+
+
+# ---------------------------------------------------------------------- preemption
+
+
+async def test_a_gang_of_higher_priority_evicts_lower_pods_on_several_nodes() -> None:
+    world = TermWorld()
+    for node in ("n1", "n2"):
+        world.node(node, cpu="2")
+        world.pod(f"low-{node}", cpu="2", on=node)
+    async with world.running():
+        group(world, min_count=4, priority=10)
+        members(world, "a", "b", "c", "d", priority=10)
+        await asyncio.sleep(3)
+        assert bound(world) == ["a", "b", "c", "d"]
+        assert pods(world) == ["a", "b", "c", "d"]
+        [note] = world.events("low-n1", "Preempted")
+        uid = world.cluster.object("PodGroup", "default/g").metadata.uid
+        assert note == f"Preempted by podgroup {uid} on node cluster"
+        world.check()
+
+
+async def test_nobody_is_evicted_for_a_gang_that_would_not_fit_even_then() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="2")
+    world.pod("low", cpu="2", on="n1")
+    async with world.running():
+        group(world, min_count=3, priority=10)
+        members(world, "a", "b", "c", priority=10)
+        await asyncio.sleep(3)
+        assert world.nodes_of("low") == ["n1"]
+        assert (
+            "preemption: not eligible due to workload aware preemption enabled"
+            in world.scheduled("a").message
+        )
+        found = condition(world)
+        assert found is not None
+        assert "pod group is unschedulable" in found[2]
+
+
+async def test_no_more_is_evicted_than_needed_and_the_least_important_goes() -> None:
+    world = TermWorld()
+    for number, priority in ((1, 5), (2, 1), (3, 1)):
+        world.node(f"n{number}", cpu="2")
+        world.pod(f"low-{number}", cpu="2", on=f"n{number}", priority=priority)
+    async with world.running():
+        group(world, min_count=4, priority=10)
+        members(world, "a", "b", "c", "d", priority=10)
+        await asyncio.sleep(3)
+        assert bound(world) == ["a", "b", "c", "d"]
+        assert world.nodes_of("low-1") == ["n1"]
+
+
+async def test_a_group_that_is_evicted_whole_goes_as_one() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="2")
+    world.node("n2", cpu="2")
+    async with world.running():
+        group(world, "v", min_count=4, priority=1, mode="PodGroup")
+        members(world, "w", "x", "y", "z", of="v", priority=1)
+        await asyncio.sleep(1)
+        assert len(bound(world)) == 4
+        group(world, min_count=1, priority=10)
+        members(world, "a", priority=10)
+        await asyncio.sleep(3)
+        assert "a" in bound(world)
+        assert pods(world) == ["a"]
+
+
+async def test_while_victims_terminate_all_members_keep_their_nodes_and_evict_nobody_else() -> None:
+    world = TermWorld()
+    for number in (1, 2):
+        world.node(f"n{number}", cpu="2")
+        world.pod(f"low-{number}", cpu="2", on=f"n{number}", terminationGracePeriodSeconds=GRACE)
+    async with world.running():
+        group(world, min_count=2, priority=10)
+        members(world, "a", "b", priority=10, cpu="1")
+        await asyncio.sleep(0.5)
+        terminating = [
+            name
+            for name in ("low-1", "low-2")
+            if world.stored(name).metadata.HasField("deletion_timestamp")
+        ]
+        assert len(terminating) == 1
+        nominated = {world.stored(name).status.nominated_node_name for name in "ab"}
+        assert nominated == {f"n{terminating[0][-1]}"}
+        # Another event has the gang tried again: nothing else is evicted.
+        world.node("n3", cpu="0")
+        world.pod("thief", cpu="2", priority=5)
+        await asyncio.sleep(15)
+        assert {world.stored(name).status.nominated_node_name for name in "ab"} == nominated
+        world.cluster.delete("Pod", f"default/{terminating[0]}")
+        await asyncio.sleep(15)
+        assert bound(world) == ["a", "b"]
+        assert world.nodes_of("thief") == [""]
+        world.check()
+
+
+async def test_a_member_that_never_preempts_keeps_the_gang_from_it() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="2")
+    world.pod("low", cpu="2", on="n1")
+    async with world.running():
+        group(world, min_count=2, priority=10)
+        members(world, "a", priority=10)
+        members(world, "b", priority=10, preemptionPolicy="Never")
+        await asyncio.sleep(3)
+        assert world.nodes_of("low") == ["n1"]
+        found = condition(world)
+        assert found is not None
+        assert "not eligible due to preemptionPolicy=Never." in found[2]
