@@ -28,10 +28,10 @@ class Gate(NamedTuple):
 
 _NO_DRA = "podsched does not allocate devices by resource claims"
 _GROUPS = "PodGroups are scheduled as a whole wherever the API serves them"
-_NO_ASYNC_CALLS = "podsched sends what it writes in batches of its own"
+_NO_ASYNC_CALLS = "podsched sends its writes in batches of its own"
 
 GATES: dict[str, Gate] = {
-    "SchedulerQueueingHints": Gate(True, True, "events wake only pods that they can help"),
+    "SchedulerQueueingHints": Gate(True, True, "events retry only pods that they can help"),
     "SchedulerPopFromBackoffQ": Gate(
         True, True, "pods leave backoff early when nothing else is ready"
     ),

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-_NO_WEBHOOKS = "podsched asks no other server who may read its endpoints: certificates do"
+_NO_WEBHOOKS = "podsched authenticates callers of its endpoints by client certificates alone"
 _NO_RATE = "set clientConnection.qps and burst in the configuration"
-_TLS_STACK = "ciphers and curves are those of this machine's OpenSSL"
-_HTTP1 = "the endpoints speak HTTP/1.1"
+_TLS_STACK = "OpenSSL's configuration on this machine sets ciphers and curves"
+_HTTP1 = "the endpoints use only HTTP/1.1"
 _SHARING = "ports are never shared"
-_LOGS = "lines are written to standard error at once, each whole"
+_LOGS = "each line is written to standard error at once"
 
 REFUSED: Mapping[str, str] = {
-    "--tls-sni-cert-key": "one certificate serves all names: give it with --tls-cert-file",
+    "--tls-sni-cert-key": "use one certificate for all names, with --tls-cert-file",
     "--tls-cipher-suites": _TLS_STACK,
     "--tls-curve-preferences": _TLS_STACK,
-    "--disable-http2-serving": f"{_HTTP1}: leave it out",
+    "--disable-http2-serving": f"{_HTTP1}: omit the flag",
     "--http2-max-streams-per-connection": _HTTP1,
     "--permit-port-sharing": _SHARING,
     "--permit-address-sharing": _SHARING,
@@ -36,11 +36,11 @@ REFUSED: Mapping[str, str] = {
     "--authorization-kubeconfig": _NO_WEBHOOKS,
     "--authorization-webhook-cache-authorized-ttl": _NO_WEBHOOKS,
     "--authorization-webhook-cache-unauthorized-ttl": _NO_WEBHOOKS,
-    "--kube-api-content-type": "a Kubernetes API server is asked for JSON",
+    "--kube-api-content-type": "podsched requests JSON from a Kubernetes API server",
     "--kube-api-qps": _NO_RATE,
     "--kube-api-burst": _NO_RATE,
     "--show-hidden-metrics-for-version": "no metric is hidden",
-    "--allow-metric-labels": "relabel in the scraper; no label of ours has unbounded values",
+    "--allow-metric-labels": "relabel in the scraper; no label has unbounded values",
     "--allow-metric-labels-manifest": "relabel in the scraper",
     "--log-flush-frequency": _LOGS,
     "--log-text-split-stream": _LOGS,
