@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
 from support.api_servers import start_api_server
 from support.certificates import Certificates, make_certificates
+from support.relay import Relay
 
 
 def options_of(files: Certificates) -> ClientOptions:
@@ -60,5 +62,23 @@ async def test_a_client_connects_again_with_renewed_certificates(tmp_path: Path)
             server = await start_api_server(replace(settings, port=server.port), store)
             await client.list("Node")
     finally:
+        await server.stop(0)
+        await store.close()
+
+
+@pytest.mark.integration
+async def test_a_server_that_takes_half_a_second_to_answer_is_not_given_up() -> None:
+    store = MemoryStore()
+    server = await start_api_server(ServerSettings(), store)
+    relay = Relay(server.port)
+    await relay.start()
+    relay.cut()
+    asyncio.get_running_loop().call_later(0.5, relay.heal)
+    try:
+        options = ClientOptions(wait_for_server=False)
+        async with ApiClient(f"127.0.0.1:{relay.port}", options) as client:
+            await client.list("Node")
+    finally:
+        await relay.stop()
         await server.stop(0)
         await store.close()

@@ -28,7 +28,7 @@ from podsched.serve.store.etcd import EtcdOptions, EtcdStore, connect
 from podsched.serve.store.member import EtcdMember
 from podsched.serve.store.protocol import Compare, EventType, Put, WatchBatch, Write, WriteResult
 from support.certificates import make_certificates
-from support.eventually import PATIENCE
+from support.eventually import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -155,6 +155,11 @@ async def test_a_write_whose_answer_is_lost_is_reported_as_maybe_applied(
 ) -> None:
     assert etcd.pid is not None
     os.kill(etcd.pid, signal.SIGSTOP)
+    stat = Path(f"/proc/{etcd.pid}/stat")
+    # The signal takes a moment to stop all threads.
+    await eventually(
+        "etcd stands still", lambda: stat.read_text().rpartition(")")[2].split()[0], "T"
+    )
     try:
         with pytest.raises(MaybeApplied):
             await store.write(put("/a"))
