@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 
 from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision, Enough
+from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -158,7 +159,11 @@ class PodGroupAttempt:
             return
         first: GroupDecision | None = None
         feasible: list[TriedPlacement] = []
+        bounds = self._bounds()
         for placement in placements:
+            # One is tried in any case: the members' reasons are those of the first placement.
+            if first is not None and not bounds.may_hold(placement):
+                continue
             with trial.inner() as inner:
                 yield from self._try(inner, placement, enough)
                 self._take_back()
@@ -179,6 +184,13 @@ class PodGroupAttempt:
         with trial.inner() as inner:
             yield from self._try(inner, best.placement, enough)
             self._keep_if_feasible(inner)
+
+    def _bounds(self) -> PlacementBounds:
+        needed = (self._group.min_count or 1) - len(self._scheduled)
+        if needed < 1 or self._feasible(needed - 1).ok:
+            needed = 1
+        members = [queued.info for queued in self._members]
+        return PlacementBounds(self._runtime, self._cluster.nodes, members, needed)
 
     def _count_placements(self, placements: Sequence[Placement], first: GroupDecision) -> None:
         """Say of how many placements none is feasible; the members' outcomes are the first's."""

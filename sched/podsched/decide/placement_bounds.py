@@ -1,0 +1,58 @@
+"""Which placements cannot hold a pod group, by sums alone.
+
+If the smallest requests of the members that a group needs exceed all that is free in a placement,
+no order of tries can succeed there. One look costs a pass over a column; a try costs a decision for
+each member (100 domains of 50 nodes that cannot hold 1,000 members: 10 s, by sums 20 ms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import NodeColumns
+from podsched.framework.plugin import ComparesRequests
+from podsched.framework.pod_groups import Placement
+from podsched.framework.pods import PodInfo
+
+
+class PlacementBounds:
+    """What ``needed`` of the members take at least, compared with what is free."""
+
+    def __init__(
+        self, runtime: ProfileRuntime, nodes: NodeColumns, members: Sequence[PodInfo], needed: int
+    ) -> None:
+        self._nodes = nodes
+        self._needed = needed
+        #: The least amount of each resource that a Filter plugin compares.
+        self._least: dict[str, int] = {}
+        for named in runtime.filter:
+            if isinstance(named.plugin, ComparesRequests):
+                self._add(named.plugin, members)
+
+    def _add(self, plugin: ComparesRequests, members: Sequence[PodInfo]) -> None:
+        by_class = {pod.cls: plugin.compared_requests(pod) for pod in members}
+        requests = [by_class[pod.cls] for pod in members]
+        for resource in set[str]().union(*requests):
+            amounts = sorted(request.get(resource, 0) for request in requests)
+            least = sum(amounts[: self._needed])
+            self._least[resource] = max(least, self._least.get(resource, 0))
+
+    def may_hold(self, placement: Placement) -> bool:
+        """Return False if the placement certainly cannot hold the members that are needed."""
+        nodes = self._nodes
+        if placement.node_names is None:
+            return True
+        found = (nodes.row_of(name) for name in placement.node_names)
+        rows = np.array([row for row in found if row is not None], dtype=np.intp)
+        room = np.maximum(nodes.allowed_pod_number[rows] - nodes.pod_count[rows], 0)
+        if room.sum() < self._needed:
+            return False
+        for resource, least in self._least.items():
+            free = nodes.allocatable(resource)[rows] - nodes.requested(resource)[rows]
+            # Floats, since sums of bytes may exceed int64; a rounding error is not worth a try.
+            if np.maximum(free, 0).sum(dtype=np.float64) * (1 + 1e-9) < least:
+                return False
+        return True
