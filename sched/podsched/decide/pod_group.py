@@ -54,6 +54,11 @@ POST_FILTER_WORDING = 'running PodGroupPostFilter plugin "{}"'
 _WINDOW: Final = 512
 
 
+#: Orders of the members that are tried, and members tried in all of them together.
+MAX_ORDERS: Final = 8
+MAX_ORDERED: Final = 8000
+
+
 @dataclass(slots=True)
 class GroupDecision:
     """The outcome for a group.
@@ -126,8 +131,33 @@ class PodGroupAttempt:
             self.result = GroupDecision(placements)
             return
         yield from self._place(trial, placements, enough, keep=True)
+        if self.result.status.code.rejects:
+            yield from self._try_other_orders(trial, placements, enough)
         if preempts and self.result.status.code.rejects:
             yield from self._search_victims(trial, placements, enough)
+
+    def _try_other_orders(
+        self, trial: GroupTrial, placements: Sequence[Placement], enough: Enough
+    ) -> Iterator[None]:
+        """Try the members that found no node first, so that others do not take their only places.
+
+        kube-scheduler stops after one order. Other orders may still miss a placement that exists.
+        """
+        refused, given = self.result, self._members
+        if len({queued.info.cls for queued in given}) == 1:
+            return
+        tried = {_classes(given)}
+        while len(tried) < min(MAX_ORDERS, MAX_ORDERED // len(given)):
+            placed = {decision.queued.info.uid for decision in self.result.placed}
+            order = sorted(self._members, key=lambda queued: queued.info.uid in placed)
+            if _classes(order) in tried:
+                break
+            tried.add(_classes(order))
+            self._members = order
+            yield from self._place(trial, placements, enough, keep=True)
+            if not self.result.status.code.rejects:
+                return
+        self.result, self._members = refused, given
 
     # ------------------------------------------------------------------ placements
 
@@ -299,6 +329,11 @@ class PodGroupAttempt:
             else:
                 reasons = dict.fromkeys((*refused.status.reasons, *step.reasons))
                 refused.status = replace(refused.status, reasons=tuple(reasons))
+
+
+def _classes(members: Sequence[QueuedPodInfo]) -> tuple[int, ...]:
+    """Return what distinguishes orders: members of a class are interchangeable."""
+    return tuple(queued.info.cls.id for queued in members)
 
 
 class _Try(NamedTuple):

@@ -133,6 +133,20 @@ async def test_a_waiting_gang_is_tried_again_only_when_an_event_may_help() -> No
         world.check()
 
 
+async def test_members_that_find_no_node_are_tried_first_in_a_second_order() -> None:
+    """The small member is tried first, and the only place of the big one is the best for it."""
+    world = TermWorld()
+    world.node("n1", cpu="4", labels={"disk": "ssd"})
+    world.node("n2", cpu="1")
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "small", cpu="1", priority=5)
+        members(world, "big", cpu="4", nodeSelector={"disk": "ssd"})
+        await asyncio.sleep(1)
+        assert world.nodes_of("small", "big") == ["n2", "n1"]
+        world.check()
+
+
 async def test_room_that_helps_only_a_member_that_fits_already_wakes_the_gang() -> None:
     """The small member took the only place of the big one; room for the small one frees it."""
     world = TermWorld()
