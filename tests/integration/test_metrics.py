@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import Node, PodDisruptionBudget, PriorityClass
+from podsched.api.objects import Node, PodDisruptionBudget, PodGroup, PriorityClass
 from podsched.app.supervisor import ManagedProcess
 from support.eventually import PATIENCE, eventually
 from support.real_cluster import RealCluster, metric, real_cluster
@@ -82,6 +82,17 @@ async def test_the_leader_gives_values_of_every_metric_that_is_described(tmp_pat
         await pod(real, "misfit-0", "100k")
         await pod(real, "urgent-0", cpu, priorityClassName="urgent")
         await eventually("one preempts", lambda: real.bound("urgent") == 1)
+        group = PodGroup()
+        group.metadata.name, group.metadata.namespace = "group", "default"
+        group.spec.scheduling_policy.basic.SetInParent()
+        await real.client.create(group)
+        await pod(real, "member-0", "100k", schedulingGroup={"podGroupName": "group"})
+
+        async def group_tried() -> bool:
+            name = "scheduler_podgroup_schedule_attempts_total"
+            return await asyncio.to_thread(metric, real.leader(), name) > 0
+
+        await eventually("the group is tried", group_tried)
         leader = real.leader()
 
         async def renewed() -> bool:
