@@ -21,7 +21,7 @@ because victims are chosen for the whole group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -54,6 +54,8 @@ POST_FILTER_WORDING = 'running PodGroupPostFilter plugin "{}"'
 _WINDOW: Final = 512
 
 
+#: The parts of an attempt, between which other tasks may run.
+Parts = Generator[None, None, None]
 #: Orders of the members that are tried, and members tried in all of them together.
 MAX_ORDERS: Final = 8
 MAX_ORDERED: Final = 8000
@@ -121,7 +123,7 @@ class PodGroupAttempt:
         self._unreserve = unreserve
         self.result = GroupDecision()
 
-    def run(self, trial: GroupTrial, enough: Enough, *, preempts: bool = True) -> Iterator[None]:
+    def run(self, trial: GroupTrial, enough: Enough, *, preempts: bool = True) -> Parts:
         """Decide, with the outcome in ``result``; yields whenever ``enough`` returns True.
 
         ``preempts``: search for victims if the group does not fit.

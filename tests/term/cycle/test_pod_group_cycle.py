@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import PodGroup
+from podsched.decide.decision import Decision
 from podsched.framework.plugin import PermitResult
 from podsched.framework.status import SUCCESS, unschedulable
 from support.term_world import TermWorld
@@ -249,6 +250,31 @@ async def test_a_member_that_reserve_turns_down_takes_the_gang_along() -> None:
         assert world.scheduled("b").message == "0/1 nodes are available: 1 no."
         assert world.scheduled("a").message == FELL
         assert world.state.cache.assumed_count == 0
+        world.check()
+
+
+async def test_a_bug_in_the_middle_of_a_group_takes_back_what_was_done_for_it() -> None:
+    world = TermWorld()
+    world.node("n1")
+    decide, calls = world.decider.decide, 0
+
+    def decide_one_then_fail(trial: Any, runtime: Any, batch: Any, **more: Any) -> list[Decision]:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise RuntimeError("a bug")
+        return decide(trial, runtime, batch[:1], **more)
+
+    world.decider.decide = decide_one_then_fail  # type: ignore[method-assign]
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "a", "b")
+        await asyncio.sleep(0.5)
+        assert "Script.unreserve a" in world.log
+        assert world.state.cache.assumed_count == 0
+        assert [world.scheduled(name).reason for name in "ab"] == ["SchedulerError"] * 2
+        await asyncio.sleep(5)
+        assert bound(world) == ["a", "b"]
         world.check()
 
 

@@ -17,6 +17,7 @@ without a pause, hundreds of times a second; here it waits for an event, like a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision
@@ -31,7 +32,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.pods import QueuedPodInfo
-from podsched.framework.status import Code, Status, unschedulable
+from podsched.framework.status import Code, Status, error, unschedulable
 from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
@@ -114,12 +115,17 @@ class PodGroupCycle:
             exc_info=bug,
         )
         in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
+        status = error(f"pod group cycle failed: {bug!r}")
         for queued in members:
-            self._decider.discard(queued.info)
-            if queued.info.uid in in_flight and not self._binding.has(queued.info.uid):
-                if self._state.cache.is_assumed(queued.info.uid):
-                    self._state.cache.forget(queued.info)
-                self._failures.fail_with_error(queued, f"pod group cycle failed: {bug!r}")
+            pod = queued.info
+            self._decider.discard(pod)
+            if pod.uid not in in_flight or self._binding.has(pod.uid):
+                continue
+            if self._state.cache.is_assumed(pod.uid):
+                runtime = self._state.profiles[pod.cls.scheduler_name]
+                self._failures.undo(runtime, self._assignments[pod.uid], status, at_once=True)
+            else:
+                self._failures.fail_with_error(queued, status.message)
 
     async def _schedule(self, members: list[QueuedPodInfo], now: float) -> None:
         key, names = members[0].info.group, _scheduler_names(members)
@@ -169,9 +175,15 @@ class PodGroupCycle:
         attempt = PodGroupAttempt(
             self._decider, cache.cluster, runtime, group, members, scheduled, reserve, unreserve
         )
-        with Trial(cache) as trial:
-            for _ in attempt.run(trial, self._enough):
-                await self._turn.give_way()
+        # The generator is closed before the trial: it may have trials of its own open.
+        with Trial(cache) as trial, closing(attempt.run(trial, self._enough)) as parts:
+            try:
+                for _ in parts:
+                    await self._turn.give_way()
+            except BaseException:
+                for assignment in reversed(self._assignments.values()):
+                    run_unreserve(runtime, assignment)
+                raise
             result = attempt.result
             if not all(self._is_there(decision) for decision in result.placed):
                 # Members went while other tasks ran; the others may not be enough.
