@@ -1,4 +1,4 @@
-"""A controller, and what it is given: the time, objects to read, and where its writes go."""
+"""The interface of a controller, and what it gets: the time, objects to read, a place to write."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Instant(NamedTuple):
     """One moment on two clocks, in seconds."""
 
     wall: float
-    """Unix time, for what is written and for what others have written."""
+    """Unix time: for timestamps in objects."""
     monotonic: float
-    """For measuring how long something lasts: it does not jump."""
+    """For durations: never jumps."""
 
 
 class AbsentObject(NamedTuple):
-    """An object that must be gone; with a uid, one of the same name may be there."""
+    """An object that must not exist; with a uid, another object of the same name may exist."""
 
     kind: str
     namespace: str
@@ -31,7 +31,7 @@ class AbsentObject(NamedTuple):
 
 
 class Objects(Protocol):
-    """The cluster's objects as they were last seen; ``Informer`` has it."""
+    """The last seen objects of the cluster; implemented by ``Informer``."""
 
     def objects(self, kind: str) -> Mapping[str, AnyObject]: ...
 
@@ -39,9 +39,9 @@ class Objects(Protocol):
 
 
 class Writes(Protocol):
-    """Takes writes and returns at once; ``retry`` is called some time after one has failed.
+    """Queues writes without waiting; ``retry`` is called some time after a write has failed.
 
-    ``without``: written only if the API server has none of these any more.
+    A write is sent only if none of the objects in ``without`` exist in the API server.
     """
 
     def patch(
@@ -65,7 +65,7 @@ class Writes(Protocol):
     def create(self, key: str, item: AnyObject, retry: Callable[[], None]) -> None: ...
 
     def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
-        """Delete all that is in a namespace, and then itself; ``retry`` if something is left."""
+        """Delete the content of a namespace, then the namespace; ``retry`` if content remains."""
         ...
 
     def evict(
@@ -73,23 +73,23 @@ class Writes(Protocol):
     ) -> None:
         """Evict a pod; with ``without_node`` only if the API server has no node of this name.
 
-        A node that the informer lacks may be there: objects that cannot be decoded are left out of
-        watches, and the pods of such a node run on.
+        The informer may lack a node that exists: watches omit objects that cannot be decoded. The
+        pods of such a node keep running.
         """
         ...
 
     def cancel_eviction(self, key: str) -> None: ...
 
     def skipped(self, kind: str, key: str, error: Exception) -> None:
-        """Tell of an object that the controller cannot handle and leaves alone until it changes.
+        """Report an object that the controller cannot handle; it is skipped until it changes.
 
-        Whatever it raised is a fault of this one object: everything else goes on.
+        The exception concerns only this object: the controller continues with the others.
         """
         ...
 
 
 class Recorder(Protocol):
-    """Records events about pods; the scheduler's recorder has it."""
+    """Records events about pods; implemented by the scheduler's event recorder."""
 
     def record(
         self,
@@ -104,31 +104,31 @@ class Recorder(Protocol):
 
 
 class Controller(Protocol):
-    """One control loop. Synchronous: ``changed`` takes notes, ``work`` acts on them."""
+    """One control loop. Synchronous: ``changed`` records changes, ``work`` acts on them."""
 
     @property
     def name(self) -> str:
-        """Its name in the metrics of writes."""
+        """The label of its writes in the metrics."""
         ...
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds whose changes it gets."""
+        """The kinds whose changes it receives."""
         ...
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Take in the objects that there are, one a step; others may have turns in between.
+        """Read the existing objects, one per step; other tasks may run between steps.
 
-        What changes between two steps is told to ``changed``, also of objects not taken in yet.
+        Changes between two steps are passed to ``changed``, also those of objects not read yet.
         """
         ...
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a change, at little cost."""
+        """Record a change; must be cheap."""
         ...
 
     def work(self, now: Instant) -> float | None:
-        """Do what is due; return when to work next (monotonic), None: after the next change."""
+        """Do what is due; return when to work next (monotonic), or None to wait for a change."""
         ...
 
 
@@ -151,5 +151,5 @@ def without_finalizer(item: AnyObject, finalizer: str) -> PatchRequest:
 
 
 def earliest(*times: float | None) -> float | None:
-    """Return the first of some times, None meaning never."""
+    """Return the earliest of some times; None means never."""
     return min((time for time in times if time is not None), default=None)

@@ -1,15 +1,15 @@
-"""PodDisruptionBudget status: how many pods there should be, are healthy, and may be disrupted.
+"""PodDisruptionBudget controller: computes expected pods, healthy pods and disruptionsAllowed.
 
-Source: pkg/controller/disruption of Kubernetes 1.36. Guarantees: the counts are kept by event, so
-that a change of one pod costs the same whatever the number of pods; a status is written for the
-version of the budget it was computed on, since evictions spend from it at the same time.
+Source: pkg/controller/disruption of Kubernetes 1.36. Guarantees: the counts are updated by event,
+so the cost of a pod's change does not depend on the number of pods; a status is written only to the
+version of the budget from which it was computed, because evictions update the budget concurrently.
 
-Budgets that are new, or select others than before, are counted together: one pass over all pods,
-in turns, puts each pod to those that ask for its labels. They get no status before it is over.
+New budgets, and budgets with a changed selector, are counted together in one pass over all pods,
+which yields to other tasks. Their status is not written before the pass ends.
 
-Pods without a controller count for an integer minAvailable alone; percentages and maxUnavailable
-are of the replicas their controllers ask for (ReplicaSet, StatefulSet, ReplicationController). A
-controller that does not exist makes the status one of failure that allows no disruption.
+Pods without a controller count only for an integer minAvailable; percentages and maxUnavailable
+refer to the replicas of their controllers (ReplicaSet, StatefulSet, ReplicationController). If a
+controller does not exist, the status reports a failure and allows no disruption.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from podsched.term.controllers.disruption_status import (
     status_patch,
 )
 
-#: Pods looked at, or statuses computed, before others have a turn: 1 ms.
+#: Max pods examined, or statuses computed, per step: 1 ms.
 _STEP: Final = 100
-#: What a pod costs whose namespace has no budget to be counted.
+#: Cost of a pod in a namespace without uncounted budgets; other pods cost 1.
 _PASSED_OVER: Final = 0.05
-#: Steps in which a call of ``work`` counts.
+#: Counting steps per call of ``work``.
 _STEPS_A_WORK: Final = 5
 
-#: The counts of some budgets, by the budget's key.
+#: Counts by the budget's key.
 _Group = dict[str, Counts]
 
 
 class _Budgets:
-    """The budgets of one namespace, by what they ask of a pod's labels."""
+    """The budgets of one namespace, indexed by a required label."""
 
     def __init__(self) -> None:
         self.counts: _Group = {}
         self._by_label: dict[tuple[str, str] | None, _Group] = {}
-        """By a label without which a pod is not selected; None: there is none."""
+        """By a label that the selector requires; None if it requires none."""
 
     def put(self, key: str, counts: Counts) -> None:
-        """Add a budget, or have other counts for it."""
+        """Add a budget, or replace its counts."""
         self.remove(key)
         self.counts[key] = counts
         self._by_label.setdefault(counts.selector.required_label, {})[key] = counts
@@ -82,7 +82,7 @@ class _Budgets:
 
 
 class DisruptionController:
-    """Keeps the status of all budgets current."""
+    """Keeps the status of all PodDisruptionBudgets up to date."""
 
     name = "disruption"
     kinds = ("Pod", "PodDisruptionBudget", *SCALED_KINDS)
@@ -93,13 +93,13 @@ class DisruptionController:
         self._budgets: dict[str, _Budgets] = {}
         """By namespace."""
         self._uncounted: dict[str, None] = {}
-        """Budgets that the next pass counts."""
+        """Budgets to count in the next pass."""
         self._counted_now: dict[str, None] = {}
-        """Those that the present pass counts."""
+        """Budgets counted in the current pass."""
         self._passing: Iterator[None] | None = None
         self._dirty: dict[str, None] = {}
         self._rechecks: dict[str, float] = {}
-        """Unix time at which a budget changes by itself."""
+        """Unix time at which a budget's status changes without an event."""
 
     def start(self, now: Instant) -> Iterator[None]:
         """Count the pods of all budgets."""
@@ -112,7 +112,7 @@ class DisruptionController:
         yield from self._pass()
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a change of a budget, a pod or a controller."""
+        """Record a change of a budget, a pod or a pod's controller."""
         if event.kind == "Pod":
             self._pod_changed(event)
         elif event.kind == "PodDisruptionBudget":
@@ -195,14 +195,14 @@ class DisruptionController:
             self._passing = self._pass()
         if self._passing is None:
             return
-        # The last step ends the generator instead of coming to another one.
+        # Fewer steps than asked for: the generator has ended.
         if len(list(islice(self._passing, _STEPS_A_WORK))) < _STEPS_A_WORK:
             self._passing = None
 
     def _pass(self) -> Iterator[None]:
-        """Count the budgets that have not been counted, all at once; a step looks at some pods.
+        """Count all uncounted budgets in one pass; each step examines some pods.
 
-        A pod that changes meanwhile, before or after its turn, is counted as it has become.
+        A pod that changes during the pass is counted in its latest version.
         """
         self._counted_now, self._uncounted = self._uncounted, {}
         namespaces = {key.partition("/")[0] for key in self._counted_now}
@@ -228,7 +228,7 @@ class DisruptionController:
     def _count(
         self, namespace: str, name: str, pod: AnyObject | None, before: AnyObject | None = None
     ) -> None:
-        """Put a pod, as it is and as it was before, to the budgets that ask for its labels."""
+        """Update the counts of all budgets that may select the old or the new version of a pod."""
         budgets = self._budgets.get(namespace)
         if budgets is None:
             return

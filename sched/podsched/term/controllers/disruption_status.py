@@ -1,4 +1,4 @@
-"""The status of a PodDisruptionBudget, computed from the counted pods that it selects. Pure.
+"""Compute the status of a PodDisruptionBudget from the pods that it selects. Pure.
 
 Source: pkg/controller/disruption of Kubernetes 1.36 (trySync, getExpectedPodCount,
 countHealthyPods, buildDisruptedPodMap).
@@ -33,7 +33,7 @@ from podsched.term.controllers.controller import earliest
 from podsched.v1.api_pb2 import PatchRequest
 
 DELETION_TIMEOUT = 120.0
-"""Seconds an evicted pod counts as disrupted while its deletion is not seen."""
+"""Seconds for which an evicted pod counts as disrupted while its deletion is not seen."""
 
 
 class Owner(NamedTuple):
@@ -45,7 +45,7 @@ class Owner(NamedTuple):
 
 
 class Member(NamedTuple):
-    """What a budget knows of a pod it selects."""
+    """The properties of a selected pod that matter to a budget."""
 
     ready: bool
     deleting: bool
@@ -54,16 +54,16 @@ class Member(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """The pods a budget selects, counted."""
+    """The pods that a budget selects, and how many are healthy."""
 
     selector: Selector
     members: dict[str, Member] = field(default_factory=dict)
-    """By the pod's name: a budget has one namespace."""
+    """By pod name: all pods of a budget are in its namespace."""
     healthy: int = 0
     owners: Counter[Owner] = field(default_factory=Counter)
 
     def put(self, name: str, member: Member | None) -> bool:
-        """Count a pod as it is now (None: not any more); return whether anything changed."""
+        """Add or replace a pod (None removes it); return whether anything changed."""
         before = self.members.pop(name, None)
         if member is not None:
             self.members[name] = member
@@ -81,14 +81,14 @@ class Counts:
 
 
 class Scaled(NamedTuple):
-    """How many pods there should be, and how many of them healthy."""
+    """The expected number of pods, and how many of them must be healthy."""
 
     expected: int
     desired: int
 
 
 def member_of(pod: Pod) -> Member:
-    """Return a pod as a budget sees it."""
+    """Return the properties of a pod that matter to a budget."""
     owner = next((o for o in pod.metadata.owner_references if o.controller), None)
     return Member(
         is_pod_ready(pod),
@@ -100,9 +100,10 @@ def member_of(pod: Pod) -> Member:
 def new_status(
     budget: PodDisruptionBudget, counts: Counts, scale: Callable[[Owner], int | None], now: float
 ) -> tuple[PodDisruptionBudgetStatus, float | None]:
-    """Return the status a budget should have, and the Unix time at which it changes by itself.
+    """Return the status of a budget, and the Unix time at which it changes without an event.
 
-    ``scale`` gives the replicas a controller asks for, None when it does not exist.
+    ``scale`` returns the replicas that a controller asks for, None if the controller does not
+    exist.
     """
     status = PodDisruptionBudgetStatus()
     status.CopyFrom(budget.status)
@@ -126,7 +127,7 @@ def new_status(
 def _expected(
     budget: PodDisruptionBudget, counts: Counts, scale: Callable[[Owner], int | None]
 ) -> Scaled | Owner:
-    """Return how many pods there should be, or the controller that does not exist."""
+    """Return the expected number of pods, or the controller that does not exist."""
     spec = budget.spec
     if spec.HasField("min_available") and not spec.min_available.endswith("%"):
         return Scaled(len(counts.members), int(spec.min_available))
@@ -146,7 +147,7 @@ def _expected(
 def _keep_disrupted(
     status: PodDisruptionBudgetStatus, counts: Counts, now: float
 ) -> tuple[float | None, int]:
-    """Forget evictions that are over; return when the next one fails, and the healthy pods left."""
+    """Drop expired disruptedPods; return when the next one expires, and the healthy pods left."""
     recheck: float | None = None
     healthy = 0
     for name, stamp in list(status.disrupted_pods.items()):
@@ -163,7 +164,7 @@ def _keep_disrupted(
 def status_patch(
     budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus
 ) -> PatchRequest | None:
-    """Return the patch that gives a budget its new status, None if it has it."""
+    """Return the patch that sets a budget's status; None if it is up to date."""
     if status == budget.status:
         return None
     conditions: list[Condition] = list(status.conditions)

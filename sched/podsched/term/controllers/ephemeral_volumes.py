@@ -1,9 +1,9 @@
-"""Makes the claims of generic ephemeral volumes: one for each, named and owned after its pod.
+"""Creates the PersistentVolumeClaims of generic ephemeral volumes.
 
-The claim of volume ``v`` of pod ``p`` is ``p-v``; the pod is its controller, so it goes with the
-pod. A claim of that name that is not the pod's is left alone: the pod waits, as VolumeBinding says.
-A claim that is deleted under a pod is made again. Source: pkg/controller/volume/ephemeral of
-Kubernetes 1.36.
+The claim of volume ``v`` of pod ``p`` is named ``p-v`` and controlled by the pod, so it is deleted
+with the pod. An existing claim of that name that the pod does not control is left alone:
+VolumeBinding rejects the pod. A deleted claim of a live pod is created again. Source:
+pkg/controller/volume/ephemeral of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CLAIM = "PersistentVolumeClaim"
 
 
 class EphemeralVolumeController:
-    """Makes claims for pods with ephemeral volumes."""
+    """Creates claims for pods with ephemeral volumes."""
 
     name = "ephemeral-volume"
     kinds = ("Pod", _CLAIM)
@@ -27,18 +27,18 @@ class EphemeralVolumeController:
         self._objects = objects
         self._writes = writes
         self._pods: dict[str, str] = {}
-        """The pod of each claim, by their keys."""
+        """The key of the pod by the key of its claim."""
         self._dirty: dict[str, None] = {}
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Take in the pods that there are."""
+        """Read the existing pods."""
         for key in list(self._objects.objects("Pod")):
             yield
             if (pod := self._objects.get("Pod", key)) is not None:
                 self._note(key, pod)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a pod that has come or gone, or a claim that has gone."""
+        """Record an added or deleted pod, or a deleted claim."""
         if event.kind == _CLAIM:
             if event.new is None and event.key in self._pods:
                 self._dirty[self._pods[event.key]] = None
@@ -55,7 +55,7 @@ class EphemeralVolumeController:
             self._dirty[key] = None
 
     def work(self, now: Instant) -> float | None:
-        """Make the claims that are missing."""
+        """Create the missing claims."""
         dirty, self._dirty = self._dirty, {}
         for key in dirty:
             try:
@@ -85,7 +85,7 @@ def _ephemeral_volumes(pod: Pod) -> Iterator[Volume]:
 
 
 def _claims_of(pod: AnyObject | None) -> Iterator[str]:
-    """Yield the keys of the claims that are made for a pod."""
+    """Yield the keys of a pod's ephemeral claims."""
     if isinstance(pod, Pod) and pod.spec.volumes:
         for volume in _ephemeral_volumes(pod):
             yield f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"

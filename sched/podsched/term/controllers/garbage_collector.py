@@ -1,15 +1,16 @@
-"""Deletes objects whose owners are gone, and lets owners go that wait for what they own.
+"""Deletes objects whose owners are deleted, and then removes the owners' GC finalizers.
 
     owner                          its dependents
-    gone                           deleted, or lose the reference if another owner is left
-    waits, foregroundDeletion      deleted first; those with blockOwnerDeletion hold it
-    waits, orphan                  lose the reference, then it goes
+    does not exist                 deleted; with another owner they only lose the reference
+    has foregroundDeletion         deleted first; those with blockOwnerDeletion delay the owner
+    has orphan                     lose the reference, then the owner is deleted
 
-Guarantees: an owner counts as gone only if the API server has none of its uid; what is decided
-follows from what is stored, so a new leader goes on where the last one stopped. An index of
-dependents by their owner's uid is kept by event: a deletion costs what there is to delete. Owners
-of kinds that are kept elsewhere (a Deployment, a Job) are never judged, and what a cluster consists
-of (``KEPT_KINDS``) is not deleted. Source: pkg/controller/garbagecollector of Kubernetes 1.36.
+Guarantees: an owner counts as deleted only if the API server has no object of its uid; decisions
+depend only on stored objects, so a new leader continues the work of the previous one. An index of
+dependents by their owner's uid is updated by event, so the cost of a deletion depends only on the
+number of dependents. Owners of kinds that are not stored here (Deployment, Job) are ignored, and
+kinds that a cluster consists of (``KEPT_KINDS``) are never deleted. Source:
+pkg/controller/garbagecollector of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -38,32 +39,32 @@ from podsched.term.controllers.controller import (
 from podsched.v1.api_pb2 import DeleteRequest
 
 COLLECTED_KINDS = tuple(name for name in KINDS if name != "Event")
-"""Events go by themselves, soon, and are many."""
+"""All kinds but Event: Events expire soon by themselves, and there are many."""
 _AT_ONCE = 500
-"""Objects decided on in one go: some 5 ms."""
+"""Max objects examined per call of ``work``: some 5 ms."""
 _PAUSE = 0.01
 
 
 class _Ref(NamedTuple):
-    """What names an object."""
+    """The kind and key of an object."""
 
     kind: str
     key: str
 
 
 class _Owners(NamedTuple):
-    """The owners that an object names, by what has become of them."""
+    """The owners of an object, by their state."""
 
     solid: list[OwnerReference]
     gone: list[OwnerReference]
     waiting: list[OwnerReference]
-    """Being deleted, after the objects that they own."""
+    """Being deleted in the foreground: after their dependents."""
     orphaning: list[OwnerReference]
-    """Being deleted, without the objects that they own."""
+    """Being deleted with orphaning: the dependents are kept."""
 
 
 class GarbageCollector:
-    """Deletes dependents with their owners."""
+    """Deletes the dependents of deleted owners."""
 
     name = "garbage-collector"
     kinds = COLLECTED_KINDS
@@ -79,7 +80,7 @@ class GarbageCollector:
         self._dirty: dict[_Ref, None] = {}
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Take in the objects that there are."""
+        """Read the existing objects."""
         for kind in COLLECTED_KINDS:
             for key in list(self._objects.objects(kind)):
                 yield
@@ -87,7 +88,7 @@ class GarbageCollector:
                     self._note(kind, key, None, item)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note who owns the object, and whom it owned."""
+        """Record the owners and the dependents of a changed object."""
         self._note(event.kind, event.key, event.old, event.new)
 
     def _note(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
@@ -111,7 +112,7 @@ class GarbageCollector:
     def _index(self, ref: _Ref, references: Sequence[OwnerReference]) -> None:
         uids = tuple(dict.fromkeys(reference.uid for reference in references))
         before = self._owners.get(ref, ())
-        # An owner that waits looks anew: what it waits for may have gone or let it go.
+        # Reexamine waiting owners: this dependent may have been the last one.
         for uid in before:
             if uid in self._waiting:
                 self._dirty[self._waiting[uid]] = None
@@ -131,7 +132,7 @@ class GarbageCollector:
             self._owners.pop(ref, None)
 
     def work(self, now: Instant) -> float | None:
-        """Decide on what has changed, some hundred objects at a time."""
+        """Examine changed objects, up to a limit."""
         for _ in range(_AT_ONCE):
             if not self._dirty:
                 return None
@@ -197,7 +198,7 @@ class GarbageCollector:
         return owners
 
     def _let_go(self, ref: _Ref, item: AnyObject) -> None:
-        """Drop the finalizer of an owner that nothing holds any more."""
+        """Remove the finalizer of an owner that no dependent blocks any more."""
         uid = item.metadata.uid
         dependents = self._dependents.get(uid, {})
         if _policy_of(item.metadata) == "Orphan":
@@ -220,7 +221,7 @@ class GarbageCollector:
         owners: Sequence[OwnerReference],
         absent: Sequence[AbsentObject],
     ) -> None:
-        """Take all other owners from an object."""
+        """Remove all other owner references from an object."""
         shown = to_manifest(item)["metadata"]["ownerReferences"]
         uids = {owner.uid for owner in owners}
         kept = [reference for reference in shown if reference["uid"] in uids]
@@ -238,7 +239,7 @@ class GarbageCollector:
 
 
 def _policy_of(metadata: Any) -> str:
-    """Return the propagation policy that an object's finalizers stand for."""
+    """Return the propagation policy that an object's finalizers express."""
     for finalizer in metadata.finalizers:
         if finalizer == ORPHAN_FINALIZER:
             return "Orphan"

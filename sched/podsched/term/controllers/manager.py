@@ -1,11 +1,11 @@
-"""The manager that runs the controllers while this replica leads.
+"""Runs the controllers while this replica leads.
 
-``handle`` gets every batch of the scheduler's informer, ``run`` lasts as long as the term.
-Guarantees: an object that a controller cannot handle is logged, counted and left alone until it
-changes; nothing is kept from one term to the next, timers and tasks included.
+``handle`` receives every batch of the scheduler's informer, ``run`` lasts as long as the term.
+Guarantees: an object that a controller cannot handle is logged, counted and skipped until it
+changes; no state, timer or task outlives the term.
 
-The garbage collector sees all kinds. Those that nothing else needs come from an informer of its
-own, which keeps their metadata alone and lasts as long as the term.
+The garbage collector reads all kinds. A second informer, which lasts as long as the term, provides
+the metadata of the kinds that nothing else needs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from podsched.v1.api_pb2 import Fence
 
 _OTHER_KINDS = tuple(kind for kind in COLLECTED_KINDS if kind not in WATCHED_KINDS)
 _log = get_logger("controllers")
-#: Seconds in which changes gather before they are worked on.
+#: Seconds for which changes are collected before the controllers work.
 _COALESCE = 0.02
-#: Least seconds between two rounds of work: what is due in less may be due never, by rounding.
+#: Min seconds between two rounds of work: rounding might make a smaller wait never end.
 _LEAST_WAIT = 0.001
 _MOST_FAULTS = 1000
 
@@ -114,7 +114,7 @@ class ControllerManager:
             self._register(controller)
         self._started = False
         self._wake = asyncio.Event()
-        #: Retries that wait for their time; they end with the term.
+        #: Pending retries; cancelled when the term ends.
         self._retries: set[asyncio.TimerHandle] = set()
 
     def _register(self, controller: Controller) -> None:
@@ -128,7 +128,7 @@ class ControllerManager:
         return Instant(self._wall(), self._clock())
 
     def handle(self, batch: Batch) -> None:
-        """Take in a batch of an informer; ignored before ``run``, which reads all there is."""
+        """Pass a batch to the controllers; ignored before ``run``, which reads all objects."""
         if not self._started:
             return
         now = self._now()
@@ -158,7 +158,7 @@ class ControllerManager:
             self._retries.clear()
 
     async def _start(self, *controllers: Controller) -> None:
-        """Start them in turns: with 20,000 pods that takes 0.15 s, in which others would wait."""
+        """Start controllers, yielding to other tasks: with 20,000 pods it takes 0.15 s."""
         now, turn = self._now(), Turn()
         for controller in controllers:
             for _ in controller.start(now):
@@ -174,7 +174,7 @@ class ControllerManager:
         await tasks.run()
 
     async def _collect_garbage(self) -> None:
-        """Start the garbage collector, once it sees all that may be owned."""
+        """Start the garbage collector once all kinds have been listed."""
         await self._others.synced.wait()
         self._register(self._collector)
         await self._start(self._collector)
@@ -210,7 +210,7 @@ class ControllerManager:
         self._retries.add(timer)
 
     def _skip(self, controller: str, kind: str, key: str, error: Exception) -> None:
-        """Log and count an object that a controller cannot handle; a fault is logged once."""
+        """Log and count an object that a controller cannot handle; each bug is logged once."""
         self._count(controller, "error")
         fault = (controller, kind, key, repr(error))
         if fault in self._skipped:

@@ -1,10 +1,10 @@
-"""Ends terminating namespaces: deletes all that is in them, until the API server lets them go.
+"""Empties terminating namespaces until the API server deletes them.
 
     Active --deleted--> Terminating --content deleted, pods first--> empty --deleted again--> gone
 
-It is tried again when a pod of the namespace has gone, and after growing pauses, for there may be
-objects with finalizers that nobody here hears of. A new leader begins with the namespaces that it
-finds terminating. Source: pkg/controller/namespace of Kubernetes 1.36.
+Emptying is retried when a pod of the namespace is deleted, and with growing backoff, because the
+deletion of other objects with finalizers is not watched here. A new leader starts with the
+namespaces that are terminating. Source: pkg/controller/namespace of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class _Terminating:
-    """A namespace on its way: ``due`` is None while a call is under way."""
+    """A terminating namespace; ``due`` is None during a call."""
 
     __slots__ = ("due", "pause", "uid")
 
@@ -42,13 +42,13 @@ class NamespaceController:
         self._again: list[str] = []
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Begin with the namespaces that are terminating."""
+        """Read the terminating namespaces."""
         for key in list(self._objects.objects("Namespace")):
             yield
             self._note(key, self._objects.get("Namespace", key), now)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a namespace that terminates, or a pod that has gone from one."""
+        """Record a terminating namespace, or a deleted pod in one."""
         if event.kind == "Namespace":
             self._note(event.key, event.new, now)
         elif event.new is None and self._terminating:
@@ -66,7 +66,7 @@ class NamespaceController:
             self._terminating[name] = _Terminating(namespace.metadata.uid, now.monotonic)
 
     def work(self, now: Instant) -> float | None:
-        """Empty what is due."""
+        """Empty the namespaces that are due."""
         again, self._again = self._again, []
         for name in again:
             found = self._terminating.get(name)

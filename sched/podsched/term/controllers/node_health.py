@@ -1,12 +1,12 @@
-"""When each node last reported, and in which state its zone is.
+"""Tracks when each node last reported, and computes the state of zones. Pure.
 
-Pure. A heartbeat is a change of the node's lease or of its Ready condition's heartbeat time, and
-counts from when it is seen, so that clocks of other machines do not matter; for a node that a new
-leader sees for the first time it counts from what its lease says, but the node gets at least a
-short time to show itself. Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
+A heartbeat is a change of the node's Lease or of the heartbeat time of its Ready condition. It
+counts from when it is seen, so the clocks of other machines do not matter. For a node that a new
+leader sees for the first time it counts from the time in the Lease, but the node has at least a
+short time left to report. Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 
-Unlike in Kubernetes, a node that has never reported (no lease, no heartbeat time) is left alone: no
-kubelet made it, but somebody by hand, or a benchmark.
+Unlike in Kubernetes, a node that has never reported (no Lease, no heartbeat time) is left alone: it
+was created by hand or by a benchmark, not by a kubelet.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ LEASE_NAMESPACE = "kube-node-lease"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 REGION_LABEL = "topology.kubernetes.io/region"
 _MANY = 2
-"""More nodes of a zone than this must be not Ready for the zone to count as disrupted."""
+"""A zone is disrupted if more nodes than this are not Ready."""
 
 
 class _LastReport(NamedTuple):
-    """The times in a node's last heartbeats, and when a new one was seen (monotonic)."""
+    """The times in a node's last heartbeats, and when the newest was seen (monotonic)."""
 
     lease: int
     ready: int
@@ -37,20 +37,20 @@ class _LastReport(NamedTuple):
 
 
 class Heartbeats:
-    """When each node last reported."""
+    """Tracks when each node last reported."""
 
     def __init__(self, grace: float, least: float) -> None:
-        """``grace``: seconds of silence allowed; ``least``: those left to a node seen first."""
+        """``grace``: max seconds without a report; ``least``: min seconds left at first sight."""
         self._grace = grace
         self._least = min(least, grace)
         self._reports: dict[str, _LastReport] = {}
 
     def see_lease(self, lease: Lease, now: Instant) -> None:
-        """Take in a node's lease."""
+        """Record the renew time of a node's Lease."""
         self._see(lease.metadata.name, now, lease=_nanoseconds(lease.spec.renew_time))
 
     def see_node(self, node: Node, now: Instant) -> None:
-        """Take in a node's conditions."""
+        """Record the heartbeat time of a node's Ready condition."""
         ready = node_condition(node.status, NODE_READY)
         if ready is not None and ready.HasField("last_heartbeat_time"):
             self._see(node.metadata.name, now, ready=_nanoseconds(ready.last_heartbeat_time))
@@ -67,22 +67,22 @@ class Heartbeats:
             self._reports[name] = _LastReport(lease, ready, now.monotonic)
 
     def forget(self, name: str) -> None:
-        """Drop a node that is gone."""
+        """Forget a deleted node."""
         self._reports.pop(name, None)
 
     def is_silent(self, name: str, now: Instant) -> bool:
-        """Whether the node has been silent for longer than the grace period."""
+        """Whether the last report is older than the grace period."""
         known = self._reports.get(name)
         return known is not None and now.monotonic - known.at > self._grace
 
 
 def _nanoseconds(stamp: Timestamp) -> int:
-    """Return the time in nanoseconds; ``ToNanoseconds`` refuses times beyond the year 9999."""
+    """Return the time in nanoseconds; ``ToNanoseconds`` fails for times after the year 9999."""
     return stamp.seconds * 1_000_000_000 + stamp.nanos
 
 
 class ZoneState(Enum):
-    """The state of a zone: it decides how fast its nodes are given up."""
+    """The state of a zone: it determines how fast its nodes get NoExecute taints."""
 
     NORMAL = "Normal"
     PARTIAL = "PartialDisruption"
@@ -90,20 +90,20 @@ class ZoneState(Enum):
 
 
 def zone_of(node: Node) -> str:
-    """Return region and zone of a node as one key."""
+    """Return the key of a node's region and zone."""
     labels = node.metadata.labels
     return f"{labels.get(REGION_LABEL, '')}/{labels.get(ZONE_LABEL, '')}"
 
 
 class ZoneCount(NamedTuple):
-    """The nodes of a zone."""
+    """The number of nodes in a zone, by readiness."""
 
     ready: int
     not_ready: int
 
 
 def count_zones(nodes: Iterable[tuple[str, bool]]) -> dict[str, ZoneCount]:
-    """Count ready and other nodes by zone, from (zone, whether it is ready) of each node."""
+    """Count the nodes per zone, from the (zone, is ready) of each node."""
     ready: Counter[str] = Counter()
     others: Counter[str] = Counter()
     for zone, good in nodes:
@@ -124,9 +124,9 @@ def zone_state(count: ZoneCount, settings: ControllerSettings) -> ZoneState:
 def eviction_rates(
     zones: dict[str, ZoneCount], settings: ControllerSettings
 ) -> tuple[dict[str, float], bool]:
-    """Return how many nodes a second may get a NoExecute taint by zone, and if all zones are down.
+    """Return the NoExecute taints per second by zone, and whether all zones are down.
 
-    When every zone is down the fault is on our side, and no pod is evicted.
+    If all zones are down, the fault is assumed on this side, and no pod is evicted.
     """
     states = {zone: zone_state(count, settings) for zone, count in zones.items()}
     if states and all(state is ZoneState.FULL for state in states.values()):

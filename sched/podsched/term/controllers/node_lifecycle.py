@@ -1,16 +1,16 @@
-"""Node lifecycle: silent nodes become Unknown, conditions become taints.
+"""Node lifecycle: sets the conditions of silent nodes to Unknown, and taints by condition.
 
     the node                                 then
     silent for node_monitor_grace_period     Ready and the pressure conditions become Unknown
     Ready False or Unknown                   not-ready or unreachable: NoSchedule at once, NoExecute
-                                             as fast as its zone allows; its pods become not Ready
+                                             at the rate of its zone; its pods become not Ready
     memory, disk, PID pressure; no network;  the NoSchedule taint of that name
     unschedulable
-    none of these any more                   the taints go
+    none of these                            the taints are removed
 
-Guarantees: taints of other keys and effects are left alone; what is right already is not written; a
-NoExecute taint that somebody put without timeAdded gets it, so that every leader counts its
-tolerationSeconds from the same moment. Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
+Guarantees: other taints are kept; a node that is up to date is not written; a NoExecute taint
+without timeAdded gets one, so that every leader counts tolerationSeconds from the same time.
+Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from podsched.term.controllers.node_taints import (
 from podsched.term.controllers.rate import TokenBucket
 
 _HELD_BACK_PERIOD = 1.0
-"""Seconds between looks at nodes that may not be given up yet because of their zone."""
+"""Seconds between retries for nodes whose zone did not allow a NoExecute taint."""
 _AT_ONCE = 250
-"""Nodes looked at in one go: some 5 ms."""
+"""Max nodes examined per call of ``work``: some 5 ms."""
 _PAUSE = 0.01
 
 
 class NodeLifecycleController:
-    """Watches heartbeats and keeps the conditions and taints of all nodes."""
+    """Tracks heartbeats and updates the conditions and taints of all nodes."""
 
     name = "node-lifecycle"
     kinds = ("Lease", "Node")
@@ -63,7 +63,7 @@ class NodeLifecycleController:
         settings: ControllerSettings,
         pods_on: Callable[[str], Iterable[str]],
     ) -> None:
-        """``pods_on`` gives the keys of the pods bound to a node."""
+        """``pods_on`` returns the keys of the pods bound to a node."""
         self._objects = objects
         self._writes = writes
         self._pods_on = pods_on
@@ -72,22 +72,22 @@ class NodeLifecycleController:
             settings.node_monitor_grace_period, 2 * settings.node_monitor_period
         )
         self._health: dict[str, tuple[str, bool]] = {}
-        """The zone of each node that has a Ready condition, and whether that is True."""
+        """The zone of each node with a Ready condition, and whether that is True."""
         self._buckets: dict[str, TokenBucket] = {}
         self._all_down = False
         self._dirty: dict[str, None] = {}
         self._lost: dict[str, None] = {}
-        """Nodes that have just become not Ready: their pods are to be marked."""
+        """Nodes that have become not Ready: their pods must be marked."""
         self._given_up: set[str] = set()
         """Nodes that may have a NoExecute taint until they are Ready."""
         self._held_back: dict[str, None] = {}
-        """Nodes whose zone did not allow a NoExecute taint yet."""
+        """Nodes whose zone has not allowed a NoExecute taint yet."""
         self._next_monitor = 0.0
-        #: Whether nodes are left that the last work had no time for.
+        #: Whether the last call of ``work`` left nodes unexamined.
         self._in_parts = False
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Take in leases and nodes."""
+        """Read the existing Leases and nodes."""
         for key in list(self._objects.objects("Lease")):
             yield
             try:
@@ -106,7 +106,7 @@ class NodeLifecycleController:
                 self._writes.skipped("Node", name, error)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a change of a lease or a node."""
+        """Record a change of a Lease or a node."""
         if event.kind == "Lease":
             self._see_lease(event.new, now)
         elif event.kind == "Node":
@@ -132,7 +132,7 @@ class NodeLifecycleController:
             self._health[name] = (zone_of(node), is_node_ready(node.status))
 
     def work(self, now: Instant) -> float | None:
-        """Look at the nodes that have changed, and at all of them once a period."""
+        """Examine changed nodes, and all nodes once per period."""
         if now.monotonic >= self._next_monitor:
             self._monitor(now)
         if not self._in_parts:
@@ -155,7 +155,7 @@ class NodeLifecycleController:
         return self._next_monitor
 
     def _monitor(self, now: Instant) -> None:
-        """Find the nodes that have become silent."""
+        """Find nodes that have become silent."""
         self._next_monitor = now.monotonic + self._settings.node_monitor_period
         self._look_at_zones(now)
         for name in self._objects.objects("Node"):
@@ -191,13 +191,13 @@ class NodeLifecycleController:
             self._writes.patch(name, patch, lambda: self._mark(name))
 
     def _allowed_key(self, name: str, node: Node, key: str, now: Instant) -> str:
-        """Return the NoExecute taint the node may have now, given its zone."""
+        """Return the key of the NoExecute taint that the node may have now, given its zone."""
         self._held_back.pop(name, None)
         if not key or self._all_down:
             self._given_up.discard(name)
             return ""
         tainted = any(t.effect == NO_EXECUTE and t.key in NO_EXECUTE_KEYS for t in node.spec.taints)
-        # What was allowed once stays so: the taint may be on its way.
+        # A taint stays allowed: it may be under way.
         if tainted or name in self._given_up or self._bucket(zone_of(node)).take(now.monotonic):
             self._given_up.add(name)
             return key
@@ -208,7 +208,7 @@ class NodeLifecycleController:
         self._dirty[name] = None
 
     def _mark_pods(self, name: str, node: Node, now: Instant) -> None:
-        """Mark the pods of a node that is not Ready as not Ready, too."""
+        """Mark the pods of a node that is not Ready as not Ready."""
         if not is_lost(node):
             return
         for key in self._pods_on(name):
@@ -222,7 +222,7 @@ class NodeLifecycleController:
 
 
 def _part(names: dict[str, None]) -> tuple[dict[str, None], dict[str, None]]:
-    """Return the first of some names, and the others."""
+    """Split names into the first ones, up to a limit, and the others."""
     if len(names) <= _AT_ONCE:
         return names, {}
     first = dict.fromkeys(islice(names, _AT_ONCE))

@@ -1,4 +1,4 @@
-"""What a node's conditions and taints should be, and the patches that make them so. Pure.
+"""The conditions and taints that a node should have, and the patches that set them. Pure.
 
 Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 """
@@ -36,7 +36,7 @@ NOT_READY_REASON = "NodeNotReady"
 
 
 def silent_conditions(node: Node, now: float) -> list[NodeCondition]:
-    """Return the conditions of a node that is silent: what a kubelet vouches for is Unknown."""
+    """Return the conditions of a silent node: those reported by the kubelet are Unknown."""
     stamp = timestamp(now, whole=True)
     conditions: list[NodeCondition] = []
     seen = set()
@@ -66,7 +66,7 @@ def silent_conditions(node: Node, now: float) -> list[NodeCondition]:
 
 
 def no_schedule_keys(node: Node, conditions: Sequence[NodeCondition]) -> list[str]:
-    """Return the keys of the NoSchedule taints that a node should have for its conditions."""
+    """Return the keys of a node's NoSchedule taints, given its conditions."""
     keys = [key for c in conditions if (key := _TAINTS.get((c.type, c.status))) is not None]
     if node.spec.unschedulable:
         keys.append(TAINT_UNSCHEDULABLE)
@@ -74,7 +74,7 @@ def no_schedule_keys(node: Node, conditions: Sequence[NodeCondition]) -> list[st
 
 
 def no_execute_key(conditions: Sequence[NodeCondition]) -> str:
-    """Return the key of the NoExecute taint of a node that is not Ready; "" for one that is."""
+    """Return the key of the NoExecute taint of a node that is not Ready; "" if it is Ready."""
     ready = next((c for c in conditions if c.type == NODE_READY), None)
     return _TAINTS.get((NODE_READY, ready.status), "") if ready is not None else ""
 
@@ -82,7 +82,7 @@ def no_execute_key(conditions: Sequence[NodeCondition]) -> str:
 def wanted_taints(
     node: Node, schedule_keys: Sequence[str], execute_key: str, now: float
 ) -> list[Taint]:
-    """Return all taints of a node: those of others as they are, and ours as they should be."""
+    """Return all taints of a node: those of others unchanged, and the controller's own."""
     wanted = {(key, NO_SCHEDULE) for key in schedule_keys}
     if execute_key:
         wanted.add((execute_key, NO_EXECUTE))
@@ -107,7 +107,7 @@ def wanted_taints(
 def node_patch(
     node: Node, conditions: Sequence[NodeCondition], taints: Sequence[Taint]
 ) -> PatchRequest | None:
-    """Return the patch that gives a node these conditions and taints; None if it has them."""
+    """Return the patch that sets a node's conditions and taints; None if they are up to date."""
     content: dict[str, Any] = {}
     if list(conditions) != list(node.status.conditions):
         content["status"] = {"conditions": [write(c) for c in conditions]}
@@ -126,7 +126,7 @@ def node_patch(
 
 
 def not_ready_patch(pod: Pod, now: float) -> PatchRequest:
-    """Return the patch that makes a pod not Ready, because its node is not."""
+    """Return the patch that marks a pod as not Ready because its node is not Ready."""
     conditions = []
     for old in pod.status.conditions:
         condition = PodCondition()
@@ -147,5 +147,5 @@ def not_ready_patch(pod: Pod, now: float) -> PatchRequest:
 
 
 def is_lost(node: Node) -> bool:
-    """Whether the node is not Ready, or its state is unknown."""
+    """Whether the node's Ready condition is False or Unknown."""
     return bool(no_execute_key(node.status.conditions))

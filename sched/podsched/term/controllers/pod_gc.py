@@ -1,8 +1,8 @@
-"""Deletes leftover pods: of nodes that are gone, and finished ones in excess.
+"""Deletes orphaned pods (their node does not exist) and surplus finished pods.
 
-Looked for once a period; deleted at once, whatever their grace period. A node must have been gone
-for a quarantine as this leader has seen it: it may be about to come back. Source: pkg/controller/
-podgc of Kubernetes 1.36.
+It scans all pods once per period, and deletes without grace period. A node must have been missing
+for a quarantine period, as observed by this leader, because it may come back. Source:
+pkg/controller/podgc of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from podsched.v1.api_pb2 import EvictRequest
 REASON = "DeletionByPodGC"
 NODE_GONE = "PodGC: node no longer exists"
 _AT_ONCE = 2000
-"""Pods looked at in one go: some 3 ms."""
+"""Max pods examined per call of ``work``: some 3 ms."""
 _PAUSE = 0.01
 
 
 class Absences:
-    """Since when things have been missing."""
+    """Tracks since when things have been missing."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
     def missing(self, names: Iterable[str], now: float) -> None:
-        """Note what is missing now; everything else is there."""
+        """Record the names that are missing now; all others exist."""
         self._since = {name: self._since.get(name, now) for name in names}
 
     def for_long(self, name: str, seconds: float, now: float) -> bool:
-        """Whether something has been missing for that many seconds."""
+        """Whether a name has been missing for that many seconds."""
         since = self._since.get(name)
         return since is not None and now - since >= seconds
 
@@ -54,14 +54,14 @@ def surplus(finished: Iterable[Pod], threshold: int) -> list[Pod]:
 
 @dataclass(slots=True)
 class _Scan:
-    """A walk over all pods, done in parts."""
+    """A scan of all pods, done in parts."""
 
     left: Iterator[AnyObject]
     finished: list[Pod] = field(default_factory=list)
     orphans: list[Pod] = field(default_factory=list)
 
     def go_on(self, objects: Objects, writes: Writes) -> bool:
-        """Look at the next pods; return whether these were the last."""
+        """Examine the next pods; return whether the scan is complete."""
         nodes = objects.objects("Node")
         part = list(islice(self.left, _AT_ONCE))
         for pod in part:
@@ -81,7 +81,7 @@ class _Scan:
 
 
 class PodGarbageCollector:
-    """Deletes leftover pods."""
+    """Deletes orphaned and surplus pods."""
 
     name = "pod-garbage-collector"
     kinds = ("Node",)
@@ -95,17 +95,17 @@ class PodGarbageCollector:
         self._next = 0.0
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Begin: nothing has been missing so far."""
+        """Start without missing nodes."""
         self._next = now.monotonic
         yield
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Look soon after a node has gone: its absence counts from the next look."""
+        """Scan soon after a node was deleted: its absence counts from the next scan."""
         if event.new is None:
             self._next = min(self._next, now.monotonic + 1.0)
 
     def work(self, now: Instant) -> float | None:
-        """Look for leftovers once a period, at some thousand pods at a time."""
+        """Scan once per period, in parts of some thousand pods."""
         if self._scan is None:
             if now.monotonic < self._next:
                 return self._next
@@ -129,7 +129,7 @@ class PodGarbageCollector:
 
     def _delete(self, pod: Pod, request: EvictRequest, without_node: str = "") -> None:
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        # What fails is found again by the next scan.
+        # The next scan retries what failed.
         self._writes.evict(key, request, lambda: None, without_node=without_node)
 
 

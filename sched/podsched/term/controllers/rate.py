@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Allows ``rate`` actions a second in the long run and ``burst`` at once; full at first.
+    """Allows ``rate`` actions per second on average and ``burst`` at once; full at first.
 
-    A rate of 0 allows nothing any more.
+    A rate of 0 allows nothing.
     """
 
     def __init__(self, rate: float, burst: float = 1.0) -> None:
@@ -17,11 +17,11 @@ class TokenBucket:
 
     @property
     def rate(self) -> float:
-        """Actions a second."""
+        """Actions per second."""
         return self._rate
 
     def set_rate(self, rate: float, now: float) -> None:
-        """Go on at another rate; a bucket that was shut opens with its burst."""
+        """Change the rate; a bucket whose rate was 0 is filled."""
         if rate == self._rate:
             return
         self._refill(now)
@@ -30,7 +30,7 @@ class TokenBucket:
         self._rate = rate
 
     def take(self, now: float) -> bool:
-        """Return whether one action may be done now; it then counts as done."""
+        """Take a token for one action; return whether there was one."""
         self._refill(now)
         if self._rate <= 0 or self._tokens < 1:
             return False
@@ -38,7 +38,7 @@ class TokenBucket:
         return True
 
     def reserve(self, count: int, now: float) -> float:
-        """Return the seconds to wait before ``count`` actions; they count as done."""
+        """Take ``count`` tokens; return the seconds to wait before the actions."""
         self._refill(now)
         self._tokens -= count
         return max(0.0, -self._tokens / self._rate)

@@ -1,10 +1,10 @@
-"""NoExecute eviction: pods leave tainted nodes when their tolerations end.
+"""NoExecute eviction: evicts pods from tainted nodes when their tolerations end.
 
-A pod that does not tolerate one of its node's NoExecute taints leaves at once; one that tolerates
-all, but not without limit, leaves when the first of its tolerationSeconds is over, counted from the
-taint's timeAdded or the pod's binding, whichever is later: the same time under every leader. The
-eviction is cancelled if the taint goes in time. Source: pkg/controller/tainteviction of Kubernetes
-1.36, which counts from when the controller saw the taint.
+A pod that does not tolerate one of its node's NoExecute taints is evicted at once. A pod that
+tolerates all, but for a limited time, is evicted when the first tolerationSeconds have passed since
+the taint's timeAdded or the pod's binding, whichever is later: the same time under every leader.
+The eviction is cancelled if the taint is removed before. Source: pkg/controller/tainteviction of
+Kubernetes 1.36, which counts from when the controller saw the taint.
 
     the node has a NoExecute taint  -->  scheduled at ...  --time-->  evicted
                                               '--taint gone, or tolerated-->  cancelled
@@ -31,7 +31,7 @@ CONTROLLER = "taint-eviction-controller"
 
 
 TaintId = tuple[str, int]
-"""A NoExecute taint by key and time: one that is taken away and put back is another."""
+"""The key and time of a NoExecute taint: a removed and restored taint is another one."""
 
 
 def taint_id(taint: Taint) -> TaintId:
@@ -40,17 +40,17 @@ def taint_id(taint: Taint) -> TaintId:
 
 
 def no_execute_taints(node: Node | None) -> list[Taint]:
-    """Return the taints that drive pods out."""
+    """Return the NoExecute taints of a node."""
     return [t for t in node.spec.taints if t.effect == NO_EXECUTE] if node is not None else []
 
 
 def leaving_time(
     pod: Pod, taints: Sequence[Taint], taint_seen: Mapping[TaintId, float], pod_seen: float
 ) -> float | None:
-    """Return the Unix time at which a pod leaves these NoExecute taints; 0 at once, None never.
+    """Return the Unix time at which these taints evict a pod; 0 for at once, None for never.
 
     taint_seen: when taints were first seen; pod_seen: when the pod was first seen bound.
-    They make the API's whole seconds more exact.
+    They refine the API's timestamps, which are whole seconds.
     """
     bound = _exact(_bound_at(pod), pod_seen)
     times: list[float] = []
@@ -71,7 +71,7 @@ def leaving_time(
 
 
 def _exact(stamp: Timestamp | None, seen: float) -> float:
-    """Return a moment that is known in whole seconds, and was seen at ``seen`` at the latest."""
+    """Return a timestamp of whole seconds, refined by when it was first seen."""
     return seen if stamp is None else min(seen, seconds_of(stamp) + 1)
 
 
@@ -83,7 +83,7 @@ def _bound_at(pod: Pod) -> Timestamp | None:
 
 
 def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -> EvictRequest:
-    """Return the request that deletes this very pod, whatever budgets say, and records why."""
+    """Return the request that deletes this pod regardless of budgets, and records why."""
     request = EvictRequest(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
@@ -98,7 +98,7 @@ def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -
 
 
 class _Leaving(NamedTuple):
-    """A pod that is to leave."""
+    """A scheduled eviction."""
 
     uid: str
     at: float
@@ -123,14 +123,14 @@ class TaintEvictionController:
         self._recorder = recorder
         self._metrics = metrics
         self._pods_on: dict[str, dict[str, float]] = {}
-        """Bound pods by node, with when they were first seen there (Unix time)."""
+        """Bound pods by node, with the Unix time at which they were first seen there."""
         self._taint_seen: dict[str, dict[TaintId, float]] = {}
-        """When the NoExecute taints of a node were first seen (Unix time); only tainted nodes."""
+        """Unix time at which the NoExecute taints of a node were first seen; only tainted nodes."""
         self._leaving: dict[str, _Leaving] = {}
         self._times: list[tuple[float, str]] = []
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Index the pods; look at the tainted nodes."""
+        """Index the pods; examine the tainted nodes."""
         for key in list(self._objects.objects("Pod")):
             yield
             item = self._objects.get("Pod", key)
@@ -146,7 +146,7 @@ class TaintEvictionController:
                     self._writes.skipped("Node", name, error)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a change of a pod or a node."""
+        """Record a change of a pod or a node."""
         if event.kind == "Pod":
             self._pod_changed(event, now)
         elif event.kind == "Node":
@@ -173,7 +173,7 @@ class TaintEvictionController:
         """Return the keys of the pods bound to a node."""
         return self._pods_on.get(node, {}).keys()
 
-    # ------------------------------------------------------------------ which pods are to leave
+    # ------------------------------------------------------------------ scheduling evictions
 
     def _pod_changed(self, event: Event, now: Instant) -> None:
         key = event.key
@@ -199,7 +199,7 @@ class TaintEvictionController:
     def _taints_of(self, node: str) -> list[Taint]:
         found = self._objects.get("Node", node)
         taints = no_execute_taints(found if isinstance(found, Node) else None)
-        # A taint not seen yet has its node's event still to come, in the same batch.
+        # The event of a taint not seen yet follows in the same batch.
         return [taint for taint in taints if taint_id(taint) in self._taint_seen[node]]
 
     def _look_at_node(self, name: str, node: Node | None, now: Instant) -> None:
@@ -211,8 +211,8 @@ class TaintEvictionController:
             self._taint_seen[name] = {t: before.get(t, now.wall) for t in map(taint_id, taints)}
         for key in list(self._pods_on.get(name, ())):
             pod = self._objects.get("Pod", key)
-            # Objects are as of the end of a batch: this may be another pod of the name already,
-            # whose own event is still to come.
+            # Objects are those at the end of a batch: this may be a new pod of the same name, whose
+            # event follows.
             if isinstance(pod, Pod) and pod.spec.node_name == name:
                 try:
                     self._look_at_pod(key, pod, taints, now)
@@ -244,7 +244,7 @@ class TaintEvictionController:
         self._writes.cancel_eviction(key)
         self._record(pod, f"Cancelling deletion of Pod {key}")
 
-    # ------------------------------------------------------------------ leaving
+    # ------------------------------------------------------------------ evicting
 
     def _evict(self, key: str, leaving: _Leaving, now: Instant) -> None:
         pod = self._objects.get("Pod", key)

@@ -1,8 +1,8 @@
-"""Where the controllers' writes go: gathered in batches, fenced, limited, tried again.
+"""The queues of the controllers' writes: batched, fenced, rate limited, retried.
 
-Guarantees: every write carries the fence; evictions are rate limited; a write that fails is decided
-anew by the controller that asked for it; what depends on something being gone is written only if
-the API server has it no more, whatever the informer has missed.
+Guarantees: every write carries the fence; evictions are rate limited; after a failed write its
+controller decides again; a write that requires the absence of an object is sent only if the API
+server does not have the object, even if the informer missed it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from podsched.v1.api_pb2 import BatchResult, DeleteRequest, EvictRequest, Fence,
 
 _log = get_logger("controllers")
 
-#: Pods evicted in one call, and the burst of the rate limit.
+#: Max pods evicted per call, and the burst of the rate limit.
 EVICT_AT_ONCE = 20
 _DELETE_AT_ONCE = 100
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 5.0
@@ -39,9 +39,9 @@ T = TypeVar("T")
 
 
 class _QueuedWrite(NamedTuple, Generic[T]):
-    """A write, the controller that asked for it, and what to do when it fails.
+    """A write, its controller, and the callback for failures.
 
-    without: what must be gone.
+    without: objects that must not exist.
     """
 
     controller: str
@@ -51,7 +51,7 @@ class _QueuedWrite(NamedTuple, Generic[T]):
 
 
 class ControllerWrites:
-    """The ``Writes`` of one controller: it puts them into the queues that all share."""
+    """The ``Writes`` of one controller; the queues are shared by all controllers."""
 
     def __init__(
         self,
@@ -111,8 +111,8 @@ class ControllerWrites:
 class WriteQueues:
     """The queues of one term; ``start`` begins to send.
 
-    ``count`` is told the controller and result of each write; ``retry_later`` calls something
-    after some seconds.
+    ``count`` is called with the controller and the result of each write; ``retry_later`` calls a
+    function after some seconds.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class WriteQueues:
         )
 
     def start(self, tasks: TaskSet) -> None:
-        """Start what sends the writes."""
+        """Start the tasks that send the writes."""
         tasks.start(self.patches.run(), "controller patches", endless=True)
         tasks.start(self.deletions.run(), "controller deletions", endless=True)
         tasks.start(self.creations.run(), "controller creations", endless=True)
@@ -181,7 +181,7 @@ class WriteQueues:
         )
 
     async def _empty(self, batch: Sequence[_QueuedWrite[DeleteRequest]]) -> Sequence[BatchResult]:
-        """Delete what is in a namespace, its pods first, and then itself, once nothing is left."""
+        """Delete the content of namespaces, pods first; delete a namespace once it is empty."""
         results: list[BatchResult] = []
         for write in batch:
             name, left = write.request.name, 0
@@ -189,7 +189,7 @@ class WriteQueues:
                 left += await self._cluster.delete_collection(kind, name, fence=self._fence)
                 if left and kind == "Pod":
                     break
-            # Objects without grace and finalizers have gone with the call that counted them.
+            # Objects without grace period and finalizers are deleted by the call that counts them.
             results += await self._cluster.delete_many([write.request], fence=self._fence)
             if left:
                 self._retry_later(write.retry, 0.0)
@@ -201,14 +201,14 @@ class WriteQueues:
         send: Callable[[list[T]], Awaitable[Sequence[BatchResult]]],
         queue: Outbox[_QueuedWrite[T]] | None = None,
     ) -> Sequence[BatchResult | None]:
-        """Send what depends on nothing that is there, nor has been dropped from its queue."""
+        """Send the writes that are still wanted and whose ``without`` objects do not exist."""
         there: dict[AbsentObject, BatchResult] = {}
         for absentee in dict.fromkeys(absentee for write in batch for absentee in write.without):
             found = await self._not_gone(absentee)
             if found is not None:
                 there[absentee] = found
         kept = [next((there[a] for a in write.without if a in there), None) for write in batch]
-        # Time has passed since the batch was taken; from here to the call none does.
+        # Writes may have been dropped while this method awaited; there is no await until the call.
         wanted = [queue is None or queue.is_wanted(write) for write in batch]
         sent = [want and instead is None for want, instead in zip(wanted, kept, strict=True)]
         due = [write.request for write, send_it in zip(batch, sent, strict=True) if send_it]
@@ -219,14 +219,19 @@ class WriteQueues:
         ]
 
     async def _not_gone(self, absentee: AbsentObject) -> BatchResult | None:
-        """Return what becomes of a write that depends on it; None if it is gone."""
+        """Return the result of a write that requires its absence; None if it does not exist."""
         kind, namespace, name, uid = absentee
         try:
             found = await self._cluster.get(kind, name, namespace)
         except NotFound:
             return None
         except errors.ClientError as error:
-            _log.warning("What depends on it is kept", kind=kind, name=name, error=str(error))
+            _log.warning(
+                "Skipped the writes that depend on it",
+                kind=kind,
+                name=name,
+                error=str(error),
+            )
             return errors.as_result(error) if error.retryable else _THERE
         return None if uid and found.metadata.uid != uid else _THERE
 
