@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
+from podsched.api.conditions import DISRUPTION_TARGET, POD_GROUP_SCHEDULED
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.resources import is_sidecar
 from podsched.lib.ages import age
@@ -312,7 +313,7 @@ def group_workload(group: Any, _: float) -> str:
 def group_status(group: Any, _: float) -> str:
     """Return what came of a PodGroup."""
     found = {condition.type: condition for condition in group.status.conditions}
-    disrupted, scheduled = found.get("DisruptionTarget"), found.get("PodGroupScheduled")
+    disrupted, scheduled = found.get(DISRUPTION_TARGET), found.get(POD_GROUP_SCHEDULED)
     if disrupted is not None and disrupted.status == "True":
         return str(disrupted.reason)
     if scheduled is None:

@@ -6,11 +6,13 @@ A condition's lastTransitionTime moves only when its status changes.
 from __future__ import annotations
 
 from podsched.api.objects import (
+    Condition,
     NodeCondition,
     NodeStatus,
     Pod,
     PodCondition,
     PodDisruptionBudgetStatus,
+    PodGroupStatus,
     PodStatus,
     Timestamp,
 )
@@ -20,6 +22,7 @@ POD_READY = "Ready"
 DISRUPTION_TARGET = "DisruptionTarget"
 NODE_READY = "Ready"
 DISRUPTION_ALLOWED = "DisruptionAllowed"
+POD_GROUP_SCHEDULED = "PodGroupScheduled"
 
 REASON_UNSCHEDULABLE = "Unschedulable"
 REASON_SCHEDULER_ERROR = "SchedulerError"
@@ -79,14 +82,33 @@ def set_budget_condition(
     status: PodDisruptionBudgetStatus, value: str, reason: str, message: str, now: Timestamp
 ) -> None:
     """Set the condition DisruptionAllowed of a budget, as of the generation observed."""
-    found = next((c for c in status.conditions if c.type == DISRUPTION_ALLOWED), None)
-    condition = found or status.conditions.add(type=DISRUPTION_ALLOWED)
+    condition = _set(status, DISRUPTION_ALLOWED, value, reason, message, now)
+    condition.observed_generation = status.observed_generation
+
+
+def set_pod_group_condition(
+    status: PodGroupStatus, value: str, reason: str, message: str, now: Timestamp
+) -> None:
+    """Set the condition PodGroupScheduled of a group."""
+    _set(status, POD_GROUP_SCHEDULED, value, reason, message, now)
+
+
+def _set(
+    status: PodDisruptionBudgetStatus | PodGroupStatus,
+    type_: str,
+    value: str,
+    reason: str,
+    message: str,
+    now: Timestamp,
+) -> Condition:
+    found = next((c for c in status.conditions if c.type == type_), None)
+    condition = found or status.conditions.add(type=type_)
     if condition.status != value:
         condition.last_transition_time.CopyFrom(now)
     condition.status = value
     condition.reason = reason
     condition.message = message
-    condition.observed_generation = status.observed_generation
+    return condition
 
 
 def is_node_ready(status: NodeStatus) -> bool:

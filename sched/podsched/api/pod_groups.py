@@ -1,4 +1,4 @@
-"""Admission of PodGroups: their priority, their protection, and the Workload that they name.
+"""PodGroups: the group of a pod; admission: priority, protection, the Workload that one names.
 
 Source: plugin/pkg/admission/{priority,scheduling} of Kubernetes 1.36.
 """
@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from podsched.api.objects import PodGroup, Workload
+from podsched.api.objects import Pod, PodGroup, Workload
 from podsched.api.priorities import PriorityClasses
 
 #: It keeps a deleted PodGroup as long as an unfinished pod names it.
 PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
+
+
+def group_key(pod: Pod) -> str:
+    """Return "namespace/name" of the PodGroup that a pod names, "" for none."""
+    if not pod.spec.HasField("scheduling_group"):
+        return ""
+    return f"{pod.metadata.namespace}/{pod.spec.scheduling_group.pod_group_name}"
 
 
 def admit_pod_group(group: PodGroup, classes: PriorityClasses) -> str:

@@ -27,6 +27,7 @@ from weakref import WeakValueDictionary, ref
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from podsched.api.pod_groups import group_key
 from podsched.api.resources import requested_amounts
 from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape, SpecParts
 from podsched.v1 import objects_pb2 as v1
@@ -362,9 +363,6 @@ def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None
         name = meta.name
         key = f"{cls.namespace}/{name}"
         created = _seconds(meta.creation_timestamp) if meta.HasField("creation_timestamp") else 0.0
-    group, spec = "", pod.spec
-    if spec.HasField("scheduling_group"):
-        group = f"{cls.namespace}/{spec.scheduling_group.pod_group_name}"
     nominated, started = "", 0.0
     if pod.HasField("status"):
         status = pod.status
@@ -377,12 +375,12 @@ def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None
         name,
         cls,
         pod,
-        spec.node_name,
+        pod.spec.node_name,
         nominated,
         started,
         created,
         meta.HasField("deletion_timestamp"),
-        group,
+        group_key(pod),
     )
 
 

@@ -30,6 +30,7 @@ Guarantees (property test in ``tests/cache/test_trial.py``):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -116,7 +117,9 @@ class Trial:
 
     def restrict(self, node_names: frozenset[str] | None) -> None:
         """Let pods use these nodes only; None for all."""
-        self.make(_Restriction(self._cache, node_names))
+        cluster = self._cache.cluster
+        self.on_undo(partial(setattr, cluster, "placement", cluster.placement))
+        cluster.placement = node_names
 
     def put_node(self, node: v1.Node) -> None:
         """Add or replace a node."""
@@ -386,26 +389,6 @@ class _Nominating:
     def undo(self) -> None:
         self._cache.nominator.delete(self._pod.uid)
         self._cache.nominator.put_back(self._before)
-
-
-class _Restriction:
-    """The nodes that pods may use."""
-
-    __slots__ = ("_before", "_cache", "_node_names")
-
-    key: ObjectKey = ("", "", "")
-
-    def __init__(self, cache: Cache, node_names: frozenset[str] | None) -> None:
-        self._cache, self._node_names = cache, node_names
-        self._before: frozenset[str] | None = None
-
-    def do(self) -> bool:
-        cluster = self._cache.cluster
-        self._before, cluster.placement = cluster.placement, self._node_names
-        return True
-
-    def undo(self) -> None:
-        self._cache.cluster.placement = self._before
 
 
 class _NodeChange:

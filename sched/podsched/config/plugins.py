@@ -77,6 +77,8 @@ class PluginSpec:
     """Whether it may be enabled several times, under names of the user's own."""
     plugin: str = ""
     """The plugin that runs under a name of the user's own; "" for the plugin of this name."""
+    idle: frozenset[ExtensionPoint] = frozenset()
+    """Those of ``points`` at which only kube-scheduler's plugin has something to do."""
 
 
 _P = ExtensionPoint
@@ -131,7 +133,11 @@ _DEFAULTS = (
     _spec("ImageLocality", _P.SCORE, weight=1),
     _spec("DefaultBinder", _P.BIND),
     _spec("NodeDeclaredFeatures", _FILTERS),
-    _spec("GangScheduling", frozenset({_P.PRE_ENQUEUE, _P.PERMIT})),
+    # kube-scheduler counts a gang's members at Permit.
+    replace(
+        _spec("GangScheduling", frozenset({_P.PRE_ENQUEUE, _P.PERMIT})),
+        idle=frozenset({_P.PERMIT}),
+    ),
     _spec("TopologyPlacementGenerator", _P.PLACEMENT_GENERATE),
     _spec("PodGroupPodsCount", _P.PLACEMENT_SCORE, weight=1),
 )

@@ -45,8 +45,7 @@ class PlacementBounds:
         nodes = self._nodes
         if placement.node_names is None:
             return True
-        found = (nodes.row_of(name) for name in placement.node_names)
-        rows = np.array([row for row in found if row is not None], dtype=np.intp)
+        rows = placement.rows(nodes)
         room = np.maximum(nodes.allowed_pod_number[rows] - nodes.pod_count[rows], 0)
         if room.sum() < self._needed:
             return False

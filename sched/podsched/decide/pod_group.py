@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from podsched.decide.decider import Decider
@@ -74,7 +75,6 @@ class GroupDecision:
     status: Status = field(default_factory=lambda: unschedulable(REASON_UNSCHEDULABLE))
     decisions: list[Decision] = field(default_factory=list)
     waiting: Status = SUCCESS
-    placement: Placement = field(default_factory=Placement)
     victims: Victims | None = None
     #: The plugin that chose the victims, and the node of each member once they are gone, by uid.
     preempting_plugin: str = ""
@@ -191,10 +191,9 @@ class PodGroupAttempt:
             return
         first: GroupDecision | None = None
         feasible: list[TriedPlacement] = []
-        bounds = self._bounds()
         for placement in placements:
             # One is tried in any case: the members' reasons are those of the first placement.
-            if first is not None and not bounds.may_hold(placement):
+            if first is not None and not self._bounds.may_hold(placement):
                 continue
             with trial.inner() as inner:
                 yield from self._try(inner, placement, enough)
@@ -217,6 +216,7 @@ class PodGroupAttempt:
             yield from self._try(inner, best.placement, enough)
             self._keep_if_feasible(inner)
 
+    @cached_property
     def _bounds(self) -> PlacementBounds:
         needed = (self._group.min_count or 1) - len(self._scheduled)
         if needed < 1 or self._feasible(needed - 1).ok:
@@ -244,8 +244,7 @@ class PodGroupAttempt:
 
     def _try(self, trial: GroupTrial, placement: Placement, enough: Enough) -> Iterator[None]:
         """Decide for all members in one placement; those that fit stay assumed in the trial."""
-        self.result = result = GroupDecision(placement=placement)
-        result.waiting = self._feasible(0)
+        self.result = result = GroupDecision()
         trial.restrict(placement.node_names)
         placed, members = 0, self._members
         while len(result.decisions) < len(members):
@@ -281,7 +280,7 @@ class PodGroupAttempt:
         for named in self._plugins.feasible:
             status = named.plugin.placement_feasible(self._group, count)
             if not status.ok:
-                return status
+                return status.by(named.name)
         return SUCCESS
 
     def _keep_if_feasible(self, trial: GroupTrial) -> None:

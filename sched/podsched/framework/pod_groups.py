@@ -21,11 +21,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from podsched.framework.nodes import ClusterView
+import numpy as np
+
+from podsched.api.objects import object_key
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.framework.trial import Trial
+from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
 KIND = "PodGroup"
@@ -62,12 +66,12 @@ def pod_group(cluster: ClusterView, key: str) -> PodGroup | None:
 
 def read_pod_group(message: v1.PodGroup) -> PodGroup:
     """Return what decisions read of a PodGroup object."""
-    meta, spec = message.metadata, message.spec
+    spec = message.spec
     policy = spec.scheduling_policy
     topology = spec.scheduling_constraints.topology
     return PodGroup(
-        f"{meta.namespace}/{meta.name}",
-        meta.uid,
+        object_key(message),
+        message.metadata.uid,
         policy.gang.min_count if policy.HasField("gang") else None,
         topology[0].key if topology else "",
         spec.priority,
@@ -80,6 +84,13 @@ class Placement(NamedTuple):
 
     name: str = ""
     node_names: frozenset[str] | None = None
+
+    def rows(self, nodes: NodeColumns) -> Rows:
+        """Return the rows of the nodes that are there, in no order."""
+        if self.node_names is None:
+            return np.flatnonzero(nodes.alive)
+        found = (nodes.row_of(name) for name in self.node_names)
+        return np.array([row for row in found if row is not None], dtype=np.intp)
 
 
 @runtime_checkable

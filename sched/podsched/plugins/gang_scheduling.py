@@ -10,8 +10,11 @@ in one trial and assumed as one, so that no member ever waits while it takes roo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
+from podsched.api.objects import object_key
+from podsched.api.pod_groups import group_key
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -19,12 +22,11 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
-from podsched.framework.hint_index import HintIndex, KeyedIndex
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.plugin import Handle
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable
-from podsched.v1 import objects_pb2 as v1
 
 REASON_NO_GROUP = "waiting for pods's pod group {} to appear in scheduling queue"
 REASON_TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
@@ -51,57 +53,37 @@ class GangScheduling:
     def placement_feasible(self, group: PodGroup, scheduled: int) -> Status:
         """Succeed once minCount members have a node."""
         if scheduled < (group.min_count or 0):
-            return Status(Code.WAIT, (REASON_WAITING,), self.name)
+            return Status(Code.WAIT, (REASON_WAITING,))
         return SUCCESS
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for new members, and for the group itself."""
         member = ClusterEvent(Resource.POD, ActionType.ADD)
         group = ClusterEvent(Resource.POD_GROUP, ActionType.ADD | ActionType.UPDATE)
-        return [
-            ClusterEventWithHint(member, self._after_member, index=self._by_group(_group_of_pod)),
-            ClusterEventWithHint(group, self._after_group, index=self._by_group(_key)),
-        ]
+        return [self._about(member, group_key), self._about(group, object_key)]
 
-    def _by_group(self, key_of: Callable[[Any], str]) -> Callable[[], HintIndex]:
-        """Return a factory of indexes that name the members of the event's group.
+    def _about(self, event: ClusterEvent, key_of: Callable[[Any], str]) -> ClusterEventWithHint:
+        """Return a registration that wakes the members of the event's group.
 
-        They name none while the group is incomplete: without this check every new member would
-        cost a look at all earlier ones, 50 million for a gang of 10,000.
+        Its index names none while the group is incomplete: without this check every new member
+        would cost a look at all earlier ones, 50 million for a gang of 10,000.
         """
 
-        def event_keys(old: Any | None, new: Any | None) -> Iterable[str]:
-            key = "" if new is None or _same_spec(old, new) else key_of(new)
-            return (key,) if key and self._is_complete(key) else ()
+        def key(old: Any | None, new: Any | None) -> str:
+            # Not after a change of the status, as by the condition of the last attempt.
+            changed = new is not None and (old is None or old.spec != new.spec)
+            return key_of(new) if changed else ""
 
-        return lambda: KeyedIndex(lambda pod: (pod.group,), event_keys)
+        def hint(pod: PodInfo, old: Any | None, new: Any | None) -> QueueingHint:
+            return QueueingHint.QUEUE if key(old, new) == pod.group else QueueingHint.SKIP
+
+        def event_keys(old: Any | None, new: Any | None) -> Iterable[str]:
+            found = key(old, new)
+            return (found,) if found and self._is_complete(found) else ()
+
+        index = partial(KeyedIndex, lambda pod: (pod.group,), event_keys)
+        return ClusterEventWithHint(event, hint, index=index)
 
     def _is_complete(self, key: str) -> bool:
         group = pod_group(self._cluster, key)
         return group is not None and len(self._cluster.members(key)) >= (group.min_count or 0)
-
-    def _after_member(self, pod: PodInfo, old: Any | None, new: Any | None) -> QueueingHint:
-        return _queue_if(new is not None and _group_of_pod(new) == pod.group)
-
-    def _after_group(self, pod: PodInfo, old: Any | None, new: Any | None) -> QueueingHint:
-        return _queue_if(new is not None and _key(new) == pod.group and not _same_spec(old, new))
-
-
-def _same_spec(old: Any | None, new: Any) -> bool:
-    """Whether only the status or metadata changed, as by the condition of the last attempt."""
-    return old is not None and bool(old.spec == new.spec)
-
-
-def _queue_if(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
-
-
-def _group_of_pod(pod: v1.Pod) -> str:
-    spec = pod.spec
-    if not spec.HasField("scheduling_group"):
-        return ""
-    return f"{pod.metadata.namespace}/{spec.scheduling_group.pod_group_name}"
-
-
-def _key(group: v1.PodGroup) -> str:
-    return f"{group.metadata.namespace}/{group.metadata.name}"

@@ -10,7 +10,7 @@ import pytest
 from podsched.api.objects import PodGroup
 from podsched.decide.decision import Decision
 from podsched.framework.plugin import PermitResult
-from podsched.framework.status import SUCCESS, unschedulable
+from podsched.framework.status import SUCCESS, Code, Status, unschedulable
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -281,12 +281,17 @@ async def test_a_bug_in_the_middle_of_a_group_takes_back_what_was_done_for_it() 
 async def test_members_that_a_permit_plugin_holds_are_bound_when_it_lets_them_go() -> None:
     world = TermWorld()
     world.node("n1")
-    world.script.on_permit = lambda pod: PermitResult()
+    world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=60.0)
     async with world.running():
         group(world, min_count=2)
         members(world, "a", "b")
         await asyncio.sleep(0.5)
+        assert bound(world) == []
+        for waiting in world.state.waiting:
+            waiting.allow("Script")
+        await asyncio.sleep(0.5)
         assert bound(world) == ["a", "b"]
+        world.check()
 
 
 # ---------------------------------------------------------------------- topology

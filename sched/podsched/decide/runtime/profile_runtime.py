@@ -269,10 +269,10 @@ class ProfileRuntime:
             if plugin is None:
                 continue
             if not hasattr(plugin, METHODS[point]):
-                # A configuration may list plugins where only kube-scheduler's have something to do:
-                # GangScheduling at Permit, what scores without PreScore.
+                # What scores without a PreScore of its own is listed there by the configuration.
                 preparing = point in (ExtensionPoint.PRE_SCORE, ExtensionPoint.PRE_FILTER)
-                if preparing or enabled.name in IN_TREE_PLUGINS:
+                spec = IN_TREE_PLUGINS.get(enabled.name)
+                if preparing or (spec is not None and point in spec.idle):
                     continue
                 raise NotAnExtension(f"plugin {enabled.name} does not implement {point.label}")
             weight = (enabled.weight or 1) if point in _WEIGHTED else 0

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from podsched.api.resources import CPU, MEMORY
-from podsched.framework.nodes import Int64s, NodeColumns
+from podsched.framework.nodes import NodeColumns
 from podsched.framework.pod_groups import TriedPlacement
-from podsched.framework.verdicts import Scores
+from podsched.framework.verdicts import Rows, Scores
 from podsched.plugins.node_resources.resource_amounts import ResourceColumn, WeightedResource
 from podsched.plugins.node_resources.scoring_strategies import most_allocated
 
@@ -21,22 +21,14 @@ def score_placements(
     nodes: NodeColumns, tried: Sequence[TriedPlacement], resources: Sequence[WeightedResource]
 ) -> Scores:
     """Return the scores, shape ``(len(tried),)``."""
-    rows = [_rows(nodes, one) for one in tried]
+    rows = [one.placement.rows(nodes) for one in tried]
     return most_allocated([_column(nodes, tried, rows, resource) for resource in resources])
-
-
-def _rows(nodes: NodeColumns, tried: TriedPlacement) -> Int64s:
-    names = tried.placement.node_names
-    if names is None:
-        return np.flatnonzero(nodes.alive)
-    found = (nodes.row_of(name) for name in names)
-    return np.array([row for row in found if row is not None], dtype=np.int64)
 
 
 def _column(
     nodes: NodeColumns,
     tried: Sequence[TriedPlacement],
-    rows: Sequence[Int64s],
+    rows: Sequence[Rows],
     resource: WeightedResource,
 ) -> ResourceColumn:
     name = resource.name

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Pod, PodGroup
-from podsched.api.pod_groups import PROTECTION_FINALIZER
+from podsched.api.pod_groups import PROTECTION_FINALIZER, group_key
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, Writes, without_finalizer
 
@@ -84,6 +84,4 @@ class PodGroupProtectionController:
 
 def _group_of(pod: AnyObject | None) -> str:
     """Return the key of the group that an unfinished pod names; "" for none."""
-    if not isinstance(pod, Pod) or not pod.spec.HasField("scheduling_group") or is_finished(pod):
-        return ""
-    return f"{pod.metadata.namespace}/{pod.spec.scheduling_group.pod_group_name}"
+    return group_key(pod) if isinstance(pod, Pod) and not is_finished(pod) else ""

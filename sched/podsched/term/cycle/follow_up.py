@@ -7,7 +7,7 @@ no node was found --> nomination and evictions, event, status, requeued
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from podsched.decide.decision import Decision
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -129,7 +129,8 @@ class FollowUp:
                 diagnosis.post_filter_message = result.status.message
             if result.status.code is Code.ERROR:
                 _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
-            self._nominate(runtime, pod, result)
+            self.nominate(pod, result.nominated_node_name)
+            self._preempt(runtime, pod, result)
         nominated = result.nominated_node_name if result is not None else None
         victims = len(result.victims.pods) if result is not None and result.victims else 0
         if not diagnosis.num_all_nodes:
@@ -160,25 +161,33 @@ class FollowUp:
         self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
         self._failures.requeue(queued, plugins, pending)
 
-    def _nominate(self, runtime: ProfileRuntime, pod: PodInfo, result: PostFilterResult) -> None:
-        """Nominate the pod to the node that PostFilter chose, and start evicting its victims."""
-        node_name, victims = result.nominated_node_name, result.victims
-        if node_name is None:
-            return
-        if not node_name:
+    def nominate(self, pod: PodInfo, node_name: str | None) -> None:
+        """Nominate a pod to a node; "" withdraws its nomination, None leaves it as it is."""
+        if node_name:
+            self._state.cache.nominate(pod, node_name)
+        elif node_name is not None:
             self._state.cache.nominator.delete(pod.uid)
-            return
-        self._state.cache.nominate(pod, node_name)
-        if victims is None:
-            return
-        self._meter.preempting(pod.uid, node_name, len(victims.pods))
-        listener = runtime.eviction_listeners.get(result.status.plugin)
-        preemption = Preemption((pod,), node_name, victims, result.status.plugin, listener)
-        if preemption.evicts_anybody:
-            self.clear_lower_nominations(pod, node_name)
-            self._evictor.start(preemption)
 
-    def clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
+    def _preempt(self, runtime: ProfileRuntime, pod: PodInfo, result: PostFilterResult) -> None:
+        node_name, victims = result.nominated_node_name, result.victims
+        if not node_name or victims is None:
+            return
+        plugin = result.status.plugin
+        listener = runtime.eviction_listeners.get(plugin)
+        preemption = Preemption((pod,), node_name, victims, plugin, listener)
+        self.preempt(preemption, [(pod, node_name)])
+
+    def preempt(self, preemption: Preemption, nominated: Iterable[tuple[PodInfo, str]]) -> None:
+        """Start evicting victims; ``nominated``: the preemptors that get a node, and its name."""
+        count = len(preemption.victims.pods)
+        self._meter.preempting(preemption.uid, preemption.node_name, count)
+        if not preemption.evicts_anybody:
+            return
+        for pod, node_name in nominated:
+            self._clear_lower_nominations(pod, node_name)
+        self._evictor.start(preemption)
+
+    def _clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
         """Clear the node's nominations of lower priority: the freed room is not for these pods.
 
         Source: prepareCandidate in ``framework/preemption``.

@@ -42,14 +42,13 @@ from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.preemption import Evictor, Preemption
+from podsched.term.cycle.preemption import Preemption
 from podsched.term.cycle.reserve_permit import run_unreserve
 from podsched.term.writes.bind_queue import Assignment
 from podsched.term.writes.pod_group_conditions import PodGroupConditions
 
 _log = get_logger("scheduler")
 
-GANG_SCHEDULING = "GangScheduling"
 REASON_SCHEDULERS = (
     "all pods in a single pod group should have the same .spec.schedulerName set, "
     'got: "{}" and "{}"'
@@ -66,7 +65,6 @@ class PodGroupCycle:
         parts: LoopParts,
         failures: FailureHandler,
         binding: BindingCycle,
-        evictor: Evictor,
         follow_up: FollowUp,
         notes: DecisionNotes,
         activator: Activator,
@@ -79,7 +77,6 @@ class PodGroupCycle:
         self._meter = parts.meter
         self._failures = failures
         self._binding = binding
-        self._evictor = evictor
         self._follow_up = follow_up
         self._notes = notes
         self._activator = activator
@@ -134,15 +131,15 @@ class PodGroupCycle:
             for queued in members:
                 self._failures.fail_with_error(queued, REASON_SCHEDULERS.format(*names[:2]))
             return
-        cluster = self._state.cache.cluster
-        group = pod_group(cluster, key)
+        group = pod_group(self._state.cache.cluster, key)
+        runtime = self._state.profiles[names[0]]
         if group is None:
             # It was deleted since they were popped: PreEnqueue keeps them until it is back.
+            counting = {named.name for named in group_plugins(runtime).feasible}
             for queued in members:
                 self._meter.postponed(queued)
-                self._failures.requeue(queued, {GANG_SCHEDULING}, set())
+                self._failures.requeue(queued, counting, set())
             return
-        runtime = self._state.profiles[names[0]]
         result = await self._decide(runtime, group, members, now)
         if result is None:
             return
@@ -252,7 +249,7 @@ class PodGroupCycle:
         rejecting: set[str],
     ) -> None:
         """Return a member without a node to the queue, for its own reason or for the group's."""
-        queued, status = decision.queued, result.status
+        queued, failure = decision.queued, decision.error
         nominated = self._nomination(queued, result)
         if decision.diagnosis is not None:
             plugins = group_plugins(runtime).post_filter
@@ -260,33 +257,26 @@ class PodGroupCycle:
             post_filter = PostFilterResult(unschedulable(next(messages, "")), nominated)
             self._follow_up.no_node_fits(runtime, decision, post_filter)
             return
-        if decision.error is not None and decision.error.code is Code.ERROR:
-            self._failures.fail_with_error(queued, decision.error.message)
-        elif status.code is Code.ERROR:
-            self._failures.fail_with_error(queued, status.message)
-        elif decision.error is not None:
-            rejectors = {decision.error.plugin} - {""}
-            self._follow_up.reject(queued, decision.error.message, rejectors, set(), nominated)
+        if failure is not None and failure.code is Code.ERROR:
+            self._failures.fail_with_error(queued, failure.message)
+            return
+        if result.status.code is Code.ERROR:
+            self._failures.fail_with_error(queued, result.status.message)
+            return
+        if failure is not None:
+            message, rejectors = failure.message, {failure.plugin}
         else:
-            queued.info.node_name = ""
-            if nominated is not None:
-                self._nominate(queued, nominated)
             reasons = (REASON_UNSCHEDULABLE, result.waiting.message, _WAITED)
             message = ", ".join(filter(None, reasons))
-            rejectors = {GANG_SCHEDULING, *rejecting}
-            self._follow_up.reject(queued, message, rejectors, set(), nominated)
+            rejectors = {result.waiting.plugin, *rejecting}
+        self._follow_up.nominate(queued.info, nominated)
+        self._follow_up.reject(queued, message, rejectors - {""}, set(), nominated)
 
     def _nomination(self, queued: QueuedPodInfo, result: GroupDecision) -> str | None:
         """Return the node that a member is nominated to, "" for none; None: as before."""
         if result.victims is not None:
             return result.nominations.get(queued.info.uid, "")
         return None if result.status.ok or result.waits_for_victims else ""
-
-    def _nominate(self, queued: QueuedPodInfo, node_name: str) -> None:
-        if node_name:
-            self._state.cache.nominate(queued.info, node_name)
-        else:
-            self._state.cache.nominator.delete(queued.info.uid)
 
     def _preempt(
         self,
@@ -297,23 +287,13 @@ class PodGroupCycle:
     ) -> None:
         """Start evicting the victims; PreEnqueue holds the members back meanwhile."""
         assert result.victims is not None
-        victims, plugin = result.victims, result.preempting_plugin
-        self._meter.preempting(group.uid, "", len(victims.pods))
-        preemption = Preemption(
-            tuple(queued.info for queued in members),
-            "",
-            victims,
-            plugin,
-            runtime.eviction_listeners.get(plugin),
-            group,
+        pods, plugin = tuple(queued.info for queued in members), result.preempting_plugin
+        listener = runtime.eviction_listeners.get(plugin)
+        preemption = Preemption(pods, "", result.victims, plugin, listener, group)
+        nodes = result.nominations
+        self._follow_up.preempt(
+            preemption, [(pod, nodes[pod.uid]) for pod in pods if pod.uid in nodes]
         )
-        if not preemption.evicts_anybody:
-            return
-        for queued in members:
-            node_name = result.nominations.get(queued.info.uid)
-            if node_name:
-                self._follow_up.clear_lower_nominations(queued.info, node_name)
-        self._evictor.start(preemption)
 
 
 def _scheduler_names(members: Sequence[QueuedPodInfo]) -> list[str]:

@@ -82,11 +82,16 @@ class Preemption:
         return self.pods[0].key if self.group is None else self.group.key
 
     @property
+    def uid(self) -> str:
+        """The uid of the preemptor, or of the preemptors' group."""
+        return self.pods[0].uid if self.group is None else self.group.uid
+
+    @property
     def event_note(self) -> str:
         """The text of the event on a victim."""
         if self.group is None:
-            return f"Preempted by pod {self.pods[0].uid} on node {self.node_name}"
-        return f"Preempted by podgroup {self.group.uid} on node cluster"
+            return f"Preempted by pod {self.uid} on node {self.node_name}"
+        return f"Preempted by podgroup {self.uid} on node cluster"
 
     @property
     def evicts_anybody(self) -> bool:

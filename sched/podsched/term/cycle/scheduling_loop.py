@@ -131,7 +131,6 @@ class SchedulingLoop:
             parts,
             failures,
             self.binding,
-            self.evictor,
             follow_up,
             self._notes,
             self._activator,

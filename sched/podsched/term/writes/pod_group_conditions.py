@@ -12,9 +12,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
+from podsched.api.codec import write
+from podsched.api.conditions import (
+    FALSE,
+    POD_GROUP_SCHEDULED,
+    REASON_SCHEDULER_ERROR,
+    REASON_UNSCHEDULABLE,
+    TRUE,
+    set_pod_group_condition,
+)
+from podsched.api.objects import timestamp
 from podsched.cache.objects import ClusterState
 from podsched.framework.pod_groups import KIND, PodGroup
 from podsched.framework.status import Code, Status
@@ -23,8 +32,8 @@ from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
 from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
 
-POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
 #: Seconds for which a call that does not get through is repeated.
 RETRY_FOR: Final = 5.0
 
@@ -56,8 +65,8 @@ class PodGroupConditions:
         known = self._cluster.get(KIND, namespace, name)
         if known is None or known.metadata.uid != group.uid:
             return
-        patch = self._changed(known, status)
-        if patch is None:
+        conditions = self._changed(known, status)
+        if conditions is None:
             return
         self._outbox.put(
             group.key,
@@ -66,28 +75,20 @@ class PodGroupConditions:
                 namespace=namespace,
                 name=name,
                 uid=group.uid,
-                merge_patch=json.dumps({"status": {"conditions": patch}}).encode(),
+                merge_patch=json.dumps({"status": {"conditions": conditions}}).encode(),
             ),
         )
 
-    def _changed(self, known: Any, status: Status) -> list[dict[str, str]] | None:
+    def _changed(self, known: v1.PodGroup, status: Status) -> list[dict[str, Any]] | None:
         """Return all conditions with the new one; None if nothing changes."""
-        wanted = _condition(status)
-        others: list[dict[str, str]] = []
-        changed_at = datetime.fromtimestamp(self._wall(), UTC)
-        for condition in known.status.conditions:
-            stamp = condition.last_transition_time.ToDatetime(UTC)
-            if condition.type != POD_GROUP_SCHEDULED:
-                others.append(_as_json(condition.type, condition.status, condition, stamp))
-                continue
-            if condition.status == "True" or (
-                (condition.status, condition.reason, condition.message)
-                == (wanted["status"], wanted["reason"], wanted["message"])
-            ):
-                return None
-            if condition.status == wanted["status"]:
-                changed_at = stamp
-        return [*others, {**wanted, "lastTransitionTime": _text(changed_at)}]
+        before = known.status
+        if any(c.type == POD_GROUP_SCHEDULED and c.status == TRUE for c in before.conditions):
+            return None
+        after = v1.PodGroupStatus()
+        after.CopyFrom(before)
+        now = timestamp(self._wall(), whole=True)
+        set_pod_group_condition(after, *_outcome(status), now)
+        return None if after == before else [write(condition) for condition in after.conditions]
 
     async def run(self) -> None:
         """Send until cancelled. Raises FenceLost when the term is over."""
@@ -102,27 +103,10 @@ class PodGroupConditions:
         _log.warning("Could not write pod group statuses", groups=len(patches), error=str(failure))
 
 
-def _condition(status: Status) -> dict[str, str]:
+def _outcome(status: Status) -> tuple[str, str, str]:
+    """Return the condition's status, reason and message."""
     if status.ok:
-        return {"type": POD_GROUP_SCHEDULED, "status": "True", "reason": "Scheduled", "message": ""}
-    reason = "SchedulerError" if status.code is Code.ERROR else "Unschedulable"
-    return {
-        "type": POD_GROUP_SCHEDULED,
-        "status": "False",
-        "reason": reason,
-        "message": status.message,
-    }
-
-
-def _as_json(type_: str, status: str, condition: Any, changed_at: datetime) -> dict[str, str]:
-    return {
-        "type": type_,
-        "status": status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": _text(changed_at),
-    }
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return TRUE, "Scheduled", ""
+    is_error = status.code is Code.ERROR
+    reason = REASON_SCHEDULER_ERROR if is_error else REASON_UNSCHEDULABLE
+    return FALSE, reason, status.message
