@@ -165,18 +165,13 @@ class PodGroupAttempt:
 
     def _placements(self) -> Sequence[Placement] | Status:
         for named in self._plugins.generate[:1]:
-            generate = named.plugin.generate_placements
+            call = named.plugin.generate_placements
+            words = named.name, GENERATE_WORDING
             try:
-                return guarded(
-                    named.name,
-                    GENERATE_WORDING,
-                    generate,
-                    self._group,
-                    self._scheduled,
-                    self._cluster,
-                )
+                found = guarded(*words, call, self._group, self._scheduled, self._cluster)
             except PluginFailure as failure:
                 return failure.status
+            return found.by(named.name) if isinstance(found, Status) else found
         return [Placement()]
 
     def _place(

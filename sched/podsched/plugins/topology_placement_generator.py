@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pod_groups import Placement, PodGroup
@@ -67,6 +68,11 @@ class TopologyPlacementGenerator(WithoutArgs):
         if placement is None:
             return PreFilterResult(SKIP)
         return PreFilterResult(node_names=placement)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Register for nodes that come or get labels, and so may make a domain."""
+        actions = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        return [ClusterEventWithHint(ClusterEvent(Resource.NODE, actions))]
 
 
 def _domains(nodes: NodeColumns, key: str) -> list[Placement]:

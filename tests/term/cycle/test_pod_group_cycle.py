@@ -335,6 +335,27 @@ async def test_a_gang_that_fits_no_domain_says_how_many_were_tried() -> None:
         assert world.nodes_of("single") == ["a0"]
 
 
+async def test_without_any_domain_the_group_is_unschedulable_until_a_node_has_the_label() -> None:
+    world = TermWorld()
+    world.node("n1")
+    async with world.running():
+        group(world, min_count=1, topology="zone")
+        members(world, "a")
+        await asyncio.sleep(1)
+        assert condition(world) == ("False", "Unschedulable", "no feasible placements found")
+        found = world.scheduled("a")
+        assert (found.reason, found.message) == ("Unschedulable", "no feasible placements found")
+        world.pod("other")
+        await asyncio.sleep(20)
+        queued = world.state.queue.get("uid-a")
+        assert queued is not None
+        assert queued.attempts == 1
+        world.node("n2", labels={"zone": "a"})
+        await asyncio.sleep(20)
+        assert world.nodes_of("a") == ["n2"]
+        world.check()
+
+
 async def test_the_domain_with_most_members_wins_then_the_fullest_one() -> None:
     world = TermWorld()
     world.node("a0", cpu="2", labels={"zone": "a"})

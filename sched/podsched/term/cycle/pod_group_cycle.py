@@ -227,7 +227,7 @@ class PodGroupCycle:
         for queued in members:
             decision = decided.get(queued.info.uid)
             if decision is None:
-                self._failures.fail_with_error(queued, result.status.message)
+                self._refuse_untried(queued, result.status)
             elif started and decision.node_name:
                 assignment = self._assignments[queued.info.uid]
                 if self._follow_up.permit(runtime, assignment, result.status):
@@ -239,6 +239,14 @@ class PodGroupCycle:
         if ready:
             self._binding.bind(runtime, ready, at_once=True)
         self._conditions.decided(group, result.status)
+
+    def _refuse_untried(self, queued: QueuedPodInfo, status: Status) -> None:
+        """Return a member that was not tried on any node to the queue, for the group's reason."""
+        if status.code is Code.ERROR:
+            self._failures.fail_with_error(queued, status.message)
+            return
+        self._follow_up.nominate(queued.info, "")
+        self._follow_up.reject(queued, status.message, {status.plugin} - {""}, set(), "")
 
     def _fail(
         self,
