@@ -26,10 +26,10 @@ from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
-from podsched.term.blame import PodFault
 from podsched.term.controllers.manager import ControllerManager
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.scheduling_cycle import SchedulingCycle
+from podsched.term.faulty_pods import PodFault
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1

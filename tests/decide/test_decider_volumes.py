@@ -8,7 +8,7 @@ from podsched.api.manifest import from_manifest
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import default_config
 from podsched.decide.decision import Decision
-from podsched.decide.runtime.plugin_metrics import EngineMeter
+from podsched.decide.runtime.plugin_metrics import ProfileMeters
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code
 from podsched.registry import factories
@@ -131,7 +131,7 @@ def test_pods_whose_claims_are_bound_are_decided_on_together() -> None:
 def test_a_reservation_of_volumes_that_goes_wrong_is_an_error_of_assuming() -> None:
     registry = MetricRegistry()
     metrics = SchedulerMetrics(registry)
-    meter = EngineMeter(metrics, EvaluationMetrics(registry))
+    meter = ProfileMeters(metrics, EvaluationMetrics(registry))
     state = build_state(default_config(), factories(), seed=1, meter=meter)
     cycles = Cycles(
         ["a"], claim("c"), storage_class("local"), volume("v", zones=["a"]), state=state

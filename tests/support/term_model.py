@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
 from podsched.serve.client.errors import FenceLost
-from podsched.term.blame import PodFault
+from podsched.term.faulty_pods import PodFault
 from podsched.term.term_step import (
     BuildState,
     CancelWork,

@@ -22,7 +22,7 @@ from podsched.config.profiles import Profile
 from podsched.decide.evaluation.dry_run import DryRunRequest, dry_run_rows
 from podsched.decide.evaluation.sharding import EvaluationRequest, evaluate
 from podsched.decide.runtime.plugin_calls import PluginFailure
-from podsched.decide.runtime.plugin_metrics import EngineMeter
+from podsched.decide.runtime.plugin_metrics import ProfileMeters
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.run_spans import record_runs
 from podsched.framework.plugin import NoWaitingPods, PluginFactory
@@ -61,7 +61,7 @@ class EvaluatorActor:
         self._guard = TermGuard(fingerprint)
         self._profiles = profiles
         self._factories: Mapping[str, PluginFactory] = factories()
-        self._meter = EngineMeter.unread(time.monotonic)
+        self._meter = ProfileMeters.unread(time.monotonic)
         self.tracer = configure_tracing("podsched-evaluator", otlp_endpoint or None, instance=name)
         self._forget()
 

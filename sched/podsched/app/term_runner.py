@@ -30,13 +30,13 @@ from podsched.serve.client.cluster import Cluster, ControlledCluster, InformerPo
 from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.blame import Blame, PodFault
 from podsched.term.controllers.manager import ControllerManager
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.decision_notes import DecisionSink
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.scheduling_loop import LoopListener, SchedulingLoop
+from podsched.term.faulty_pods import FaultyPods, PodFault
 from podsched.term.set_aside import SetAside
 from podsched.term.state import SchedulingState, build_state, fault_of
 from podsched.term.term_step import (
@@ -172,7 +172,7 @@ class TermRunner(LoopListener):
         self._now = State()
         self._term = _Term(api_pb2.Fence(), lambda: None, _pause())
         self._changes = ClusterChanges()
-        self._blame = Blame()
+        self._faulty_pods = FaultyPods()
         self._work: _Work | None = None
         self._loop: SchedulingLoop | None = None
         self._controllers: ControllerManager | None = None
@@ -205,7 +205,7 @@ class TermRunner(LoopListener):
             meter=parts.meter.plugins,
             listener=self,
         )
-        state.set_aside = SetAside(self._blame)
+        state.set_aside = SetAside(self._faulty_pods)
         return state
 
     def handle(self, batch: Batch) -> None:
@@ -339,7 +339,7 @@ class TermRunner(LoopListener):
                 _cancel(self._building)
                 self._building = self._tasks.start(self._build(effect), "build the state anew")
             case NoteFault(fault, consequence):
-                self._blame.add(fault)
+                self._faulty_pods.add(fault)
                 _log.error(consequence, pod=str(fault), exc_info=fault.__cause__)
             case TellFenceLost() | TellReconfigured():
                 self._tell(effect)

@@ -23,16 +23,16 @@ from podsched.term.state import SchedulingState
 
 _log = get_logger("cache-debugger")
 
-#: Nodes that are dumped before other tasks have their turn; some 20 ms.
+#: Nodes dumped before other tasks run; some 20 ms.
 NODES_AT_ONCE: Final = 100
-#: Pods in one line of the queue's dump.
+#: Pods per line of the queue's dump.
 PODS_IN_A_LINE: Final = 100
-#: Nodes, and pods, in the text; some 2 MB.
+#: Max nodes, and max pods, in the text; some 2 MB.
 MOST_LINES: Final = 10_000
 
 
 class CacheDebugger:
-    """Compares and dumps when asked; ``stored`` gives the informer's objects of a kind by key."""
+    """Compares and dumps on request; ``stored`` returns the informer's objects of a kind by key."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class CacheDebugger:
         self._requested = asyncio.Event()
 
     def request(self) -> None:
-        """Ask for a comparison and a dump; may be called from a signal handler of the loop."""
+        """Request a comparison and a dump; may be called from a signal handler of the loop."""
         self._requested.set()
 
     async def run(self) -> None:
@@ -57,7 +57,7 @@ class CacheDebugger:
             await self.dump()
 
     def compare(self) -> None:
-        """Log how cache and queue differ from the informer's store."""
+        """Log how the cache and the queue differ from the informer's store."""
         state = self._state()
         nodes, pods = self._stored("Node"), self._stored("Pod")
         waiting, _ = state.queue.pending_pods()
@@ -82,7 +82,7 @@ class CacheDebugger:
             _log.info("Cache matches the informer's store", nodes=len(nodes), pods=len(pods))
 
     def check(self) -> None:
-        """Log what contradicts the invariants of cache and queue."""
+        """Log violated invariants of the cache and the queue."""
         state = self._state()
         try:
             check(state.cache)
@@ -94,9 +94,9 @@ class CacheDebugger:
             _log.error("Scheduling queue is inconsistent", error=str(error))
 
     async def text(self) -> str:
-        """Return cache and queue as text: each node and each waiting pod in a line, up to a limit.
+        """Return the cache and the queue as text, with a line per node and per waiting pod.
 
-        Gives way to other tasks, so that what it says of one moment may not be so at the end.
+        Other tasks run in between, so the lines may describe different moments.
         """
         state = self._state()
         lines = [f"nodes: {state.cache.node_count}"]
@@ -117,7 +117,7 @@ class CacheDebugger:
         return "\n".join([*lines, ""])
 
     async def dump(self) -> None:
-        """Log every node of the cache and every waiting pod."""
+        """Log each node of the cache and each waiting pod."""
         state = self._state()
         for number, node in enumerate(dump_nodes(state.cache), start=1):
             _log.info(

@@ -1,8 +1,8 @@
-"""The part of a scheduling state that objects do not contain: orders, assumptions, random numbers.
+"""Save and restore the part of a scheduling state that is not in objects.
 
 Decisions depend on it: among equal nodes the lowest row wins, and rows follow from the order in
 which nodes came and went; among equal victims the first on the node is chosen. With a checkpoint
-and the objects as of a revision, a decision can be repeated exactly elsewhere. As plain data:
+and the objects as of a revision, a decision can be repeated exactly elsewhere. It is plain data:
 
 =============================  ==============================================================
 ``revision``, ``beyond``       everything up to the revision, and so many changes after it
@@ -40,7 +40,7 @@ def checkpoint_of(
 ) -> dict[str, Any]:
     """Return a state's checkpoint.
 
-    ``number``: of the last decision that was recorded; ``preemptions``: those under way.
+    ``number``: the last recorded decision's number; ``preemptions``: those under way.
     """
     columns, nominator = state.cache.columns, state.cache.nominator
     placed = {columns.names[row]: list(columns.pods(row)) for row in columns.live_rows.tolist()}
@@ -75,10 +75,10 @@ def checkpoint_of(
 def restore(
     state: SchedulingState, checkpoint: Mapping[str, Any], objects: Sequence[AnyObject]
 ) -> list[Preemption]:
-    """Restore a checkpoint into an empty state; ``objects``: all objects as of its revision.
+    """Restore a checkpoint into an empty state, and return the preemptions under way.
 
-    Return the preemptions under way, which were reported to the plugins.
-    Raises KeyError or ValueError for a checkpoint that does not match the objects.
+    The plugins are told of these preemptions. ``objects``: all objects as of the checkpoint's
+    revision. Raises KeyError or ValueError if they do not match the checkpoint.
     """
     nodes = {item.metadata.name: item for item in objects if isinstance(item, Node)}
     pods = {item.metadata.uid: item for item in objects if isinstance(item, Pod)}
@@ -141,15 +141,15 @@ def _begun(
     preemptors: Sequence[str] | str,
     victims: Sequence[str],
 ) -> Preemption | None:
-    """Tell a plugin of evictions under way; pods that are gone by now no decision asks about.
+    """Tell a plugin of evictions under way, without the pods that are gone by now.
 
-    ``preemptors`` is one uid in checkpoints from before there were groups.
+    ``preemptors`` is one uid in checkpoints written before there were groups.
     """
     listener = state.profiles[profile].plugins.get(plugin)
     uids = [preemptors] if isinstance(preemptors, str) else preemptors
     pods = tuple(infos[uid] for uid in uids if uid in infos)
     if not pods or not isinstance(listener, EvictionListener):
         return None
-    there = Victims(tuple(infos[uid] for uid in victims if uid in infos))
-    listener.evictions_started(pods, there)
-    return Preemption(pods, "", there, plugin, listener)
+    left = Victims(tuple(infos[uid] for uid in victims if uid in infos))
+    listener.evictions_started(pods, left)
+    return Preemption(pods, "", left, plugin, listener)

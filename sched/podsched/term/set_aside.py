@@ -1,9 +1,8 @@
-"""Objects that the scheduler cannot use: set aside until they change.
+"""Set aside objects that the scheduler cannot use, until they change.
 
-API servers refuse such objects, but other programs and other versions write to etcd, too. What the
-cache raises for one is a fault of that object: it is logged with its key, counted, and to the
-scheduler not there; everything else goes on. So are pods on which terms keep ending (``Blame``).
-A pod is reported by the replica that leads.
+API servers refuse such objects, but other programs and other versions write to etcd, too. If the
+cache raises for an object, the object is logged with its key, counted and ignored. So are pods that
+keep ending terms (``FaultyPods``). The leader reports pods that are set aside.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from podsched.cache.cache import Cache
 from podsched.cache.changes import NOTHING, Applied
 from podsched.serve.client.informer import Event
 from podsched.telemetry.logs import get_logger
-from podsched.term.blame import Blame
+from podsched.term.faulty_pods import FaultyPods
 
 _log = get_logger("scheduler")
 
@@ -31,11 +30,11 @@ class Unusable(NamedTuple):
 class SetAside:
     """The objects of one scheduling state that are set aside."""
 
-    def __init__(self, blame: Blame | None = None) -> None:
-        """``blame`` outlives the state."""
-        self.blame = blame or Blame()
+    def __init__(self, faulty_pods: FaultyPods | None = None) -> None:
+        """``faulty_pods`` outlives the scheduling state."""
+        self.faulty_pods = faulty_pods or FaultyPods()
         self._objects: dict[tuple[str, str], Unusable] = {}
-        #: Pods of which nobody has been told yet; a replica that does not lead only collects them.
+        #: Pods that have not been reported yet; a replica that does not lead only collects them.
         self._unreported: dict[str, Pod] = {}
 
     def __len__(self) -> int:
@@ -54,7 +53,7 @@ class SetAside:
         return [(pod, self.reason("Pod", key)) for key, pod in pods.items()]
 
     def apply(self, cache: Cache, event: Event) -> Applied:
-        """Have the cache take over an event, as if objects that it cannot use were not there."""
+        """Apply an event to the cache; an object that the cache cannot use is removed there."""
         before = self._objects.pop((event.kind, event.key), None) if self._objects else None
         if before is not None:
             self._unreported.pop(event.key, None)
@@ -62,14 +61,14 @@ class SetAside:
                 return NOTHING
             event = event._replace(old=None)  # the cache has not seen what was before
         item = event.new
-        if isinstance(item, Pod) and (verdict := self.blame.verdict(event.key, item)):
+        if isinstance(item, Pod) and (verdict := self.faulty_pods.reason(event.key, item)):
             self._set_aside(event, item, verdict, before)
         else:
             try:
                 return cache.apply(event.kind, event.old, item)
             except Exception as error:
                 if item is None:
-                    raise  # nothing of a removed object has to be understood
+                    raise  # removing an object needs nothing of its content
                 reason = f"{type(error).__name__}: {error}"
                 bug = None if isinstance(error, ValueError) else error
                 self._set_aside(event, item, reason, before, bug)

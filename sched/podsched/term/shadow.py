@@ -1,14 +1,14 @@
-"""What another configuration would have decided, pod by pod, beside the one in effect.
+"""Compare the bindings of pods with the decisions of another configuration.
 
-    events of the cluster, in their order
-        a pod is bound --> decide on it as it was before --> same | tied | different | ...
-        then, and for everything else, --> the shadow's own cache
+    events of the cluster, in order
+        a pod is bound --> decide for the pod as it was before --> same | tied | different | ...
+        then, and for all other events --> apply to the shadow's own cache
 
-So each pod is decided on in a cluster in which all pods bound before it are where they really are:
-what differs is the configuration's doing, and not what differed before. A node of the same score as
-the best counts as ``tied``: which of several equal nodes is first says nothing.
+Each pod is decided in a cluster where all pods bound before it are on their real nodes. So earlier
+differences do not cause later ones. A node with the same score as the best counts as ``tied``: the
+order of equal nodes means nothing.
 
-Nothing is assumed, reserved or written. Extenders are not asked, and nobody is preempted.
+Nothing is assumed, reserved, preempted or written, and extenders are not asked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from podsched.term.cycle.decision_notes import Allowance, DecisionSink, digest
 from podsched.term.cycle.outcomes import ERROR, SCHEDULED, UNSCHEDULABLE
 from podsched.term.state import SchedulingState, build_state
 
-#: Phases of pods that nobody schedules any more.
+#: Phases of pods that are no longer scheduled.
 FINISHED = ("Succeeded", "Failed")
 
 
@@ -45,7 +45,7 @@ class Verdict(StrEnum):
 
 
 class Shadow:
-    """Follows the cluster, and decides on every pod that is bound."""
+    """Follows the cluster, and decides for each pod that is bound."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Shadow:
         sink: DecisionSink | None,
         now: float,
     ) -> None:
-        """``sink`` takes decisions that differ; ``now``: monotonic seconds."""
+        """``sink`` gets the decisions that differ; ``now``: monotonic seconds."""
         self._state: SchedulingState = build_state(config, factories, seed=0)
         self._decider = self._state.decider()
         self._sink = sink
@@ -65,20 +65,20 @@ class Shadow:
         return self._state.cache
 
     def apply(self, event: Event) -> None:
-        """Take over an event without deciding."""
+        """Apply an event without deciding."""
         if event.kind == "Lease":
             return
         self._state.set_aside.apply(self._cache, event)
 
     def decide_and_apply(self, event: Event, revision: int, now: float) -> Verdict | None:
-        """Take over an event, after a decision if it binds a pod; None where it does not."""
+        """Apply an event; if it binds a pod, decide first and return the verdict."""
         pod = self._bound_by(event)
         verdict = None if pod is None else self._decide(*pod, revision, now)
         self.apply(event)
         return verdict
 
     def _bound_by(self, event: Event) -> tuple[PodInfo, str] | None:
-        """Return the pod as it was before an event bound it, and its node."""
+        """Return the pod as it was before the event bound it, and its node; None: no binding."""
         old, new = event.old, event.new
         if not isinstance(new, Pod) or not new.spec.node_name:
             return None
@@ -88,7 +88,7 @@ class Shadow:
             return None
         known = self._cache.cluster.pods.get(event.key)
         if known is None:
-            # Created and bound between two looks.
+            # Created and bound within one batch of events.
             before = Pod()
             before.CopyFrom(new)
             before.spec.node_name = ""

@@ -1,8 +1,8 @@
-"""What a replica knows: cache, queue and profiles, kept current by the informer's batches.
+"""The scheduling state of a replica: cache, queue and profiles, updated by the informer's batches.
 
-Standbys keep it too, so that leading begins with work and not with loading. It decides nothing and
-does no I/O; a new one is made from the informer's stores when a leadership has ended, since the
-old one is full of assumptions nobody will confirm.
+Standbys keep one, too, so that a new leader can work at once. It decides nothing and does no I/O.
+When a leadership has ended, a new state is built from the informer's stores, because the old one
+has assumed pods that will never be confirmed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from podsched.decide.decider import Decider, RemoteEvaluator
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.extenders.wire import EXTENDER_NAME
 from podsched.decide.runtime.plugin_handle import Chance, PluginHandle
-from podsched.decide.runtime.plugin_metrics import EngineMeter
+from podsched.decide.runtime.plugin_metrics import ProfileMeters
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.waiting_pods import WaitingPods
 from podsched.framework.events import (
@@ -34,7 +34,7 @@ from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.serve.client.informer import Batch, Event, EventType
-from podsched.term.blame import PodFault
+from podsched.term.faulty_pods import PodFault
 from podsched.term.set_aside import SetAside
 
 _NOT_CACHED = frozenset({"Lease"})
@@ -42,31 +42,31 @@ _ACTIONS = {EventType.ADDED: "Add", EventType.MODIFIED: "Update", EventType.DELE
 
 
 class StateListener(Protocol):
-    """Whom a state reports to what it makes of the informer's events."""
+    """Is told the effects of the informer's events on a scheduling state."""
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
-        """Note that a pod is gone that was being bound."""
+        """Note that a pod was deleted while it was being bound."""
         ...
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
-        """Note that a pod is gone that waited to be scheduled."""
+        """Note that a pod was deleted while it waited to be scheduled."""
         ...
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
-        """Note cluster events that the queue has handled by now."""
+        """Note cluster events that the queue has just handled."""
         ...
 
     def handled(self, sort: str, seconds: float, count: int) -> None:
-        """Count so many events of a sort ("PodAdd"), which took so many seconds together."""
+        """Count ``count`` events of a sort ("PodAdd"), and the seconds that they took together."""
         ...
 
     def anomaly(self, anomaly: Anomaly) -> None:
-        """Note an event that contradicts what the cache knew."""
+        """Note an event that contradicts the cache."""
         ...
 
 
 class NoListener:
-    """A ``StateListener`` for states that nothing schedules from."""
+    """A ``StateListener`` that ignores everything."""
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
         pass
@@ -95,9 +95,9 @@ class SchedulingState:
     listener: StateListener = field(default_factory=NoListener)
     set_aside: SetAside = field(default_factory=SetAside)
     chance: Chance = field(default_factory=lambda: Chance(0))
-    #: Everything up to it has been taken over: what a decision made now is based on.
+    #: All changes up to this revision have been applied.
     revision: int = 0
-    #: Changes after it that have been taken over as well, as parts of a large response.
+    #: The number of later changes that have also been applied, as parts of a large response.
     beyond: int = 0
 
     def decider(
@@ -107,7 +107,7 @@ class SchedulingState:
         *,
         without: Collection[str] = (),
     ) -> Decider:
-        """Return what decides for the pods of this state; see ``Decider``."""
+        """Return a decider for the pods of this state; see ``Decider``."""
         return Decider(
             self.cache.cluster,
             self.profiles,
@@ -118,11 +118,11 @@ class SchedulingState:
         )
 
     def apply_batch(self, batch: Batch, now: float) -> None:
-        """Take over a batch of the informer; ``now`` is the queue's monotonic time.
+        """Apply a batch of the informer; ``now`` is the queue's monotonic time.
 
-        Raises PodFault for a bug, after which the state is not to be used any more.
+        Raises PodFault for a bug; the state must not be used after that.
         """
-        # Timed are runs of events of the same sort: a clock for each event would cost too much.
+        # Time runs of events of one sort, because reading a clock for each event costs too much.
         sort: tuple[str, EventType] | None = None
         count, began = 0, time.monotonic()
         self.queue.hold_reports()
@@ -140,7 +140,7 @@ class SchedulingState:
         finally:
             self.queue.report()
         self._handled(sort, count, began)
-        # A part of a list is newer than what its batch says; too old a revision does no harm.
+        # A part of a list is newer than the batch's revision; too old a revision does no harm.
         self.revision = batch.revision
         self.beyond = self.beyond + _cached(batch.events) if batch.partial else 0
 
@@ -152,7 +152,7 @@ class SchedulingState:
         return ended
 
     def apply(self, event: Event, now: float) -> None:
-        """Take over one event."""
+        """Apply one event."""
         if event.kind in _NOT_CACHED:
             return
         applied = self.set_aside.apply(self.cache, event)
@@ -165,7 +165,7 @@ class SchedulingState:
             self._pending(pending, now)
 
     def wake(self, applied: Applied, now: float) -> None:
-        """Give waiting pods another try where an event may help them."""
+        """Let waiting pods that an event may help be tried again."""
         for change in applied.changes:
             self.queue.move_all_to_active_or_backoff(change.event, change.old, change.new, now)
         if applied.changes:
@@ -199,7 +199,7 @@ def _cached(events: Iterable[Event]) -> int:
 
 
 def fault_of(event: Event) -> PodFault:
-    """Return the fault of the pod that an event is about, if it is about one."""
+    """Return the fault for an exception raised by an event: of its pod, or of no pod."""
     shown = event.new or event.old
     return PodFault([shown] if isinstance(shown, Pod) else [])
 
@@ -211,13 +211,14 @@ def build_state(
     seed: int,
     max_in_unschedulable: float = 300.0,
     observer: QueueObserver | None = None,
-    meter: EngineMeter | None = None,
+    meter: ProfileMeters | None = None,
     listener: StateListener | None = None,
 ) -> SchedulingState:
     """Return an empty state for a configuration.
 
     Raises:
-        UnknownPlugin, NotAnExtension: the configuration names what no package provides.
+        UnknownPlugin, NotAnExtension: the configuration names a plugin or a use of it that does
+            not exist.
     """
     cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
     chance = Chance(seed)
@@ -241,7 +242,7 @@ def build_state(
 
 
 def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:
-    """Return the queue's order; validation has made sure that all profiles have the same."""
+    """Return the plugin that orders the queue; validation ensures that all profiles have one."""
     first = next(iter(runtimes.values()))
     return first.queue_sort[0].plugin
 
@@ -249,8 +250,7 @@ def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:
 def _hints(
     runtime: ProfileRuntime, config: SchedulerConfiguration
 ) -> dict[str, list[ClusterEventWithHint]]:
-    # A plugin that does not say what can help is asked about everything that happens; so is
-    # whoever an extender has turned down, for extenders cannot say.
+    # Pods rejected by a plugin without EventsToRegister, or by an extender, are woken by any event.
     anything = ClusterEventWithHint(ClusterEvent(Resource.WILDCARD, ActionType.ALL))
     hints = {
         name: [anything] if extensions is None else list(extensions.events_to_register())

@@ -66,7 +66,7 @@ from asyncio import CancelledError
 from dataclasses import dataclass, replace
 
 from podsched.serve.client.errors import FenceLost
-from podsched.term.blame import PodFault
+from podsched.term.faulty_pods import PodFault
 
 # -- states ----------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from podsched.config.plugins import ExtensionPoint
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.plugin_metrics import (
     SAMPLE_EVERY,
-    EngineMeter,
     EvaluationCost,
     PluginRuns,
+    ProfileMeters,
 )
 from podsched.framework.status import Code
 from podsched.telemetry.instruments import CounterCell, MetricRegistry
@@ -84,7 +84,7 @@ def test_without_a_clock_an_evaluation_still_tells_how_far_it_came() -> None:
 
 def test_a_pod_is_charged_its_share_of_its_batch() -> None:
     registry = MetricRegistry()
-    meter = EngineMeter(SchedulerMetrics(registry), EvaluationMetrics(registry)).of("p")
+    meter = ProfileMeters(SchedulerMetrics(registry), EvaluationMetrics(registry)).of("p")
     meter.passed(ExtensionPoint.BIND, Code.SUCCESS, 0.02, pods=10)
     name = "scheduler_framework_extension_point_duration_seconds"
     labels = 'extension_point="Bind",profile="p",status="Success"'
@@ -154,7 +154,7 @@ async def test_a_plugin_that_rejects_nobody_any_more_is_told_as_zero() -> None:
 
 def test_errors_of_volumes_are_counted_by_what_the_plugin_was_doing_and_no_others() -> None:
     registry = MetricRegistry()
-    meter = EngineMeter(SchedulerMetrics(registry), EvaluationMetrics(registry)).of("p")
+    meter = ProfileMeters(SchedulerMetrics(registry), EvaluationMetrics(registry)).of("p")
     for point in ExtensionPoint:
         meter.runs(point, "VolumeBinding").failed()
         meter.runs(point, "NodeVolumeLimits").failed()

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from podsched.decide.runtime.plugin_metrics import EngineMeter
+from podsched.decide.runtime.plugin_metrics import ProfileMeters
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.decide.runtime.run_log import PluginRun
 from podsched.framework.nodes import ClusterView
@@ -56,7 +56,7 @@ class World:
     def runtime(self) -> ProfileRuntime:
         named = [Named(name, step) for name, step in self.steps.items()]
         return cast(
-            ProfileRuntime, SimpleNamespace(pre_bind=named, meter=EngineMeter.unread().of(""))
+            ProfileRuntime, SimpleNamespace(pre_bind=named, meter=ProfileMeters.unread().of(""))
         )
 
     async def patch(self, patches: Sequence[api_pb2.PatchRequest]) -> Sequence[api_pb2.BatchResult]:

@@ -17,7 +17,7 @@ from podsched.framework.status import SUCCESS, Code, Status, error, unschedulabl
 from podsched.lib import event_loop
 from podsched.lib.event_loop import ROUND
 from podsched.serve.client.errors import FenceLost, Unavailable
-from podsched.term.blame import PodFault
+from podsched.term.faulty_pods import PodFault
 from podsched.v1 import api_pb2
 from support.term_world import LOCK, TermWorld
 

@@ -1,11 +1,10 @@
-"""What a profile's plugins cost: runs, every tenth run's time, and time per extension point.
+"""Measure a profile's plugins: runs, every tenth run's time, and time per extension point.
 
-Runs are those that take place: a batch of equal pods is filtered and scored by a few of them, over
-many rows each. The time of an extension point is a pod's share of its batch's. Points at which a
-profile has no plugin are not counted.
+Only real runs count: a batch of equal pods takes a few runs, each over many rows. The time of an
+extension point is divided by the pods of the batch. Points without plugins are not counted.
 
-Deciding code reads no clock: ``EngineMeter`` is given one, and what is timed is timed by the meter.
-Where nobody reads the metrics (actors, simulations) the clock stands still.
+Deciding code reads no clock: ``ProfileMeters`` gets one, and the meters read it. If nobody reads
+the metrics (actors, simulations), the clock stands still.
 """
 
 from __future__ import annotations
@@ -290,7 +289,7 @@ class ProfileMeter:
         (self._full_rows if all_of_class else self._changed_rows).inc(rows)
 
 
-class EngineMeter:
+class ProfileMeters:
     """The meters of all profiles."""
 
     def __init__(
@@ -306,7 +305,7 @@ class EngineMeter:
         self._profiles: dict[str, ProfileMeter] = {}
 
     @classmethod
-    def unread(cls, clock: Clock = stopped_clock) -> EngineMeter:
+    def unread(cls, clock: Clock = stopped_clock) -> ProfileMeters:
         """Return meters whose metrics nobody reads: for actors, simulations and tests."""
         registry = MetricRegistry()
         return cls(SchedulerMetrics(registry), EvaluationMetrics(registry), clock)

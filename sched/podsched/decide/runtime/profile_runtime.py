@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
 from podsched.config.profiles import Profile
-from podsched.decide.runtime.plugin_metrics import EngineMeter, PluginRuns
+from podsched.decide.runtime.plugin_metrics import PluginRuns, ProfileMeters
 from podsched.decide.runtime.unsupported_fields import UnsupportedFields
 from podsched.framework.lookahead import LookaheadPlugin
 from podsched.framework.nodes import ClusterView, JournaledColumns
@@ -156,11 +156,11 @@ class ProfileRuntime:
         profile: Profile,
         factories: Mapping[str, PluginFactory],
         handle: Handle,
-        meter: EngineMeter | None = None,
+        meter: ProfileMeters | None = None,
     ) -> None:
         self.profile = profile
         self.scheduler_name = profile.scheduler_name
-        self.meter = (meter or EngineMeter.unread()).of(profile.scheduler_name)
+        self.meter = (meter or ProfileMeters.unread()).of(profile.scheduler_name)
         self.percentage_of_nodes_to_score = profile.percentage_of_nodes_to_score
         self.handle = handle
         self._factories = factories

@@ -28,7 +28,6 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status, error
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.tracing import SpanName
-from podsched.term.blame import PodFault, working_on
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.bind import asks_bind_plugins, run_bind
 from podsched.term.cycle.decision_notes import DecisionNotes
@@ -37,6 +36,7 @@ from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pre_bind import run_pre_bind
 from podsched.term.cycle.preemption import PREEMPTED
 from podsched.term.cycle.reserve_permit import refused, run_post_bind
+from podsched.term.faulty_pods import PodFault, working_on
 from podsched.term.writes.bind_queue import Assignment, BindQueue
 from podsched.term.writes.extender_binding import ExtenderBindings
 from podsched.term.writes.shared_calls import SharedCalls

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from podsched.cache.cache import Cache
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.decision import Decision
-from podsched.decide.runtime.plugin_metrics import NO_PHASES, EngineMeter, Phases
+from podsched.decide.runtime.plugin_metrics import NO_PHASES, Phases, ProfileMeters
 from podsched.framework.events import QueueingHint
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, Status
@@ -83,7 +83,7 @@ class CycleMeter:
         self._preemption = PreemptionMetrics(registry)
         self._pod_groups = PodGroupMetrics(registry)
         self._evaluation = EvaluationMetrics(registry)
-        self.plugins = EngineMeter(self.scheduler, self._evaluation, time.monotonic)
+        self.plugins = ProfileMeters(self.scheduler, self._evaluation, time.monotonic)
         self._binding = BindingMetrics(registry)
         self.traces = AttemptTraces(tracer, self.plugins.log)
         #: uid -> node that was made free for a pod that has not been bound yet.

@@ -23,7 +23,6 @@ from podsched.lib.tasks import TaskSet
 from podsched.queue.scheduling_queue import of_one_class
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
-from podsched.term.blame import PodFault, working_on
 from podsched.term.checkpoint import checkpoint_of
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.auditor import Auditor, RecentEvents
@@ -36,6 +35,7 @@ from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.preemption import Evictor
 from podsched.term.cycle.scheduling_cycle import SchedulingCycle
+from podsched.term.faulty_pods import PodFault, working_on
 from podsched.term.state import NoListener
 from podsched.term.writes.pod_group_conditions import PodGroupConditions
 from podsched.term.writes.shared_calls import SharedCalls
@@ -278,7 +278,7 @@ class SchedulingLoop:
             with working_on(batch[0].info.pod):
                 await self._group_cycle.schedule(batch[0], now)
             return
-        suspected = self._state.set_aside.blame.is_suspected
+        suspected = self._state.set_aside.faulty_pods.is_suspected
         parts: Iterable[Sequence[QueuedPodInfo]] = [batch]
         if any(suspected(queued.key) for queued in batch):
             parts = [[queued] for queued in batch]

@@ -3,7 +3,7 @@
 If a decision raises, only its pod's attempt fails. Any other unexpected exception ends the term,
 and the replica begins a new one. A pod that repeatedly ends terms is set aside until it changes.
 
-    suspected --worked on alone, the term ends--> blamed once, twice --> set aside
+    suspected --worked on alone, the term ends--> at fault once, twice --> set aside
         ^
         '-- one of several pods that were worked on together when a term ended
 """
@@ -46,25 +46,25 @@ def working_on(*pods: Pod) -> Iterator[None]:
 
 
 @dataclass(slots=True)
-class _Blame:
+class _Ended:
     pod: Pod
     ended: int = 0
     reason: str = ""
 
 
-class Blame:
+class FaultyPods:
     """Counts the terms that pods have ended, over all terms of a replica."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, _Blame] = {}
+        self._pods: dict[str, _Ended] = {}
 
     def add(self, fault: PodFault) -> None:
-        """Note that a term has ended; a single pod is blamed, several are only suspected."""
+        """Note that a term has ended: a single pod is at fault, several are only suspected."""
         for pod in fault.pods:
             key = _key(pod)
             known = self._pods.get(key)
             if known is None or _differs(known.pod, pod):
-                known = self._pods[key] = _Blame(pod)
+                known = self._pods[key] = _Ended(pod)
             if len(fault.pods) == 1:
                 known.ended += 1
                 known.reason = f"{known.ended} terms ended on it: {fault.__cause__!r}"
@@ -75,7 +75,7 @@ class Blame:
         """Whether a pod must be scheduled alone, to find out whether it causes the failure."""
         return key in self._pods
 
-    def verdict(self, key: str, pod: Pod | None) -> str:
+    def reason(self, key: str, pod: Pod | None) -> str:
         """Return why the current version of a pod is to be set aside; "" if it is not."""
         known = self._pods.get(key)
         if known is None:
