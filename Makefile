@@ -1,7 +1,7 @@
 # Everything runs from the virtual environment in .venv, which the targets make when it is missing.
 SYSTEM_PYTHON ?= python3
 PYTHON ?= .venv/bin/python
-PROTOS := protos/podsched/v1/objects.proto protos/podsched/v1/api.proto protos/podsched/v1/decisions.proto protos/podsched/v1/scheduling.proto protos/podsched/v1/frames.proto protos/podsched/v1/pprof.proto
+PROTOS := protos/podsched/v1/objects.proto protos/podsched/v1/api.proto protos/podsched/v1/decisions.proto protos/podsched/v1/scheduling.proto protos/podsched/v1/frames.proto
 GRPC_PROTOS := protos/podsched/v1/api.proto protos/podsched/v1/scheduling.proto
 # The names of packages, not of where they came from: everyone's own index is used to install.
 LOCK := build/tools/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

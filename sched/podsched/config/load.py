@@ -54,7 +54,7 @@ class SchedulerConfiguration:
     pod_max_backoff_seconds: int
     delay_cache_until_active: bool
     enable_profiling: bool
-    """Whether to serve /debug/pprof/."""
+    """Whether to serve /debug/pprof/goroutine."""
     extenders: tuple[Extender, ...]
     """In the order of the file; ignorable extenders are not last yet."""
     effective: KubeSchedulerConfiguration

@@ -22,7 +22,7 @@ from podsched.telemetry.http_server import HttpServer, serve_application
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import HealthMetrics
-from podsched.telemetry.profiling.routes import GET, PUT
+from podsched.telemetry.task_stacks import change_verbosity, show_stacks
 from podsched.telemetry.zpages import Component, flags_text, status_text
 
 _log = get_logger("health")
@@ -60,7 +60,7 @@ class Pages:
     routes: Mapping[str, Handler] = field(default_factory=dict)
     """GET handlers of more paths."""
     profiling: bool = False
-    """Whether to serve /debug/pprof/ and to let clients PUT /debug/flags/v."""
+    """Whether to serve /debug/pprof/goroutine and to let clients PUT /debug/flags/v."""
     metrics: Handler | None = None
     """What answers /metrics in place of the registry."""
 
@@ -110,10 +110,11 @@ def _add_routes(
     router.add_get("/flagz", _text_handler(flags_text(pages.component, pages.flags)))
     if pages.config is not None:
         router.add_get("/configz", _config_handler(pages.config))
-    for path, handler in {**pages.routes, **(GET if pages.profiling else {})}.items():
+    for path, handler in pages.routes.items():
         router.add_get(path, handler)
-    for path, handler in (PUT if pages.profiling else {}).items():
-        router.add_put(path, handler)
+    if pages.profiling:
+        router.add_get("/debug/pprof/goroutine", show_stacks)
+        router.add_put("/debug/flags/v", change_verbosity)
 
 
 def _certificate_demanded(access: Access) -> Any:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
@@ -308,3 +308,36 @@ class _Bridge(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._registry.collect()
+
+
+class MetricSet:
+    """Base of classes that declare metrics: an instance registers one of each."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        for attribute, declared in vars(type(self)).items():
+            if isinstance(declared, _Declared):
+                setattr(self, attribute, registry.add(declared.make()))
+
+
+class _Declared(NamedTuple):
+    make: Callable[[], Instrument]
+
+
+def counter(series: str, help_text: str) -> Counter:
+    """Declare a counter of a ``MetricSet``; ``series``: such as "requests_total{verb,code}"."""
+    return cast(Counter, _Declared(lambda: Counter(*_parsed(series, help_text))))
+
+
+def gauge(series: str, help_text: str) -> Gauge:
+    """Declare a gauge of a ``MetricSet``."""
+    return cast(Gauge, _Declared(lambda: Gauge(*_parsed(series, help_text))))
+
+
+def histogram(series: str, help_text: str, buckets: tuple[float, ...]) -> Histogram:
+    """Declare a histogram of a ``MetricSet``; ``buckets``: upper bounds."""
+    return cast(Histogram, _Declared(lambda: Histogram(*_parsed(series, help_text), buckets)))
+
+
+def _parsed(series: str, help_text: str) -> tuple[str, str, tuple[str, ...]]:
+    name, _, labels = series.removesuffix("}").partition("{")
+    return name, help_text, tuple(filter(None, labels.split(",")))

@@ -1,8 +1,8 @@
-"""/debug/pprof/ and /debug/flags/v on a real socket."""
+"""/debug/pprof/goroutine and /debug/flags/v on a real socket."""
 
 from __future__ import annotations
 
-import gzip
+import asyncio
 import io
 from collections.abc import AsyncIterator
 
@@ -15,7 +15,6 @@ from podsched.telemetry.http_server import HttpServer
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.log_output import configure_logging
 from podsched.telemetry.logs import get_logger
-from podsched.v1.pprof_pb2 import Profile
 
 pytestmark = pytest.mark.integration
 
@@ -27,9 +26,9 @@ async def server() -> AsyncIterator[HttpServer]:
     await running.stop()
 
 
-async def get(server: HttpServer, path: str) -> tuple[int, bytes]:
+async def get(server: HttpServer, path: str) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.get(server.url + path) as response:
-        return response.status, await response.read()
+        return response.status, await response.text()
 
 
 async def put(server: HttpServer, text: str) -> tuple[int, str]:
@@ -38,22 +37,30 @@ async def put(server: HttpServer, text: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def test_every_profile_of_the_index_is_served(server: HttpServer) -> None:
-    status, text = await get(server, "/debug/pprof/")
-    assert status == 200
-    assert b"profile" in text
-    for path in ("profile?seconds=0.1", "heap?seconds=0.1", "goroutine"):
-        status, content = await get(server, f"/debug/pprof/{path}")
-        assert status == 200
-        assert Profile.FromString(gzip.decompress(content)).sample_type
-    assert b"task " in (await get(server, "/debug/pprof/goroutine?debug=2"))[1]
-    assert (await get(server, "/debug/pprof/cmdline"))[0] == 200
+async def outer(event: asyncio.Event) -> None:
+    await inner(event)
 
 
-@pytest.mark.parametrize("seconds", ["0", "301", "nan", "x", "-1"])
-async def test_the_time_of_a_profile_is_bounded(server: HttpServer, seconds: str) -> None:
-    status, text = await get(server, f"/debug/pprof/profile?seconds={seconds}")
-    assert (status, text) == (400, b"seconds must be above 0 and at most 300\n")
+async def inner(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def test_a_task_shows_all_that_it_awaits_and_a_thread_its_stack(server: HttpServer) -> None:
+    event = asyncio.Event()
+    tasks = [asyncio.create_task(outer(event), name=name) for name in ("one", "two")]
+    await asyncio.sleep(0)
+    try:
+        _, each = await get(server, "/debug/pprof/goroutine?debug=2")
+        _, together = await get(server, "/debug/pprof/goroutine")
+    finally:
+        event.set()
+        await asyncio.gather(*tasks)
+    lines = each.splitlines()
+    at = lines.index("task one:")
+    functions = [line.split("\t")[1] for line in lines[at + 1 : at + 4]]
+    assert functions == ["Event.wait", "inner", "outer"]
+    assert "thread MainThread:" in lines
+    assert "2 @" in together.splitlines()
 
 
 async def test_verbosity_is_changed_while_loggers_are_in_use(server: HttpServer) -> None:
@@ -75,7 +82,7 @@ async def test_verbosity_is_changed_while_loggers_are_in_use(server: HttpServer)
 async def test_nothing_of_it_is_there_unless_it_is_asked_for() -> None:
     running = await serve_health(HealthChecks(), MetricRegistry())
     try:
-        assert (await get(running, "/debug/pprof/"))[0] == 404
+        assert (await get(running, "/debug/pprof/goroutine"))[0] == 404
         assert (await put(running, "4"))[0] == 404
     finally:
         await running.stop()
