@@ -97,3 +97,13 @@ def test_a_number_too_large_for_a_field_without_a_schema_is_a_mistake() -> None:
     meta, reader = v1.ObjectMeta(), Reader()
     reader.read(meta, {"managedFields": [{"f:a": 10**400}]}, "metadata")
     assert reader.problems[0][0] == "metadata.managedFields[0]"
+
+
+def test_an_object_without_a_schema_is_written_in_the_order_of_its_names() -> None:
+    """A message keeps its members in an order that differs from process to process."""
+    metadata = v1.ObjectMeta()
+    fields = {f"f:{name}": dict.fromkeys("zyxwvuabcdef", True) for name in "zyxabc"}
+    metadata.managed_fields.add().update({"fieldsV1": fields})
+    [entry] = write(metadata)["managedFields"]
+    assert list(entry["fieldsV1"]) == sorted(fields)
+    assert list(entry["fieldsV1"]["f:a"]) == sorted("zyxwvuabcdef")

@@ -176,7 +176,7 @@ def _int_or_string_json(value: str) -> int | str:
 def _struct_json(value: Any) -> Any:
     which = value.WhichOneof("kind")
     if which == "struct_value":
-        return {key: _struct_json(item) for key, item in value.struct_value.fields.items()}
+        return _object_json(value.struct_value)
     if which == "list_value":
         return [_struct_json(item) for item in value.list_value.values]
     if which == "number_value":
@@ -188,7 +188,8 @@ def _struct_json(value: Any) -> Any:
 
 
 def _object_json(message: Struct) -> Any:
-    return {key: _struct_json(item) for key, item in message.fields.items()}
+    # A message keeps the members in an order that differs from process to process.
+    return {key: _struct_json(message.fields[key]) for key in sorted(message.fields)}
 
 
 def _raw_json(message: objects_pb2.RawJSON) -> Any:

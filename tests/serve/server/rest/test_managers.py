@@ -126,6 +126,18 @@ def test_a_long_answer_about_conflicts_names_the_first_hundred() -> None:
     assert len((caught.value.details or {})["causes"]) == 100
 
 
+def test_what_could_be_applied_once_can_be_applied_again_and_by_others() -> None:
+    """The limit counts no ``managedFields``, which name each of the object's fields again."""
+    config = {"metadata": {"name": "web"}, "data": {f"k{number}": "v" for number in range(9_900)}}
+    live = apply(NEW, config)
+    for manager in ("one", "two", "three"):
+        live = apply(live, config, manager)
+    assert [len(owner["fieldsV1"]["f:data"]) for owner in live["metadata"]["managedFields"]] == [
+        9_900
+    ] * 3
+    assert apply(live, {"metadata": {"name": "web"}})["data"] == config["data"]
+
+
 # ---------------------------------------------------------------------- a plain reading of the rule
 
 NAMES = ("a", "b", "c")

@@ -162,7 +162,7 @@ def applied(
     and that have no owner now; fields that then differ from the previous object conflict with
     their other owners.
     """
-    if is_large(live):
+    if is_large(_manageable(live)):
         raise too_large(f"the object has more than {MOST_FIELDS:,} fields: replace it instead")
     config = _own_part(config, manager)
     owners = _owners(live) or _first_owner(live, version, clock)
