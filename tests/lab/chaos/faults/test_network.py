@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podsched.lab.chaos.faults import network
+from podsched.lab.chaos.faults.kinds import KINDS
 from podsched.lib.relay import Weather
 
 
@@ -33,15 +33,15 @@ class Links:
 @pytest.mark.parametrize(
     ("fault", "link", "what"),
     [
-        (network.cut_leader_etcd, ("scheduler-0", "etcd"), "scheduler-0 -x- etcd"),
-        (network.cut_leader_standbys, ("peers", "scheduler-0"), "scheduler-0 -x- standbys"),
-        (network.half_open_api, ("client", "apiserver"), "client -> API servers, half open"),
+        ("cut-leader-etcd", ("scheduler-0", "etcd"), "scheduler-0 -x- etcd"),
+        ("cut-leader-standbys", ("peers", "scheduler-0"), "scheduler-0 -x- standbys"),
+        ("half-open-api", ("client", "apiserver"), "client -> API servers, half open"),
     ],
 )
 async def test_a_link_is_struck_until_the_block_ends(
-    fault: Any, link: tuple[str, str], what: str
+    fault: str, link: tuple[str, str], what: str
 ) -> None:
     system: Any = Links()
-    async with fault(system, 0.0) as told:
+    async with KINDS[fault].do(system, 0.0) as told:
         assert (told, system.asked, len(system.weather)) == (what, [link], 1)
     assert system.weather == []

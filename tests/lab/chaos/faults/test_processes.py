@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podsched.lab.chaos.faults import processes
+from podsched.lab.chaos.faults.kinds import KINDS
 
 
 class Processes:
@@ -30,15 +30,15 @@ class Processes:
 @pytest.mark.parametrize(
     ("fault", "name"),
     [
-        (processes.pause_leader, "scheduler-0"),
-        (processes.pause_standby, "scheduler-2"),
-        (processes.hang_api, "apiserver-1"),
-        (processes.silent_agent, "agent"),
+        ("pause-leader", "scheduler-0"),
+        ("pause-standby", "scheduler-2"),
+        ("hang-api", "apiserver-1"),
+        ("silent-agent", "agent"),
     ],
 )
-async def test_a_process_is_stopped_until_the_block_ends(fault: Any, name: str) -> None:
+async def test_a_process_is_stopped_until_the_block_ends(fault: str, name: str) -> None:
     system: Any = Processes()
-    async with fault(system, 0.9) as told:
+    async with KINDS[fault].do(system, 0.9) as told:
         assert (told, system.sent) == (f"SIGSTOP {name}", [(name, Signals.SIGSTOP)])
     assert system.sent[1:] == [(name, Signals.SIGCONT)]
 
@@ -47,5 +47,5 @@ async def test_a_fault_without_anybody_to_do_it_to_is_a_lookup_error() -> None:
     system: Any = Processes()
     system.standbys = ()
     with pytest.raises(LookupError, match="none to choose"):
-        async with processes.pause_standby(system, 0.0):
+        async with KINDS["pause-standby"].do(system, 0.0):
             pass

@@ -27,9 +27,8 @@ async def kill_member(system: System, pick: float) -> Doing:
 
 
 @asynccontextmanager
-async def kill_leader(system: System, pick: float) -> Doing:
+async def kill_leader(system: System, _: float) -> Doing:
     """Kill the member that leads and start it again."""
-    del pick
     index = await system.etcd.leader()
     async with _down(system, index):
         yield f"etcd-{index}, etcd's leader, is down"
@@ -65,9 +64,8 @@ async def move_leader(system: System, pick: float) -> Doing:
 
 
 @asynccontextmanager
-async def pause_leader(system: System, pick: float) -> Doing:
+async def pause_leader(system: System, _: float) -> Doing:
     """Stop the process of etcd's leader, and let it go on."""
-    del pick
     index = await system.etcd.leader()
     pid = system.etcd.pid(index)
     os.kill(pid, Signals.SIGSTOP)
@@ -106,9 +104,8 @@ def _go_on(pid: int) -> None:
 
 
 @asynccontextmanager
-async def compact(system: System, pick: float) -> Doing:
+async def compact(system: System, _: float) -> Doing:
     """Compact etcd's history up to what was recorded, and defragment all members."""
-    del pick
     store = await system.store()
     try:
         revision = max(system.recorded - _KEPT, 1)

@@ -1,4 +1,4 @@
-"""What a fault is: it lasts as long as a block, and says in words what it does."""
+"""What a fault is: it lasts as long as a block, and says in words what it does; and to whom."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from podsched.lab.chaos.system import System
 
 T = TypeVar("T")
 
-Block = AbstractAsyncContextManager[str]
-
-Do = Callable[[System, float], Block]
+Do = Callable[[System, float], AbstractAsyncContextManager[str]]
 """From the system and a number in [0, 1), which chooses among targets, to a block that the fault
 lasts for. It yields what is done, in words.
 
@@ -23,9 +21,34 @@ means raise that it uses (``StoreError``, ``ClientError``, ``OSError``).
 Doing = AsyncIterator[str]
 """What the function under ``asynccontextmanager`` returns."""
 
+Target = Callable[[System, float], str]
+"""From the system and the number that chooses to the name of a process. Raises ``LookupError``."""
+
+APIS = ("apiserver-0", "apiserver-1")
+
 
 def chosen(among: Sequence[T], pick: float) -> T:
     """Return one of several; ``pick`` in [0, 1). Raises ``LookupError`` without any."""
     if not among:
         raise LookupError("there is none to choose")
     return among[int(pick * len(among))]
+
+
+def leader(system: System, _: float) -> str:
+    """Return the replica that leads."""
+    return system.leader
+
+
+def standby(system: System, pick: float) -> str:
+    """Return one of the other replicas."""
+    return chosen(system.standbys, pick)
+
+
+def api(_: System, pick: float) -> str:
+    """Return an API server."""
+    return chosen(APIS, pick)
+
+
+def agent(*_: object) -> str:
+    """Return the agent of all nodes."""
+    return "agent"

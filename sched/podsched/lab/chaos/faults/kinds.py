@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from signal import Signals
 from types import MappingProxyType
 from typing import Final
 
 from podsched.lab.chaos.faults import clock, etcd, load, network, packets, processes, ray
-from podsched.lab.chaos.faults.fault import Do
+from podsched.lab.chaos.faults.fault import Do, agent, api, leader, standby
+from podsched.lab.chaos.faults.network import CUT, HALF_OPEN, strike
+from podsched.lab.chaos.faults.packets import drop
+from podsched.lab.chaos.faults.processes import pause, send
 from podsched.lab.chaos.plan import Span
 
 
@@ -30,61 +34,69 @@ class Kind:
     need: Need | None = None
 
 
-def _at_once(do: Do, need: Need | None = None) -> Kind:
-    return Kind(do, Span(0.0, 0.0), need)
-
-
-def _lasting(do: Do, shortest: float, longest: float, need: Need | None = None) -> Kind:
+def _kind(do: Do, shortest: float = 0.0, longest: float = 0.0, need: Need | None = None) -> Kind:
     return Kind(do, Span(shortest, longest), need)
 
 
+_PACKETS = (1.0, 8.0, Need.NAMESPACES)
+_RAY = (0.0, 0.0, Need.RAY)
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
-        "kill-leader": _at_once(processes.kill_leader),
-        "kill-standby": _at_once(processes.kill_standby),
-        "stop-leader": _at_once(processes.stop_leader),
+        "kill-leader": _kind(send(leader, Signals.SIGKILL)),
+        "kill-standby": _kind(send(standby, Signals.SIGKILL)),
+        "stop-leader": _kind(send(leader, Signals.SIGTERM)),
         # Shorter than the 2 s of the liveness key, longer, and longer than the lease's 15 s.
-        "pause-leader": _lasting(processes.pause_leader, 0.3, 1.5),
-        "pause-leader-long": _lasting(processes.pause_leader, 3.0, 8.0),
-        "pause-leader-beyond-lease": _lasting(processes.pause_leader, 16.0, 20.0),
-        "pause-standby": _lasting(processes.pause_standby, 1.0, 8.0),
-        "kill-api": _at_once(processes.kill_api),
-        "hang-api": _lasting(processes.hang_api, 2.0, 8.0),
-        "all-apis-down": _lasting(processes.all_apis_down, 2.0, 5.0),
-        "kill-agent": _at_once(processes.kill_agent),
-        "silent-agent": _lasting(processes.silent_agent, 3.0, 12.0),
-        "rolling-restart": _at_once(processes.rolling_restart),
-        "kill-etcd": _lasting(etcd.kill_member, 0.5, 6.0),
-        "kill-etcd-leader": _lasting(etcd.kill_leader, 0.5, 4.0),
-        "move-etcd-leader": _at_once(etcd.move_leader),
-        "pause-etcd-leader": _lasting(etcd.pause_leader, 0.5, 5.0),
-        "etcd-majority-down": _lasting(etcd.majority_down, 2.0, 6.0),
-        "compact-etcd": _at_once(etcd.compact),
-        "etcd-full": _lasting(etcd.full, 2.0, 5.0),
-        "slow-disk": _lasting(etcd.slow_disk, 3.0, 8.0),
-        "cut-leader-etcd": _lasting(network.cut_leader_etcd, 1.0, 8.0),
-        "cut-leader-api": _lasting(network.cut_leader_api, 1.0, 8.0),
-        "cut-leader-standbys": _lasting(network.cut_leader_standbys, 1.0, 6.0),
-        "cut-leader": _lasting(network.cut_leader, 1.0, 8.0),
-        "cut-clients": _lasting(network.cut_clients, 1.0, 5.0),
-        "cut-api-etcd": _lasting(network.cut_api_etcd, 1.0, 8.0),
-        "cut-agent": _lasting(network.cut_agent, 1.0, 8.0),
-        "half-open-etcd": _lasting(network.half_open_etcd, 1.0, 8.0),
-        "half-open-api": _lasting(network.half_open_api, 1.0, 8.0),
-        "slow-network": _lasting(network.slow, 2.0, 8.0),
-        "lossy-network": _lasting(network.lossy, 2.0, 8.0),
-        "reset-connections": _at_once(network.reset),
-        "flood": _lasting(load.flood, 1.0, 4.0),
-        "slow-watcher": _lasting(load.slow_watcher, 4.0, 10.0),
-        "clock-step": _lasting(clock.step, 2.0, 8.0, Need.CLOCKS),
-        "drop-leader": _lasting(packets.drop_leader, 1.0, 8.0, Need.NAMESPACES),
-        "drop-leader-sent": _lasting(packets.drop_leader_sent, 1.0, 8.0, Need.NAMESPACES),
-        "drop-leader-received": _lasting(packets.drop_leader_received, 1.0, 8.0, Need.NAMESPACES),
-        "drop-standby": _lasting(packets.drop_standby, 1.0, 8.0, Need.NAMESPACES),
-        "kill-unheard-leader": _lasting(packets.kill_unheard_leader, 2.0, 8.0, Need.NAMESPACES),
-        "kill-ray-head": _at_once(ray.kill_head, Need.RAY),
-        "kill-ray-worker": _at_once(ray.kill_worker, Need.RAY),
-        "kill-ray-actor": _at_once(ray.kill_actor, Need.RAY),
+        "pause-leader": _kind(pause(leader), 0.3, 1.5),
+        "pause-leader-long": _kind(pause(leader), 3.0, 8.0),
+        "pause-leader-beyond-lease": _kind(pause(leader), 16.0, 20.0),
+        "pause-standby": _kind(pause(standby), 1.0, 8.0),
+        "kill-api": _kind(send(api, Signals.SIGKILL)),
+        "hang-api": _kind(pause(api), 2.0, 8.0),
+        "all-apis-down": _kind(processes.all_apis_down, 2.0, 5.0),
+        "kill-agent": _kind(send(agent, Signals.SIGKILL)),
+        "silent-agent": _kind(pause(agent), 3.0, 12.0),
+        "rolling-restart": _kind(processes.rolling_restart),
+        "kill-etcd": _kind(etcd.kill_member, 0.5, 6.0),
+        "kill-etcd-leader": _kind(etcd.kill_leader, 0.5, 4.0),
+        "move-etcd-leader": _kind(etcd.move_leader),
+        "pause-etcd-leader": _kind(etcd.pause_leader, 0.5, 5.0),
+        "etcd-majority-down": _kind(etcd.majority_down, 2.0, 6.0),
+        "compact-etcd": _kind(etcd.compact),
+        "etcd-full": _kind(etcd.full, 2.0, 5.0),
+        "slow-disk": _kind(etcd.slow_disk, 3.0, 8.0),
+        "cut-leader-etcd": _kind(strike(leader, "etcd", CUT, "{} -x- etcd"), 1.0, 8.0),
+        "cut-leader-api": _kind(strike(leader, "apiserver", CUT, "{} -x- API servers"), 1.0, 8.0),
+        "cut-leader-standbys": _kind(network.cut_leader_standbys, 1.0, 6.0),
+        "cut-leader": _kind(network.cut_leader, 1.0, 8.0),
+        "cut-clients": _kind(network.cut_clients, 1.0, 5.0),
+        "cut-api-etcd": _kind(strike(api, "etcd", CUT, "{} -x- etcd"), 1.0, 8.0),
+        "cut-agent": _kind(strike(agent, "", CUT, "{} -x- API servers"), 1.0, 8.0),
+        "half-open-etcd": _kind(
+            strike(network.etcd_user, "etcd", HALF_OPEN, "{} -> etcd, half open"), 1.0, 8.0
+        ),
+        "half-open-api": _kind(
+            strike(network.api_user, "apiserver", HALF_OPEN, "{} -> API servers, half open"),
+            1.0,
+            8.0,
+        ),
+        "slow-network": _kind(network.slow, 2.0, 8.0),
+        "lossy-network": _kind(network.lossy, 2.0, 8.0),
+        "reset-connections": _kind(network.reset),
+        "flood": _kind(load.flood, 1.0, 4.0),
+        "slow-watcher": _kind(load.slow_watcher, 4.0, 10.0),
+        "clock-step": _kind(clock.step, 2.0, 8.0, Need.CLOCKS),
+        "drop-leader": _kind(drop(leader), *_PACKETS),
+        "drop-leader-sent": _kind(
+            drop(leader, "all packets that {} sends are lost", sent=True), *_PACKETS
+        ),
+        "drop-leader-received": _kind(
+            drop(leader, "all packets for {} are lost", sent=False), *_PACKETS
+        ),
+        "drop-standby": _kind(drop(standby), *_PACKETS),
+        "kill-unheard-leader": _kind(packets.kill_unheard_leader, 2.0, 8.0, Need.NAMESPACES),
+        "kill-ray-head": _kind(ray.kill(lambda head: [head], "Ray's head is killed"), *_RAY),
+        "kill-ray-worker": _kind(ray.kill(ray.workers, "process {} of Ray is killed"), *_RAY),
+        "kill-ray-actor": _kind(ray.kill(ray.actors, "actor {} of Ray is killed"), *_RAY),
     }
 )
 

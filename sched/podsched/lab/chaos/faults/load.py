@@ -52,9 +52,8 @@ def _config_map(name: str) -> ConfigMap:
 
 
 @asynccontextmanager
-async def slow_watcher(system: System, pick: float) -> Doing:
+async def slow_watcher(system: System, _: float) -> Doing:
     """Watch all pods and read nothing of it."""
-    del pick
     async with system.direct_client() as client:
         tasks = [asyncio.create_task(_watch(client), name="slow watcher") for _ in range(5)]
         try:
