@@ -1,5 +1,7 @@
 """A cluster in memory: the semantics of ``Cluster``, without sockets and without etcd.
 
+What a binding, an eviction, a patch or a deletion does to an object is computed by the API server's
+own functions.
 Verified by the contract suite that also runs on ``ApiClient`` (tests/serve/client/test_cluster.py).
 Informers on it are the real ones. ``fault`` makes every call fail; ``break_watches`` and
 ``compact`` do to streams what a network and etcd do.
@@ -11,44 +13,32 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import time
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from podsched.api.conditions import is_finished, is_pod_ready, set_pod_condition
-from podsched.api.kinds import find_kind, kind_of, wrap
-from podsched.api.manifest import apply_merge_patch
-from podsched.api.objects import (
-    AnyObject,
-    Event,
-    Namespace,
-    Pod,
-    PodCondition,
-    PodDisruptionBudget,
-    object_key,
-    timestamp,
-)
-from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
-from podsched.api.reasons import StatusCode, StatusReason
-from podsched.api.selectors import compile_selector
-from podsched.serve.client.errors import (
-    AlreadyExists,
-    ClientError,
-    Compacted,
-    NotFound,
-    Unavailable,
-    as_result,
-    of_result,
-)
+from podsched.api.conditions import set_pod_condition
+from podsched.api.etcd_keys import local_key
+from podsched.api.kinds import KINDS, Kind, find_kind, kind_of
+from podsched.api.objects import AnyObject, Event, Pod, Timestamp, object_key, timestamp
+from podsched.serve.client.errors import ClientError, Compacted, Unavailable, of_result
 from podsched.serve.client.informer import Informer
+from podsched.serve.server import errors
+from podsched.serve.server.binding import bind_step, status_step
+from podsched.serve.server.budgets import budgets_of, needs_no_budget, spend
+from podsched.serve.server.deletion import check_preconditions, deletion_step, is_over
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.namespaces import namespace_deletion_step
+from podsched.serve.server.patching import parse_patch, patched
+from podsched.serve.server.status import batch_response
+from podsched.serve.server.storage import Outcome, Step
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 
-_FINALIZERS = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER}
-_SCHEDULED = PodCondition(type="PodScheduled", status="True")
+T = TypeVar("T")
 
 
 class _Change(NamedTuple):
@@ -70,7 +60,7 @@ class FakeCluster:
         self.bound: list[tuple[str, str]] = []
         """Every binding done, in order: (pod key, node name)."""
         self._now = now
-        self._objects: dict[tuple[str, str], AnyObject] = {}
+        self._entries: dict[tuple[str, str], Entry] = {}
         self._terms: dict[str, int] = {}
         self._log: list[_Change] = []
         self._compacted = 0
@@ -81,38 +71,25 @@ class FakeCluster:
     # ------------------------------------------------------------------ for tests
 
     def create(self, item: AnyObject) -> AnyObject:
-        """Store a new object, with a uid if it has none."""
-        kind = kind_of(item)
-        copy = _copy(item)
-        if kind.namespaced and not copy.metadata.namespace:
-            copy.metadata.namespace = "default"
-        if (kind.name, object_key(copy)) in self._objects:
-            raise AlreadyExists(f'{kind.plural} "{copy.metadata.name}" already exists')
-        copy.metadata.uid = copy.metadata.uid or f"uid-{next(self._uids)}"
-        if not copy.metadata.HasField("creation_timestamp"):
-            copy.metadata.creation_timestamp.CopyFrom(timestamp(self._now(), whole=True))
-        return self._store(copy, v1.ADDED)
+        """Store a new object, with a uid if it has none. Raises AlreadyExists."""
+        return _message(_raised(lambda: self._create(item)))
 
     def update(self, item: AnyObject) -> AnyObject:
-        """Replace an object, status included."""
-        self._existing(kind_of(item).name, object_key(item))
-        return self._store(_copy(item), v1.MODIFIED)
+        """Replace an object, status included. Raises NotFound."""
+        value = _value(item)
+        return _message(self._write(kind_of(item), object_key(item), lambda _: Step(value)))
 
     def delete(self, kind: str, key: str) -> None:
-        """Remove an object at once."""
-        name = find_kind(kind).name
-        gone = _copy(self._existing(name, key))
-        del self._objects[name, key]
-        self._record(gone, v1.DELETED)
+        """Remove an object at once. Raises NotFound."""
+        _raised(lambda: self._write(find_kind(kind), key, lambda _: Step(None)))
 
     def object(self, kind: str, key: str) -> AnyObject:
         """Return a copy of an object. Raises NotFound."""
-        return _copy(self._existing(find_kind(kind).name, key))
+        return _message(_raised(lambda: self._entry(find_kind(kind), key)))
 
     def objects(self, kind: str) -> list[AnyObject]:
         """Return all objects of a kind, in the order of their keys."""
-        name = find_kind(kind).name
-        return [_copy(item) for (k, _), item in sorted(self._objects.items()) if k == name]
+        return [_message(entry) for entry in self._of_kind(kind)]
 
     def new_term(self, lock: str) -> v1.Fence:
         """Begin a new term of the lock: writes with the fences of earlier terms are refused."""
@@ -140,51 +117,42 @@ class FakeCluster:
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
         """See ``Cluster.get``."""
         await self._enter()
-        found = find_kind(kind)
-        key = f"{namespace or 'default'}/{name}" if found.namespaced else name
-        return self.object(kind, key)
+        return self.object(kind, _key(find_kind(kind), namespace, name))
 
     async def bind_pods(
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
         """See ``Cluster.bind_pods``."""
-        await self._enter()
-        return [self._fenced(fence) or self._bind(binding) for binding in bindings]
+        return await self._each(self._bind, bindings, fence)
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """See ``Cluster.evict_pods``."""
-        await self._enter()
-        return [self._fenced(fence) or self._evict(eviction) for eviction in evictions]
+        return await self._each(self._evict, evictions, fence)
 
     async def patch_pod_statuses(
         self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """See ``Cluster.patch_pod_statuses``."""
-        await self._enter()
-        return [self._fenced(fence) or self._patch_status(patch) for patch in patches]
+        return await self._each(self._patch_status, patches, fence)
 
     async def patch_many(
         self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """See ``Cluster.patch_many``."""
-        await self._enter()
-        return [self._fenced(fence) or self._patch(patch) for patch in patches]
+        return await self._each(self._patch, patches, fence)
 
     async def delete_many(
         self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """See ``Cluster.delete_many``."""
-        await self._enter()
-        return [self._fenced(fence) or self._delete(deletion) for deletion in deletions]
+        return await self._each(self._delete, deletions, fence)
 
     async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
         """See ``Cluster.delete_collection``."""
         await self._enter()
-        refused = of_result(self._fenced(fence) or v1.BatchResult())
-        if refused is not None:
-            raise refused
+        _raised(lambda: self._check(fence))
         found = [o for o in self.objects(kind) if o.metadata.namespace == namespace]
         for item in found:
             name = item.metadata.name
@@ -195,8 +163,7 @@ class FakeCluster:
         self, items: Sequence[AnyObject], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """See ``Cluster.create_many``."""
-        await self._enter()
-        return [self._fenced(fence) or self._create(item) for item in items]
+        return await self._each(self._create, items, fence)
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
         """See ``Cluster.record_events``."""
@@ -204,7 +171,7 @@ class FakeCluster:
         for event in new:
             self.create(event)
         for event in repeated:
-            if ("Event", object_key(event)) in self._objects:
+            if ("Event", object_key(event)) in self._entries:
                 self.update(event)
 
     async def watch_stream(
@@ -216,10 +183,10 @@ class FakeCluster:
         if request.send_initial_events or not seen:
             seen = self.revision
             initial = [
-                RawWatchEvent(type=v1.ADDED, object=wrap(item).SerializeToString())
+                RawWatchEvent(type=v1.ADDED, object=entry.wrapped())
                 for kind in request.kinds
-                for item in self.objects(kind)
-                if request.namespace in ("", item.metadata.namespace)
+                for entry in self._of_kind(kind)
+                if request.namespace in ("", entry.message.metadata.namespace)
             ]
             yield RawWatchResponse(events=initial)
             yield RawWatchResponse(revision=seen, bookmark=True, initial_events_end=True)
@@ -249,193 +216,166 @@ class FakeCluster:
         if self.fault is not None:
             raise self.fault
 
-    def _existing(self, kind: str, key: str) -> AnyObject:
-        item = self._objects.get((kind, key))
-        if item is None:
-            name = key.rpartition("/")[2]
-            raise NotFound(
-                f'{find_kind(kind).plural} "{name}" not found', reason=StatusReason.NOT_FOUND
-            )
-        return item
+    async def _each(
+        self, act: Callable[[T], Entry], items: Sequence[T], fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Do something with each item by itself, if the fence holds."""
+        await self._enter()
 
-    def _store(self, item: AnyObject, event_type: v1.EventType) -> AnyObject:
-        self._objects[kind_of(item).name, object_key(item)] = item
-        self._record(item, event_type)
-        return _copy(item)
+        def outcome(item: T) -> Outcome:
+            try:
+                self._check(fence)
+                return act(item)
+            except ApiError as error:
+                return error
 
-    def _record(self, item: AnyObject, event_type: v1.EventType) -> None:
+        return _results([outcome(item) for item in items])
+
+    def _check(self, fence: v1.Fence) -> None:
+        if self._terms.get(fence.lock) != fence.term:
+            raise errors.fence_lost(fence.lock, fence.term)
+
+    def _of_kind(self, kind: str) -> Iterable[Entry]:
+        name = find_kind(kind).name
+        return [entry for (k, _), entry in sorted(self._entries.items()) if k == name]
+
+    def _entry(self, kind: Kind, key: str) -> Entry:
+        entry = self._entries.get((kind.name, key))
+        if entry is None:
+            raise errors.not_found(kind, key.rpartition("/")[2])
+        return entry
+
+    def _create(self, item: AnyObject) -> Entry:
+        kind, made = kind_of(item), type(item)()
+        made.CopyFrom(item)  # type: ignore[arg-type]
+        metadata = made.metadata
+        if kind.namespaced and not metadata.namespace:
+            metadata.namespace = "default"
+        key = object_key(made)
+        if (kind.name, key) in self._entries:
+            raise errors.already_exists(kind, metadata.name)
+        metadata.uid = metadata.uid or f"uid-{next(self._uids)}"
+        if not metadata.HasField("creation_timestamp"):
+            metadata.creation_timestamp.CopyFrom(timestamp(self._now(), whole=True))
+        return self._store(kind, key, _value(made), v1.ADDED)
+
+    def _write(self, kind: Kind, key: str, change: Callable[[Entry], Step | None]) -> Entry:
+        """Change an object by the step that follows from it. Raises ApiError."""
+        entry = self._entry(kind, key)
+        step = change(entry)
+        if step is None:
+            return entry
+        if step.value is None:
+            del self._entries[kind.name, key]
+            return self._record(kind, key, entry.value, v1.DELETED)
+        return self._store(kind, key, step.value, v1.MODIFIED)
+
+    def _store(self, kind: Kind, key: str, value: bytes, event_type: v1.EventType) -> Entry:
+        entry = self._record(kind, key, value, event_type)
+        self._entries[kind.name, key] = entry
+        return entry
+
+    def _record(self, kind: Kind, key: str, value: bytes, event_type: v1.EventType) -> Entry:
         self.revision += 1
-        item.metadata.resource_version = str(self.revision)
-        event = RawWatchEvent(type=int(event_type), object=wrap(item).SerializeToString())
-        metadata = item.metadata
-        self._log.append(_Change(self.revision, kind_of(item).name, metadata.namespace, event))
+        entry = Entry(kind, key, value, self.revision, self.revision)
+        event = RawWatchEvent(type=int(event_type), object=entry.wrapped())
+        namespace = entry.message.metadata.namespace
+        self._log.append(_Change(self.revision, kind.name, namespace, event))
         self._wake()
+        return entry
 
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _fenced(self, fence: v1.Fence) -> v1.BatchResult | None:
-        if self._terms.get(fence.lock) == fence.term:
-            return None
-        message = f'the lock "{fence.lock}" no longer belongs to term {fence.term}'
-        return _refused(StatusCode.FAILED_PRECONDITION, StatusReason.FENCE_LOST, message)
+    def _bind(self, binding: v1.Binding) -> Entry:
+        def change(entry: Entry) -> Step | None:
+            step = bind_step(entry, binding, self._stamp(), fenced=True)
+            if step is not None:
+                self._entry(KINDS["Node"], binding.node_name)
+                self.bound.append((entry.key, binding.node_name))
+            return step
 
-    def _pod(self, namespace: str, name: str, uid: str) -> Pod | v1.BatchResult:
-        item = self._objects.get(("Pod", f"{namespace or 'default'}/{name}"))
-        if item is None:
-            return _refused(
-                StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, f'pods "{name}" not found'
-            )
-        if uid and item.metadata.uid != uid:
-            message = f'Precondition failed: UID of pods "{name}"'
-            return _refused(StatusCode.ABORTED, StatusReason.PRECONDITION_FAILED, message)
-        pod = _copy(item)
-        assert isinstance(pod, Pod)
-        return pod
+        return self._write(KINDS["Pod"], _pod_key(binding), change)
 
-    def _bind(self, binding: v1.Binding) -> v1.BatchResult:
-        pod = self._pod(binding.namespace, binding.name, binding.uid)
-        if isinstance(pod, v1.BatchResult):
-            return pod
-        code, name = StatusCode.FAILED_PRECONDITION, binding.name
-        if pod.spec.node_name:
-            if binding.uid and pod.spec.node_name == binding.node_name:
-                return v1.BatchResult(resource_version=int(pod.metadata.resource_version))
-            message = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
-            return _refused(code, StatusReason.ALREADY_BOUND, message, node_name=pod.spec.node_name)
-        if pod.metadata.HasField("deletion_timestamp"):
-            return _refused(code, StatusReason.POD_DELETING, f"pod {name} is being deleted")
-        if pod.spec.scheduling_gates:
-            return _refused(code, StatusReason.SCHEDULING_GATED, f"pod {name} has scheduling gates")
-        if ("Node", binding.node_name) not in self._objects:
-            message = f'nodes "{binding.node_name}" not found'
-            return _refused(StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, message)
-        pod.spec.node_name = binding.node_name
-        pod.status.nominated_node_name = ""
-        set_pod_condition(pod.status, _SCHEDULED, timestamp(self._now(), whole=True))
-        self.bound.append((object_key(pod), binding.node_name))
-        return self._written(pod)
+    def _patch_status(self, patch: v1.PodStatusPatch) -> Entry:
+        stamp = self._stamp()
+        return self._write(
+            KINDS["Pod"], _pod_key(patch), lambda entry: status_step(entry, patch, stamp)
+        )
 
-    def _patch_status(self, patch: v1.PodStatusPatch) -> v1.BatchResult:
-        pod = self._pod(patch.namespace, patch.name, patch.uid)
-        if isinstance(pod, v1.BatchResult):
-            return pod
-        before = _copy(pod)
-        for condition in patch.conditions:
-            set_pod_condition(pod.status, condition, timestamp(self._now(), whole=True))
-        if patch.HasField("nominated_node_name"):
-            pod.status.nominated_node_name = patch.nominated_node_name
-        if pod == before:
-            return v1.BatchResult(resource_version=int(pod.metadata.resource_version))
-        return self._written(pod)
+    def _patch(self, request: v1.PatchRequest) -> Entry:
+        def change(entry: Entry) -> Step:
+            message = patched(entry.message, parse_patch(request), request.type)
+            return Step(None if is_over(message) else _value(message))
 
-    def _patch(self, patch: v1.PatchRequest) -> v1.BatchResult:
-        kind = find_kind(patch.kind)
-        key = f"{patch.namespace or 'default'}/{patch.name}" if kind.namespaced else patch.name
-        item = self._objects.get((kind.name, key))
-        if item is None:
-            message = f'{kind.plural} "{patch.name}" not found'
-            return _refused(StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, message)
-        item = apply_merge_patch(item, json.loads(patch.merge_patch)).message
-        if item.metadata.HasField("deletion_timestamp") and not item.metadata.finalizers:
-            self.delete(kind.name, key)
-            return v1.BatchResult(resource_version=self.revision)
-        return self._written(item)
-
-    def _create(self, item: AnyObject) -> v1.BatchResult:
-        try:
-            created = self.create(item)
-        except AlreadyExists as error:
-            code = StatusCode.ALREADY_EXISTS
-            return _refused(code, StatusReason.ALREADY_EXISTS, str(error))
-        return v1.BatchResult(resource_version=int(created.metadata.resource_version))
-
-    def _delete(self, request: v1.DeleteRequest) -> v1.BatchResult:
-        """Delete at once, or mark what has finalizers, and namespaces that are not empty."""
         kind = find_kind(request.kind)
-        key = f"{request.namespace}/{request.name}" if kind.namespaced else request.name
-        try:
-            item = _copy(self._existing(kind.name, key))
-        except NotFound as error:
-            return as_result(error)
-        metadata, wanted = item.metadata, request.preconditions.uid
-        if wanted not in ("", metadata.uid):
-            message = f'Precondition failed: UID of {kind.plural} "{request.name}"'
-            return _refused(StatusCode.ABORTED, StatusReason.PRECONDITION_FAILED, message)
-        if finalizer := _FINALIZERS.get(request.propagation_policy):
-            metadata.finalizers.append(finalizer)
-        marked = metadata.HasField("deletion_timestamp")
-        if isinstance(item, Namespace):
-            content = (o for o in self._objects.values() if o.metadata.namespace == request.name)
-            stays = not marked or any(content)
-            item.status.phase = "Terminating"
-        else:
-            stays = bool(metadata.finalizers)
-        if not stays:
-            self.delete(kind.name, key)
-        elif not marked:
-            metadata.deletion_timestamp.CopyFrom(timestamp(self._now(), whole=True))
-            return self._written(item)
-        return v1.BatchResult(resource_version=self.revision)
+        return self._write(kind, _key(kind, request.namespace, request.name), change)
 
-    def _evict(self, request: v1.EvictRequest) -> v1.BatchResult:
-        pod = self._pod(request.namespace, request.name, request.preconditions.uid)
-        if isinstance(pod, v1.BatchResult):
-            return pod
-        if not request.ignore_disruption_budgets:
-            refused = self._spend_budget(pod)
-            if refused is not None:
-                return refused
-        if request.HasField("condition"):
-            now = timestamp(self._now(), whole=True)
-            set_pod_condition(pod.status, request.condition, now)
-        grace = pod.spec.termination_grace_period_seconds
-        if request.HasField("grace_period_seconds"):
-            grace = request.grace_period_seconds
-        if not pod.spec.node_name or is_finished(pod) or grace == 0:
-            self.delete("Pod", object_key(pod))
-            return v1.BatchResult(resource_version=self.revision)
-        if pod.metadata.HasField("deletion_timestamp"):
-            return v1.BatchResult(resource_version=int(pod.metadata.resource_version))
-        end = timestamp(int(self._now()) + grace, whole=True)
-        pod.metadata.deletion_timestamp.CopyFrom(end)
-        pod.metadata.deletion_grace_period_seconds = grace
-        return self._written(pod)
+    def _delete(self, request: v1.DeleteRequest) -> Entry:
+        kind = find_kind(request.kind)
 
-    def _spend_budget(self, pod: Pod) -> v1.BatchResult | None:
-        if is_finished(pod) or pod.status.phase == "Pending":
-            return None
-        for budget in self.objects("PodDisruptionBudget"):
-            assert isinstance(budget, PodDisruptionBudget)
-            selector = compile_selector(budget.spec.selector)
-            same = budget.metadata.namespace == pod.metadata.namespace
-            if not same or not selector.matches(pod.metadata.labels):
-                continue
-            status = budget.status
-            if not is_pod_ready(pod) and status.current_healthy >= status.desired_healthy > 0:
-                return None
-            if status.disruptions_allowed <= 0:
-                message = "Cannot evict pod as it would violate the pod's disruption budget."
-                code = StatusCode.RESOURCE_EXHAUSTED
-                return _refused(code, StatusReason.DISRUPTION_BUDGET, message)
-            status.disruptions_allowed -= 1
-            status.disrupted_pods[pod.metadata.name].CopyFrom(timestamp(self._now(), whole=True))
-            self.update(budget)
-        return None
+        def change(entry: Entry) -> Step | None:
+            check_preconditions(entry, request.preconditions)
+            if kind.name == "Namespace":
+                prefix = f"{entry.key}/"
+                emptied = not any(key.startswith(prefix) for _, key in self._entries)
+                return namespace_deletion_step(entry, self._now(), emptied=emptied)
+            return deletion_step(entry, None, self._now(), request.propagation_policy)
 
-    def _written(self, item: AnyObject) -> v1.BatchResult:
-        self._store(item, v1.MODIFIED)
-        return v1.BatchResult(resource_version=self.revision)
+        return self._write(kind, _key(kind, request.namespace, request.name), change)
+
+    def _evict(self, request: v1.EvictRequest) -> Entry:
+        def change(entry: Entry) -> Step | None:
+            check_preconditions(entry, request.preconditions)
+            pod = entry.decode()
+            assert isinstance(pod, Pod)
+            if not request.ignore_disruption_budgets and not needs_no_budget(pod):
+                for budget in budgets_of(pod, self._of_kind("PodDisruptionBudget")):
+                    if (spent := spend(budget, pod, self._now())) is not None:
+                        self.update(spent)
+            if request.HasField("condition"):
+                set_pod_condition(pod.status, request.condition, self._stamp())
+            has_grace = request.HasField("grace_period_seconds")
+            grace = request.grace_period_seconds if has_grace else None
+            return deletion_step(entry, grace, self._now(), message=pod)
+
+        return self._write(KINDS["Pod"], _pod_key(request), change)
+
+    def _stamp(self) -> Timestamp:
+        return timestamp(self._now(), whole=True)
 
 
-def _refused(
-    code: StatusCode, reason: StatusReason, message: str, *, node_name: str = ""
-) -> v1.BatchResult:
-    return v1.BatchResult(code=code, reason=reason, message=message, node_name=node_name)
+def _key(kind: Kind, namespace: str, name: str) -> str:
+    return local_key(kind, namespace or "default", name)
 
 
-def _copy(item: AnyObject) -> AnyObject:
-    copy = type(item)()
-    copy.CopyFrom(item)  # type: ignore[arg-type]
-    return copy
+def _pod_key(about: v1.Binding | v1.PodStatusPatch | v1.EvictRequest) -> str:
+    return f"{about.namespace or 'default'}/{about.name}"
+
+
+def _value(item: AnyObject) -> bytes:
+    """Return what is stored of an object: all but its resourceVersion."""
+    kept = type(item)()
+    kept.CopyFrom(item)  # type: ignore[arg-type]
+    kept.metadata.resource_version = ""
+    return kept.SerializeToString()
+
+
+def _message(entry: Entry) -> AnyObject:
+    message = entry.decode()
+    message.metadata.resource_version = str(entry.revision)
+    return message
+
+
+def _results(outcomes: list[Outcome]) -> Sequence[v1.BatchResult]:
+    return v1.BatchResponse.FromString(batch_response(outcomes)).results
+
+
+def _raised(act: Callable[[], T]) -> T:
+    """Do something; raise its ApiError as a client gets it."""
+    try:
+        return act()
+    except ApiError as error:
+        (result,) = _results([error])
+        raise of_result(result) or error from error
