@@ -9,7 +9,7 @@ import pytest
 from podsched.api.columns import node_status, pod_status
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.objects import Event, LimitRange, Node, Pod
-from podsched.cli.describe import describe
+from podsched.cli.describe import description
 from podsched.cli.printers import TablePrinter, aligned, wrapped
 from podsched.lib.ages import age
 from support.engine_world import container, node, pod
@@ -75,8 +75,8 @@ def test_a_table_and_a_description_tell_hollow_nodes_from_real_ones() -> None:
     )
     assert [line.split()[5] for line in (heading, *rows)] == ["VERSION", "hollow", "v1.36.0"]
     said = "Hollow:        yes, a hollow node of sched agent: nothing runs on it"
-    assert said in describe(hollow, [], [], 0.0)
-    assert "ollow" not in describe(real, [], [], 0.0)
+    assert said in description(hollow, [], [], 0.0)
+    assert "ollow" not in description(real, [], [], 0.0)
 
 
 def test_a_description_tells_conditions_and_events_in_order() -> None:
@@ -91,7 +91,7 @@ def test_a_description_tells_conditions_and_events_in_order() -> None:
     for seconds, event in zip((50, 20), events, strict=True):
         event.last_timestamp.seconds = seconds
         event.source.component = "scheduler"
-    lines = describe(waiting, events, [], 60.0).splitlines()
+    lines = description(waiting, events, [], 60.0).splitlines()
     assert "  PodScheduled=False (Unschedulable): 0/1 nodes" in lines
     assert lines[-2:] == [
         "  Warning A 40s ago, scheduler: ",
@@ -118,7 +118,7 @@ def test_a_nodes_description_adds_up_what_its_pods_request() -> None:
 
     done = running("done")
     done.status.phase = "Succeeded"
-    lines = describe(node("n"), [], [running("a"), running("b"), done], 0.0).splitlines()
+    lines = description(node("n"), [], [running("a"), running("b"), done], 0.0).splitlines()
     rows = [line.split()[:2] for line in lines]
     assert ["cpu", "1"] in rows and ["memory", "128Mi"] in rows
     assert "Pods (2):" in lines
@@ -129,7 +129,7 @@ def test_a_limit_range_is_described_as_kubectl_does() -> None:
     item = limits.spec.limits.add(type="Container", default={"cpu": "500m"}, min={"cpu": "50m"})
     item.default_request["memory"] = "1Gi"
     limits.spec.limits.add(type="Pod", max={"cpu": "2"}, max_limit_request_ratio={"cpu": "10"})
-    lines = describe(limits, [], [], 0.0).splitlines()
+    lines = description(limits, [], [], 0.0).splitlines()
     bounds = ["Min", "Max", "Default Request", "Default Limit", "Max Limit/Request Ratio"]
     assert [re.split(" {3,}", line) for line in lines[3:-1]] == [
         ["Type", "Resource", *bounds],

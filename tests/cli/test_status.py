@@ -11,7 +11,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import Lease, StatefulSet
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
-from podsched.cli.describe import NO_CONTROLLER, describe
+from podsched.cli.describe import NO_CONTROLLER, description
 from podsched.cli.status import LOCK, _print, collect, left_alone_text, without_controller
 from podsched.serve.client.api_client import ApiClient, Listing
 from podsched.serve.client.errors import Forbidden
@@ -55,9 +55,9 @@ def test_a_description_says_that_no_controller_makes_pods(kind: str) -> None:
     item = KINDS[kind].message()
     item.metadata.name = "web"
     said = f"Controller:    {NO_CONTROLLER}"
-    assert said in describe(item, [], [], 0.0).splitlines()
+    assert said in description(item, [], [], 0.0).splitlines()
     item.status.observed_generation = 1
-    assert said not in describe(item, [], [], 0.0).splitlines()
+    assert said not in description(item, [], [], 0.0).splitlines()
 
 
 def lease(name: str, holder: str, **about: str) -> Lease:

@@ -21,7 +21,7 @@ from podsched.api.manifest import from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.priorities import PriorityClasses
 from podsched.api.validation import validate, validate_status
-from podsched.cli.describe import describe
+from podsched.cli.describe import description
 from podsched.cli.printers import TablePrinter
 from podsched.config.load import default_config
 from podsched.registry import factories
@@ -73,7 +73,7 @@ def _shown(item: AnyObject) -> None:
     from_manifest(json.loads(json.dumps(manifest, allow_nan=False)))
     assert yaml.safe_load(yaml.safe_dump(manifest, sort_keys=False)) == manifest
     printer = TablePrinter(KINDS[item.DESCRIPTOR.name], namespaces=True, wide=True)
-    "\n".join([*printer.lines([item], NOW), describe(item, [], [], NOW)]).encode()
+    "\n".join([*printer.lines([item], NOW), description(item, [], [], NOW)]).encode()
 
 
 def test_every_reader_can_use_what_the_checks_accept(requests: int) -> None:

@@ -29,7 +29,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, object_key
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.ask.decisions.log import open_log
-from podsched.cli.describe import describe
+from podsched.cli.describe import description
 from podsched.cli.printers import TablePrinter
 from podsched.config.load import default_config
 from podsched.config.settings import AgentSettings, ControllerSettings, SchedulerSettings
@@ -286,7 +286,7 @@ class FuzzWorld:
                 json.dumps(manifest, allow_nan=False)
                 yaml.safe_dump(manifest, sort_keys=False)
                 text = "\n".join(TablePrinter(kind, namespaces=True, wide=True).lines([item], now))
-                text += describe(item, [], [], now)
+                text += description(item, [], [], now)
                 text.encode()
             except Exception as error:
                 self._finding(f"cannot be shown: {error!r} {str(item)[:2000]}")

@@ -11,9 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from podsched.api.objects import Node, Pod
-from podsched.ask.whatif.capacity import Capacity, capacity
+from podsched.ask.whatif.capacity import Capacity
+from podsched.ask.whatif.capacity import capacity as capacity_for
 from podsched.ask.whatif.groups import Group, by_group, by_zone, grouping
-from podsched.ask.whatif.headroom import Headroom, headroom
+from podsched.ask.whatif.headroom import Headroom
+from podsched.ask.whatif.headroom import headroom as headroom_of
 from podsched.cli.client import Server
 from podsched.cli.cluster_source import (
     ClusterFiles,
@@ -74,7 +76,7 @@ PodFile = Annotated[
 ]
 
 
-def capacity_command(
+def capacity(
     filename: Files = None,
     pod_file: PodFile = "",
     cluster: ClusterFiles = None,
@@ -120,7 +122,7 @@ def capacity_command(
     world = world_of(objects, config_of(Source(config)))
     nodes = [node for node in objects if isinstance(node, Node)]
     with progress_bar("pods", most) as progress:
-        found = capacity(world, pod, most, placed=progress.advance_by)
+        found = capacity_for(world, pod, most, placed=progress.advance_by)
     zones = by_zone(nodes, found.by_node)
     groups = by_group(grouping(nodes, group_by), found.by_node)
     if output is Form.JSON:
@@ -185,7 +187,7 @@ def _print_groups(heading: str, groups: Sequence[Group]) -> None:
 # ---------------------------------------------------------------------- headroom
 
 
-def headroom_command(
+def headroom(
     cluster: ClusterFiles = None,
     live: Live = False,
     kubeconfig: Kubeconfig = None,
@@ -204,7 +206,7 @@ def headroom_command(
     source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
     objects = source.objects()
     admit(objects, [])
-    found = headroom(world_of(objects, config_of(Source(config))))
+    found = headroom_of(world_of(objects, config_of(Source(config))))
     if output is Form.JSON:
         print(json.dumps(_headroom_document(found), indent=2))
     else:
@@ -290,4 +292,4 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-__all__ = ["capacity_command", "headroom_command"]
+__all__ = ["capacity", "headroom"]

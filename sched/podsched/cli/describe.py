@@ -32,7 +32,7 @@ NONE = "<none>"
 NO_CONTROLLER = "none: podsched makes no pods of it, and no other controller has looked at it"
 
 
-def describe_command(
+def describe(
     targets: Targets,
     server: Server = "",
     namespace: Namespace = "default",
@@ -58,7 +58,7 @@ def describe_command(
                 pods, _ = await client.list("Pod", "", field_selector=on_node)
             if index:
                 say("\n")
-            say(describe(obj, events, pods, time.time()))
+            say(description(obj, events, pods, time.time()))
         if not wanted:
             say("No resources found.", error=True)
         return missing
@@ -67,7 +67,7 @@ def describe_command(
         raise typer.Exit(FAILED)
 
 
-def describe(
+def description(
     obj: AnyObject, events: Sequence[AnyObject], pods: Sequence[AnyObject], now: float
 ) -> str:
     """Return the description of an object; ``pods`` are a node's pods."""
@@ -202,4 +202,4 @@ def _events(events: Sequence[Any], now: float) -> list[str]:
     return lines
 
 
-__all__ = ["describe", "describe_command"]
+__all__ = ["describe", "description"]

@@ -65,15 +65,15 @@ class LazyCommand(NamedTuple):
     """A command that is imported when it is called: a function, or a Typer of several commands."""
 
     panel: str
-    source: str
-    """Module and name: ``podsched.cli.get:get``."""
+    module: str
+    """Has the function, of the command's name, or the Typer, named ``app``."""
     summary: str
     """The first paragraph of the command's help text."""
 
     def load(self, name: str) -> Any:
         """Import the command. Returns click's command or group."""
-        module, _, attribute = self.source.partition(":")
-        found = getattr(import_module(module), attribute)
+        module = import_module(self.module)
+        found = getattr(module, "app", None) or getattr(module, name)
         if not isinstance(found, typer.Typer):
             app = typer.Typer(rich_markup_mode=None, add_completion=False)
             app.command(name, cls=Command)(found)

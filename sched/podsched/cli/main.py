@@ -12,174 +12,58 @@ from podsched import __version__
 from podsched.cli import help_texts
 from podsched.cli.output import discard_output, open_streams, os_error_text, say
 
-_LOCAL = "On this machine"
-_OBJECTS = "Objects"
-_SCHEDULING = "Scheduling"
-_PROCESSES = "Processes"
-
-#: Panel, module and name below ``podsched.cli``, and summary.
-_TABLE = {
-    "demo": (
-        _LOCAL,
-        "local:demo",
-        "Schedule a workload on a fresh cluster, kill the leader, and print a report.",
-    ),
-    "up": (
-        _LOCAL,
-        "local:up",
-        "Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C.",
-    ),
-    "bench": (
-        _LOCAL,
-        "bench:bench",
-        "Measure throughput on a fresh cluster of real processes on this machine.",
-    ),
-    "chaos": (
-        _LOCAL,
-        "chaos:app",
-        "Break a whole system on purpose, and check that it kept its promises.",
-    ),
-    "apply": (
-        _OBJECTS,
-        "objects:apply",
-        "Create the objects in manifests, or update those that exist.",
-    ),
-    "create": (_OBJECTS, "objects:create", "Create the objects in manifests; fail if one exists."),
-    "get": (
-        _OBJECTS,
-        "get:get",
-        "Show objects as a table, as manifests, or the fields of your choice.",
-    ),
-    "describe": (
-        _OBJECTS,
-        "describe:describe_command",
-        "Show objects in detail, with their events.",
-    ),
-    "delete": (
-        _OBJECTS,
-        "objects:delete",
-        "Delete objects by name, by selector, or the objects in manifests.",
-    ),
-    "label": (_OBJECTS, "edit:label", "Set or remove labels of objects."),
-    "annotate": (_OBJECTS, "edit:annotate", "Set or remove annotations of objects."),
-    "taint": (_OBJECTS, "edit:taint", "Add or remove taints of nodes."),
-    "cordon": (
-        _OBJECTS,
-        "edit:cordon",
-        "Mark nodes as unschedulable; pods that run there keep running.",
-    ),
-    "uncordon": (_OBJECTS, "edit:uncordon", "Mark nodes as schedulable again."),
-    "drain": (
-        _OBJECTS,
-        "drain:drain",
-        "Cordon nodes and evict their pods, as far as disruption budgets permit.",
-    ),
-    "wait": (_OBJECTS, "wait:wait", "Wait until objects have reached a state."),
-    "events": (_OBJECTS, "events:events", "Show events, the latest at the end."),
-    "status": (
-        _SCHEDULING,
-        "status:status",
-        "Show the scheduler replicas, the leader, and the cluster's addresses.",
-    ),
-    "explain": (
-        _SCHEDULING,
-        "explain:explain",
-        "Explain why a pod waits, or why it is where it is.",
-    ),
-    "decisions": (
-        _SCHEDULING,
-        "decisions:decisions",
-        "Show the scheduler's decisions, and what became of them.",
-    ),
-    "debug": (
-        _SCHEDULING,
-        "debug:app",
-        "Gather what is needed to find a fault.",
-    ),
-    "top": (
-        _SCHEDULING,
-        "top:top",
-        "Show what nodes have and pods request, or what pods wait for, live.",
-    ),
-    "simulate": (
-        _SCHEDULING,
-        "simulate:simulate_command",
-        "Show how pods would be scheduled, without changing anything.",
-    ),
-    "record": (
-        _SCHEDULING,
-        "record:record",
-        "Record what happens in a cluster, so that it can be replayed.",
-    ),
-    "replay": (
-        _SCHEDULING,
-        "replay:replay",
-        "Run a recording again in virtual time, and show what differs.",
-    ),
-    "plan": (
-        _SCHEDULING,
-        "plan:plan",
-        "Show what applying manifests would do: writes, where pods go, who is preempted.",
-    ),
-    "defragment": (
-        _SCHEDULING,
-        "defragment:defragment",
-        "Find few moves of pods that free whole nodes, or make a waiting pod fit.",
-    ),
-    "capacity": (
-        _SCHEDULING,
-        "capacity:capacity_command",
-        "Show how many more of a pod fit, where, and what ends it.",
-    ),
-    "headroom": (
-        _SCHEDULING,
-        "capacity:headroom_command",
-        "Show the largest pod of each usual shape that still fits, and fragmentation.",
-    ),
-    "apiserver": (
-        _PROCESSES,
-        "apiserver:app",
-        "Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd.",
-    ),
-    "scheduler": (
-        _PROCESSES,
-        "scheduler:app",
-        "Run a scheduler replica; it schedules pods while it holds the lease.",
-    ),
-    "agent": (
-        _PROCESSES,
-        "agent:app",
-        "Play hollow nodes: heartbeats, and pods that start and end; nothing is run.",
-    ),
-    "leader": (
-        _SCHEDULING,
-        "leader:app",
-        "Choose another leader, or pause and resume scheduling.",
-    ),
-    "config": (
-        _SCHEDULING,
-        "config:app",
-        "Print, check or convert a KubeSchedulerConfiguration or a Policy.",
-    ),
-    "snapshot": (
-        _PROCESSES,
-        "snapshot:app",
-        "Save and restore everything that etcd holds.",
-    ),
-    "auth": (
-        _PROCESSES,
-        "auth:app",
-        "Show who you are and what you may do, or make a token.",
-    ),
-    "certs": (
-        _PROCESSES,
-        "certs:app",
-        "Make certificates for trying TLS out, or show certificates.",
-    ),
+#: By panel: each command, its module, and its summary.
+_PANELS = {
+    "On this machine": """
+demo       local     Schedule a workload on a fresh cluster, kill the leader, and print a report.
+up         local     Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C.
+bench      bench     Measure throughput on a fresh cluster of real processes on this machine.
+chaos      chaos     Break a whole system on purpose, and check that it kept its promises.
+""",
+    "Objects": """
+apply      objects   Create the objects in manifests, or update those that exist.
+create     objects   Create the objects in manifests; fail if one exists.
+get        get       Show objects as a table, as manifests, or the fields of your choice.
+describe   describe  Show objects in detail, with their events.
+delete     objects   Delete objects by name, by selector, or the objects in manifests.
+label      edit      Set or remove labels of objects.
+annotate   edit      Set or remove annotations of objects.
+taint      edit      Add or remove taints of nodes.
+cordon     edit      Mark nodes as unschedulable; pods that run there keep running.
+uncordon   edit      Mark nodes as schedulable again.
+drain      drain     Cordon nodes and evict their pods, as far as disruption budgets permit.
+wait       wait      Wait until objects have reached a state.
+events     events    Show events, the latest at the end.
+""",
+    "Scheduling": """
+status     status    Show the scheduler replicas, the leader, and the cluster's addresses.
+explain    explain   Explain why a pod waits, or why it is where it is.
+decisions  decisions Show the scheduler's decisions, and what became of them.
+debug      debug     Gather what is needed to find a fault.
+top        top       Show what nodes have and pods request, or what pods wait for, live.
+simulate   simulate  Show how pods would be scheduled, without changing anything.
+record     record    Record what happens in a cluster, so that it can be replayed.
+replay     replay    Run a recording again in virtual time, and show what differs.
+plan       plan      Show what applying manifests would do: writes, where pods go, who is preempted.
+defragment defragment Find few moves of pods that free whole nodes, or make a waiting pod fit.
+capacity   capacity  Show how many more of a pod fit, where, and what ends it.
+headroom   capacity  Show the largest pod of each usual shape that still fits, and fragmentation.
+leader     leader    Choose another leader, or pause and resume scheduling.
+config     config    Print, check or convert a KubeSchedulerConfiguration or a Policy.
+""",
+    "Processes": """
+apiserver  apiserver Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd.
+scheduler  scheduler Run a scheduler replica; it schedules pods while it holds the lease.
+agent      agent     Play hollow nodes: heartbeats, and pods that start and end; nothing is run.
+snapshot   snapshot  Save and restore everything that etcd holds.
+auth       auth      Show who you are and what you may do, or make a token.
+certs      certs     Make certificates for trying TLS out, or show certificates.
+""",
 }
 COMMANDS = {
-    name: help_texts.LazyCommand(panel, f"podsched.cli.{source}", summary)
-    for name, (panel, source, summary) in _TABLE.items()
+    name: help_texts.LazyCommand(panel, f"podsched.cli.{module}", summary)
+    for panel, lines in _PANELS.items()
+    for name, module, summary in (line.split(maxsplit=2) for line in lines.strip().splitlines())
 }
 
 

@@ -20,9 +20,9 @@ from podsched.ask.simulation import (
     DYNAMIC_RESOURCES,
     BadScenario,
     open_scenarios,
-    simulate,
     simulate_lines,
 )
+from podsched.ask.simulation import simulate as simulate_scenario
 from podsched.cli.bundle import repeated
 from podsched.cli.client import Server
 from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, Live, admit
@@ -128,7 +128,7 @@ FormOption = Annotated[
 
 
 @takes_flags
-def simulate_command(
+def simulate(
     source: Source,
     filename: Filenames = None,
     pod: PodFiles = None,
@@ -191,7 +191,7 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
     scenario = _scenario(objects, wanted, source)
     try:
-        result = simulate(scenario, factories(), changes=True)
+        result = simulate_scenario(scenario, factories(), changes=True)
     except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as exc:
         fail(str(exc), FAILED)
     if output is Form.JSON:
@@ -358,4 +358,4 @@ def _print_preemption(preemption: dict[str, Any]) -> None:
             say(f"  alternative: {node}, evicting {', '.join(candidate['victims'])}{extra}")
 
 
-__all__ = ["simulate_command"]
+__all__ = ["simulate"]
