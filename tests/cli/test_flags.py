@@ -15,10 +15,17 @@ from podsched.config.flags import flag
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    node_pods: int = flag(110, "N", "Pods.", min=1)
-    zones: tuple[str, ...] = flag(("a",), "ZONE[,...]", "Zones.")
-    adopt: bool = flag(False, "", "Adopt.")
-    period: float = flag(1.0, "SECONDS", "Period.", "Times", "--every -e", envvar="EVERY")
+    node_pods: int = flag(110, "N", min=1)
+    """Pods."""
+    zones: tuple[str, ...] = flag(("a",), "ZONE[,...]")
+    """Zones."""
+    adopt: bool = flag(False)
+    """Adopt."""
+    period: float = flag(1.0, "SECONDS", "Times", "--every -e", envvar="EVERY")
+    """Period.
+
+    As long as that.
+    """
     inner: str = "no flag"
 
     def __post_init__(self) -> None:

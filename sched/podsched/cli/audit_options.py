@@ -19,22 +19,16 @@ _MOST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Audit:
-    audit_log: Path | None = flag(
-        None, "FILE", "File for the audit log; without it there is none.", _PANEL
-    )
-    audit_policy: Path | None = flag(
-        None,
-        "FILE",
-        "audit.k8s.io/v1 Policy: what is written; without it, Metadata of every call.",
-        _PANEL,
-    )
-    audit_log_maxsize: int = flag(100, "MB", "Size at which a new file is begun.", _PANEL, min=1)
-    audit_log_maxbackup: int = flag(
-        10, "N", "Number of earlier files kept; 0 keeps all.", _PANEL, min=0
-    )
-    audit_log_maxage: int = flag(
-        0, "DAYS", "Days for which earlier files are kept; 0 keeps them for ever.", _PANEL, min=0
-    )
+    audit_log: Path | None = flag(None, "FILE", _PANEL)
+    """File for the audit log; without it there is none."""
+    audit_policy: Path | None = flag(None, "FILE", _PANEL)
+    """audit.k8s.io/v1 Policy: what is written; without it, Metadata of every call."""
+    audit_log_maxsize: int = flag(100, "MB", _PANEL, min=1)
+    """Size at which a new file is begun."""
+    audit_log_maxbackup: int = flag(10, "N", _PANEL, min=0)
+    """Number of earlier files kept; 0 keeps all."""
+    audit_log_maxage: int = flag(0, "DAYS", _PANEL, min=0)
+    """Days for which earlier files are kept; 0 keeps them for ever."""
 
 
 @takes_flags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -11,9 +12,11 @@ from google.protobuf.message import Message
 
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
+from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.server.access.settings import AccessError
 from podsched.v1 import api_pb2 as v1
@@ -30,14 +33,6 @@ _SERVICE = "/podsched.v1.Authorization/"
 _LONGEST_DAYS = 3650
 
 M = TypeVar("M", bound=Message)
-
-User = Annotated[
-    str, typer.Option("--as", metavar="USER", help="Ask about this user; needs impersonate.")
-]
-Groups = Annotated[
-    list[str] | None,
-    typer.Option("--as-group", metavar="GROUP", help="Ask about members of this group as well."),
-]
 
 
 @app.command(cls=Command)
@@ -59,8 +54,24 @@ def whoami(server: Server = "") -> None:
     say("\n".join(aligned(rows)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    as_user: str = flag("", "USER", names="--as")
+    """Ask about this user; needs impersonate."""
+    as_group: list[str] | None = flag(None, "GROUP")
+    """Ask about members of this group as well."""
+    namespace: str = flag("default", "NAME", names="--namespace -n")
+    """Namespace."""
+    all_namespaces: bool = flag(False, names="--all-namespaces -A")
+    """Ask about all namespaces."""
+    show_list: bool = flag(False, names="--list")
+    """Show all that is permitted in the namespace."""
+
+
 @app.command("can-i", cls=Command)
+@takes_flags
 def can_i(
+    given: _Flags,
     verb: Annotated[
         str, typer.Argument(metavar="VERB", help="get, list, watch, create, ...; * for all.")
     ] = "",
@@ -69,23 +80,12 @@ def can_i(
         typer.Argument(metavar="KIND[/SUBRESOURCE]", help="pods, nodes, pods/binding, ...; *."),
     ] = "",
     name: Annotated[str, typer.Argument(metavar="NAME", help="One object, not all.")] = "",
-    as_user: User = "",
-    as_group: Groups = None,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace.")
-    ] = "default",
-    all_namespaces: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="Ask about all namespaces.")
-    ] = False,
-    show_list: Annotated[
-        bool, typer.Option("--list", help="Show all that is permitted in the namespace.")
-    ] = False,
     server: Server = "",
 ) -> None:
     """Say whether something is permitted: yes, or no and exit code 1."""
-    subject = v1.ReviewedSubject(username=as_user, groups=as_group or ())
-    where = "" if all_namespaces else namespace
-    if show_list:
+    subject = v1.ReviewedSubject(username=given.as_user, groups=given.as_group or ())
+    where = "" if given.all_namespaces else given.namespace
+    if given.show_list:
         if verb or kind:
             fail("--list goes without VERB and KIND", USAGE)
         _print_rules(server, v1.SubjectRulesReviewRequest(subject=subject, namespace=where))

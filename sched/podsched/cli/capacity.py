@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +27,7 @@ from podsched.cli.cluster_source import (
     admit,
 )
 from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.node_usage import humanised
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -33,6 +35,7 @@ from podsched.cli.printers import aligned, wrapped
 from podsched.cli.progress import progress_bar
 from podsched.cli.what_if import config_of, world_of
 from podsched.cli.workloads import read_workloads
+from podsched.config.flags import flag
 from podsched.telemetry.log_output import configure_logging
 
 #: Groups and nodes shown at most; -o json has all.
@@ -53,44 +56,28 @@ ConfigFile = Annotated[
 ]
 #: Pods beyond which nobody asks how many fit.
 MOST = 1_000_000
-Most = Annotated[
-    int, typer.Option("--max", metavar="N", min=1, max=MOST, help="Look no further than this.")
-]
 
 
-Files = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filename",
-        "-f",
-        metavar="FILE|DIR|-",
-        help="Manifest of the pod, or of a workload whose pods are meant; with --pod, "
-        "manifests of the cluster, as --cluster names them.",
-    ),
-]
-PodFile = Annotated[
-    str,
-    typer.Option(
-        "--pod", metavar="FILE|-", help="Manifest of the pod or workload, as in sched simulate."
-    ),
-]
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
+    """Manifest of the pod, or of a workload whose pods are meant; with --pod, manifests of the
+    cluster, as --cluster names them."""
+    pod_file: str = flag("", "FILE|-", names="--pod")
+    """Manifest of the pod or workload, as in sched simulate."""
+    most: int = flag(MOST, "N", names="--max", min=1, max=MOST)
+    """Look no further than this."""
+    group_by: str = flag("", "LABEL")
+    """Label of nodes to group by, in place of what clouds call their node groups."""
 
 
+@takes_flags
 def capacity(
-    filename: Files = None,
-    pod_file: PodFile = "",
+    given: _Flags,
     cluster: ClusterFiles = None,
     live: Live = False,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    most: Most = MOST,
-    group_by: Annotated[
-        str,
-        typer.Option(
-            metavar="LABEL",
-            help="Label of nodes to group by, in place of what clouds call their node groups.",
-        ),
-    ] = "",
     config: ConfigFile = None,
     output: FormOption = Form.TABLE,
     server: Server = "",
@@ -105,12 +92,12 @@ def capacity(
     failed.
     """
     configure_logging("text", "warning")
-    files = filename or []
-    if not pod_file and len(files) != 1:
+    files = given.filename or []
+    if not given.pod_file and len(files) != 1:
         fail("name the pod: -f FILE, or --pod FILE beside the cluster's", USAGE)
-    dumps = [*(cluster or ()), *(files if pod_file else ())]
+    dumps = [*(cluster or ()), *(files if given.pod_file else ())]
     source = ClusterSource(dumps, live, kubeconfig, context, server).or_live()
-    workload = read_workloads([pod_file or files[0]], 1)
+    workload = read_workloads([given.pod_file or files[0]], 1)
     objects = [*source.objects(), *workload.others]
     pod = workload.pods[0]
     pod.spec.node_name = ""
@@ -121,10 +108,10 @@ def capacity(
     admit(objects, [pod])
     world = world_of(objects, config_of(Source(config)))
     nodes = [node for node in objects if isinstance(node, Node)]
-    with progress_bar("pods", most) as progress:
-        found = capacity_for(world, pod, most, placed=progress.advance_by)
+    with progress_bar("pods", given.most) as progress:
+        found = capacity_for(world, pod, given.most, placed=progress.advance_by)
     zones = by_zone(nodes, found.by_node)
-    groups = by_group(grouping(nodes, group_by), found.by_node)
+    groups = by_group(grouping(nodes, given.group_by), found.by_node)
     if output is Form.JSON:
         print(json.dumps(_document(name, found, zones, groups), indent=2))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import os_error_text, say
+from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.files import read_file
 
@@ -35,31 +38,23 @@ Days = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    host: list[str] | None = flag(None, "NAME|IP")
+    """Name or address by which others reach API servers, etcd, schedulers, agents or Ray, besides
+    localhost; may be given several times."""
+    node: str = flag("node-*", "NAME|PREFIX*")
+    """Node of the agent, or the prefix of all that it plays."""
+    per_role: bool = flag(False)
+    """Make a directory for each role, with a copy of ca.crt: what its machines need."""
+
+
 @app.command(cls=Command)
+@takes_flags
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory for the files.")],
-    host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME|IP",
-            help="Name or address by which others reach API servers, etcd, schedulers, agents or "
-            "Ray, besides localhost; may be given several times.",
-        ),
-    ] = None,
-    node: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|PREFIX*", help="Node of the agent, or the prefix of all that it plays."
-        ),
-    ] = "node-*",
+    given: _Flags,
     days: Days = 365,
-    per_role: Annotated[
-        bool,
-        typer.Option(
-            "--per-role",
-            help="Make a directory for each role, with a copy of ca.crt: what its machines need.",
-        ),
-    ] = False,
 ) -> None:
     """Make an authority and a certificate for each role.
 
@@ -70,7 +65,9 @@ def init(
     from podsched.app.role_certificates import Wanted, make_missing
 
     try:
-        made = make_missing(directory, Wanted(host or (), node, days), per_role=per_role)
+        made = make_missing(
+            directory, Wanted(given.host or (), given.node, days), per_role=given.per_role
+        )
     except CertificateError as exc:
         fail(str(exc), USAGE)
     except OSError as exc:

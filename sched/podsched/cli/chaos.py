@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +19,10 @@ import typer
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.chaos_progress import progress
 from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
+from podsched.config.flags import flag
 from podsched.lab.chaos.clocks import library
 from podsched.lab.chaos.faults.kinds import KINDS, Kind, Need, named
 from podsched.lab.chaos.history import load
@@ -41,47 +43,36 @@ Report = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write a report with a timeline (HTML)."),
 ]
-InNamespaces = Annotated[
-    bool,
-    typer.Option(
-        "--namespaces",
-        help="Run each replica in a network namespace of its own, and have its packets lost, "
-        "too (as root).",
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Directory for history.jsonl, logs and etcd's data. Default: a temporary one, "
-        "kept if a promise is broken.",
-    ),
-]
 #: The history's file in the data directory.
 HISTORY = "history.jsonl"
 #: Violations that are printed with what happened around them.
 _TOLD = 5
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    minutes: float = flag(2.0, "N", min=0.1, max=1440)
+    """Minutes during which faults begin."""
+    faults: str = flag("", "NAME[,...]")
+    """Faults to choose from, all by default; or list."""
+    ray: bool = flag(False)
+    """Have Ray actors evaluate and bind, and break Ray, too."""
+    namespaces: bool = flag(False)
+    """Run each replica in a network namespace of its own, and have its packets lost, too (as root).
+    """
+    data_dir: Path | None = flag(None, "DIR")
+    """Directory for history.jsonl, logs and etcd's data. Default: a temporary one, kept if a
+    promise is broken."""
+
+
 @app.callback(invoke_without_command=True)
+@takes_flags
 def chaos(
     ctx: typer.Context,
+    given: _Flags,
     seed: Annotated[
         int, typer.Option(min=-1, metavar="N", help="Seed of the plan; -1: a random one.")
     ] = -1,
-    minutes: Annotated[
-        float,
-        typer.Option(min=0.1, max=1440, metavar="N", help="Minutes during which faults begin."),
-    ] = 2.0,
-    faults: Annotated[
-        str,
-        typer.Option(metavar="NAME[,...]", help="Faults to choose from, all by default; or list."),
-    ] = "",
-    ray: Annotated[
-        bool, typer.Option("--ray", help="Have Ray actors evaluate and bind, and break Ray, too.")
-    ] = False,
-    namespaces: InNamespaces = False,
-    data_dir: DataDir = None,
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,20 +85,26 @@ def chaos(
     """
     if ctx.invoked_subcommand is not None:
         return
-    met = _met(ray=ray, namespaces=namespaces)
+    met = _met(ray=given.ray, namespaces=given.namespaces)
     known = named(met)
-    if faults == "list":
+    if given.faults == "list":
         say("\n".join(_listed(met)))
         return
-    chosen = _chosen(faults, known, minutes) if faults else known
+    chosen = _chosen(given.faults, known, given.minutes) if given.faults else known
     if seed < 0:
         seed = random.randrange(1_000_000)
-    if namespaces:
-        _enter(ray=ray)
-    with _directory(data_dir) as directory:
+    if given.namespaces:
+        _enter(ray=given.ray)
+    with _directory(given.data_dir) as directory:
         history = directory / HISTORY
         options = ChaosOptions(
-            seed, minutes * 60, chosen, directory, history, ray=ray, namespaces=namespaces
+            seed,
+            given.minutes * 60,
+            chosen,
+            directory,
+            history,
+            ray=given.ray,
+            namespaces=given.namespaces,
         )
         _run(options)
         tell(judge(load(history)), report, as_json=as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +15,11 @@ from podsched.cli.bundle_cluster import add_cluster, add_this_machine
 from podsched.cli.bundle_processes import Process, add_logs, add_process, processes_here
 from podsched.cli.client import Server, client_options, endpoints, open_client
 from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
+from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 
 app = typer.Typer(
@@ -33,26 +36,25 @@ def _debug() -> None:
     """Make the group one, although it has a single command."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    health: list[str] | None = flag(None, "URL")
+    """Health address of a process that is not found; repeatable."""
+    logs: list[Path] | None = flag(None, "FILE|DIR")
+    """Log file, or directory of them; repeatable."""
+    most: int = flag(64, "MIB", names="--max-size", min=1, max=4096)
+    """Of all texts."""
+
+
 @app.command(cls=Command)
+@takes_flags
 def bundle(
+    given: _Flags,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="FILE", help="New file. Default: podsched-debug-TIME.tar.gz."),
     ] = None,
     server: Server = "",
-    health: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL", help="Health address of a process that is not found; repeatable."
-        ),
-    ] = None,
-    logs: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE|DIR", help="Log file, or directory of them; repeatable."),
-    ] = None,
-    most: Annotated[
-        int, typer.Option("--max-size", min=1, max=4096, metavar="MIB", help="Of all texts.")
-    ] = 64,
 ) -> None:
     """Pack versions, configuration, status, metrics, logs and dumps of all processes into FILE.
 
@@ -64,9 +66,9 @@ def bundle(
     path = file or Path(time.strftime("podsched-debug-%Y%m%d-%H%M%S.tar.gz"))
     if path.exists():
         fail(f"{path}: the file exists", USAGE)
-    archive = Archive(most * MIB)
+    archive = Archive(given.most * MIB)
     try:
-        asyncio.run(_collect(archive, server, health or [], logs or []))
+        asyncio.run(_collect(archive, server, given.health or [], given.logs or []))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     try:

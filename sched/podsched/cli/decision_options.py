@@ -27,27 +27,15 @@ class DecisionFlags:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    decision_log: str = flag(
-        "memory",
-        "DIR|memory|off",
-        "Where to keep what is decided and why, for sched decisions and sched explain: a directory "
-        "of this replica's own, memory (the last 16Mi), or off.",
-        _PANEL,
-    )
-    decision_log_size: str = flag(
-        "",
-        "SIZE",
-        "Bytes kept at most, such as 1Gi; the oldest decisions go first. Default: 256Mi in a "
-        "directory, 16Mi in memory.",
-        _PANEL,
-    )
-    shadow_config: Path | None = flag(
-        None,
-        "FILE",
-        "KubeSchedulerConfiguration with which to decide on every pod a second time; changes "
-        "nothing, and tells by metric and log where it differs. For standbys.",
-        _PANEL,
-    )
+    decision_log: str = flag("memory", "DIR|memory|off", _PANEL)
+    """Where to keep what is decided and why, for sched decisions and sched explain: a directory of
+    this replica's own, memory (the last 16Mi), or off."""
+    decision_log_size: str = flag("", "SIZE", _PANEL)
+    """Bytes kept at most, such as 1Gi; the oldest decisions go first. Default: 256Mi in a
+    directory, 16Mi in memory."""
+    shadow_config: Path | None = flag(None, "FILE", _PANEL)
+    """KubeSchedulerConfiguration with which to decide on every pod a second time; changes nothing,
+    and tells by metric and log where it differs. For standbys."""
 
 
 @takes_flags

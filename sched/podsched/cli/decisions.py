@@ -18,10 +18,12 @@ from podsched.cli.client import Namespace, Server, refusals_fail, with_client
 from podsched.cli.decision_export import export
 from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows, seconds
 from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.get import AllNamespaces
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.config.durations import parse_duration
+from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
 
@@ -34,51 +36,6 @@ _PAGE, _TIMEOUT = 1000, 15.0
 _OPEN_FOR = 60.0
 #: Seconds between two looks for new ones.
 _LOOK_EVERY = 0.5
-
-Since = Annotated[
-    str,
-    typer.Option(
-        metavar="TIME", help="Since then: 10m (ago), or a time such as 2026-01-31T12:00:00Z."
-    ),
-]
-Reason = Annotated[
-    str,
-    typer.Option(
-        metavar="TEXT",
-        help="With this in the outcome (Scheduled, Unschedulable, Error, Rejected, Overtaken, "
-        "Gone) or in the message.",
-    ),
-]
-Node = Annotated[str, typer.Option(metavar="NAME", help="That chose this node.")]
-Shadow = Annotated[
-    bool, typer.Option("--shadow", help="Of a shadow configuration, where it differs.")
-]
-Limit = Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="The latest so many.")]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on with new ones, until Ctrl-C.")]
-Output = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FORMAT",
-        help="table, wide (more columns), or json (one decision a line).",
-    ),
-]
-File = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR", help="Read the log in a scheduler's --decision-log DIR instead of asking."
-    ),
-]
-Replica = Annotated[str, typer.Option(metavar="NAME", help="Replica to ask. Default: all of them.")]
-Export = Annotated[
-    Path | None,
-    typer.Option(
-        "--export",
-        metavar="FILE",
-        help="Write them to FILE.jsonl or FILE.parquet instead of showing them.",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +69,37 @@ class _View:
             say("\n".join(lines if first else lines[1:]))
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    node: str = flag("", "NAME")
+    """That chose this node."""
+    since: str = flag("", "TIME")
+    """Since then: 10m (ago), or a time such as 2026-01-31T12:00:00Z."""
+    reason: str = flag("", "TEXT")
+    """With this in the outcome (Scheduled, Unschedulable, Error, Rejected, Overtaken, Gone) or in
+    the message."""
+    shadow: bool = flag(False)
+    """Of a shadow configuration, where it differs."""
+    limit: int = flag(100, "N", min=1, max=MOST)
+    """The latest so many."""
+    watch: bool = flag(False, names="--watch -w")
+    """Go on with new ones, until Ctrl-C."""
+    output: str = flag("table", "FORMAT", names="--output -o")
+    """table, wide (more columns), or json (one decision a line)."""
+    file: Path | None = flag(None, "DIR")
+    """Read the log in a scheduler's --decision-log DIR instead of asking."""
+    replica: str = flag("", "NAME")
+    """Replica to ask. Default: all of them."""
+    export_to: Path | None = flag(None, "FILE", names="--export")
+    """Write them to FILE.jsonl or FILE.parquet instead of showing them."""
+
+
+@takes_flags
 def decisions(
+    given: _Flags,
     pod: Annotated[str, typer.Argument(metavar="POD", help="Of one pod, at length.")] = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
-    node: Node = "",
-    since: Since = "",
-    reason: Reason = "",
-    shadow: Shadow = False,
-    limit: Limit = 100,
-    watch: Watch = False,
-    output: Output = "table",
-    file: File = None,
-    replica: Replica = "",
-    export_to: Export = None,
     server: Server = "",
 ) -> None:
     """Show the scheduler's decisions, and what became of them.
@@ -134,37 +108,37 @@ def decisions(
     Examples: sched decisions -A; sched decisions web-0; sched decisions --reason unsched -w;
     sched decisions --file data/decisions/scheduler-0 --since 1h --export decisions.jsonl
     """
-    if output not in _FORMATS:
-        fail(f"--output: {output} is none of {', '.join(_FORMATS)}", USAGE)
-    if watch and export_to is not None:
+    if given.output not in _FORMATS:
+        fail(f"--output: {given.output} is none of {', '.join(_FORMATS)}", USAGE)
+    if given.watch and given.export_to is not None:
         fail("--watch and --export cannot be used together", USAGE)
     request = DecisionsRequest(
         namespace="" if all_namespaces and not pod else namespace,
         name=pod,
-        node_name=node,
-        reason=reason,
-        shadow=shadow,
-        replica=replica,
-        limit=MOST_READ if export_to is not None else limit,
+        node_name=given.node,
+        reason=given.reason,
+        shadow=given.shadow,
+        replica=given.replica,
+        limit=MOST_READ if given.export_to is not None else given.limit,
     )
-    _set_since(request, _since(since))
-    view = _View(output, all_namespaces, shadow, bool(pod))
+    _set_since(request, _since(given.since))
+    view = _View(given.output, all_namespaces, given.shadow, bool(pod))
 
     async def work(look: Look) -> None:
         found = await look(request)
-        if export_to is not None:
-            count = export(found, export_to)
-            say(f"{count} decisions written to {export_to}", error=True)
+        if given.export_to is not None:
+            count = export(found, given.export_to)
+            say(f"{count} decisions written to {given.export_to}", error=True)
             return
         if found:
             view.show(found, first=True)
-        elif not watch:
+        elif not given.watch:
             say("No decisions found.", error=True)
-        if watch:
+        if given.watch:
             await _follow(look, request, view, found)
 
-    if file is not None:
-        asyncio.run(work(_in_directory(file)))
+    if given.file is not None:
+        asyncio.run(work(_in_directory(given.file)))
     else:
         with_client(server, lambda client: work(_asking(client)))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -29,12 +30,14 @@ from podsched.cli.cluster_source import (
 )
 from podsched.cli.edit import is_unschedulable, set_unschedulable
 from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned
 from podsched.cli.relocation import Mover, PodMove, Stopped
 from podsched.cli.timeouts import Timeout, seconds_or_fail
 from podsched.cli.what_if import config_of, world_of
+from podsched.config.flags import flag
 from podsched.framework.pods import PodInfo
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError
@@ -48,40 +51,36 @@ class Form(StrEnum):
     JSON = "json"
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    plan: bool = flag(False)
+    """Show which moves would help, and change nothing."""
+    execute: str = flag("", "TOKEN")
+    """Carry out the moves of a plan, one by one."""
+    nodes: int = flag(1, "N", min=1, max=1000)
+    """How many nodes to free, at most."""
+    for_pod: str = flag("", "POD", names="--for")
+    """Make room for this waiting pod instead."""
+    max_moves: int = flag(10, "N", min=1, max=1000)
+    """Move no more pods."""
+    force: bool = flag(False)
+    """Move pods that no controller replaces, too: as a copy."""
+    delete_emptydir_data: bool = flag(False)
+    """Move pods with emptyDir volumes, too."""
+    config: Path | None = flag(None, "FILE")
+    """KubeSchedulerConfiguration file of the schedulers."""
+    output: Form = flag(Form.TABLE, names="--output -o")
+    """Output format."""
+
+
+@takes_flags
 def defragment(
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show which moves would help, and change nothing.")
-    ] = False,
-    execute: Annotated[
-        str, typer.Option(metavar="TOKEN", help="Carry out the moves of a plan, one by one.")
-    ] = "",
-    nodes: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="How many nodes to free, at most.")
-    ] = 1,
-    for_pod: Annotated[
-        str,
-        typer.Option("--for", metavar="POD", help="Make room for this waiting pod instead."),
-    ] = "",
-    max_moves: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="Move no more pods.")
-    ] = 10,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Move pods that no controller replaces, too: as a copy."),
-    ] = False,
-    delete_emptydir_data: Annotated[
-        bool, typer.Option("--delete-emptydir-data", help="Move pods with emptyDir volumes, too.")
-    ] = False,
+    given: _Flags,
     namespace: Namespace = "default",
     cluster: ClusterFiles = None,
     live: Live = False,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file of the schedulers."),
-    ] = None,
-    output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.TABLE,
     timeout: Timeout = "60s",
     server: Server = "",
 ) -> None:
@@ -93,15 +92,15 @@ def defragment(
 
     Ends with 1 if no moves help, or if they could not be carried out.
     """
-    if plan == bool(execute):
+    if given.plan == bool(given.execute):
         fail("either --plan or --execute TOKEN says what to do", USAGE)
-    if execute:
-        _execute(execute, seconds_or_fail("--timeout", timeout), server, force=force)
+    if given.execute:
+        _execute(given.execute, seconds_or_fail("--timeout", timeout), server, force=given.force)
         return
     configure_logging("text", "warning")
     source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
-    rules = Rules(force, delete_emptydir_data, max_moves)
-    _plan(source, for_pod, namespace, nodes, rules, Source(config), output)
+    rules = Rules(given.force, given.delete_emptydir_data, given.max_moves)
+    _plan(source, given.for_pod, namespace, given.nodes, rules, Source(given.config), given.output)
 
 
 def _plan(

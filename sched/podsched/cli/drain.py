@@ -14,11 +14,13 @@ from podsched.cli.client import Server, with_client
 from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.edit import node_name, tell_unschedulable
 from podsched.cli.errors import FAILED, report
+from podsched.cli.flags import takes_flags
 from podsched.cli.object_options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.targets import complete_nodes
 from podsched.cli.timeouts import GracePeriod, Timeout, seconds_or_fail
+from podsched.config.flags import flag
 from podsched.lib.tasks import task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, DisruptionBudget, NotFound, Unavailable
@@ -99,23 +101,25 @@ def _terminating(pod: Pod) -> bool:
     return pod.metadata.HasField("deletion_timestamp")
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    force: bool = flag(False)
+    """Evict pods that no controller replaces, too."""
+    ignore_daemonsets: bool = flag(False)
+    """Leave the pods of DaemonSets."""
+    delete_emptydir_data: bool = flag(False)
+    """Evict pods with emptyDir volumes, too."""
+
+
+@takes_flags
 def drain(
     names: Annotated[
         list[str],
         typer.Argument(metavar="NODE", help="Names of the nodes.", autocompletion=complete_nodes),
     ],
+    given: _Flags,
     server: Server = "",
     dry_run: DryRunOption = DryRun.NONE,
-    force: Annotated[
-        bool, typer.Option("--force", help="Evict pods that no controller replaces, too.")
-    ] = False,
-    ignore_daemonsets: Annotated[
-        bool, typer.Option("--ignore-daemonsets", help="Leave the pods of DaemonSets.")
-    ] = False,
-    delete_emptydir_data: Annotated[
-        bool,
-        typer.Option("--delete-emptydir-data", help="Evict pods with emptyDir volumes, too."),
-    ] = False,
     pod_selector: LabelSelector = "",
     grace_period: GracePeriod = -1,
     timeout: Timeout = "0s",
@@ -127,7 +131,7 @@ def drain(
     """
     limit = seconds_or_fail("--timeout", timeout) or None
     grace = None if grace_period < 0 else grace_period
-    rules = Rules(force, ignore_daemonsets, delete_emptydir_data, grace)
+    rules = Rules(given.force, given.ignore_daemonsets, given.delete_emptydir_data, grace)
 
     async def work(client: ApiClient) -> int:
         failures = 0

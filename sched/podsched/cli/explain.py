@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,9 +21,11 @@ from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, admi
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.explanation import explanation_lines
+from podsched.cli.flags import takes_flags
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.config.errors import ConfigError
+from podsched.config.flags import flag
 from podsched.config.load import default_config
 from podsched.framework.plugin import PluginError
 from podsched.lab.replay.decision_capture import unpacked
@@ -39,47 +41,6 @@ _MOST_NODES = 100
 _TIMEOUT = 15.0
 
 
-Filenames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filename",
-        "-f",
-        metavar="FILE|DIR|-",
-        help="Manifests of the cluster, such as kubectl get -o yaml prints; repeatable.",
-    ),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="KubeSchedulerConfiguration file or Policy, with -f or --kubeconfig.",
-    ),
-]
-
-
-WithChanges = Annotated[
-    bool,
-    typer.Option(
-        "--changes/--no-changes",
-        help="Look for the smallest changes that would make a waiting pod fit.",
-    ),
-]
-Replica = Annotated[
-    str, typer.Option(metavar="NAME", help="Replica to ask; by default the one that leads.")
-]
-BundleFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Pack what the decision reads, to repeat it with sched simulate --bundle FILE.",
-    ),
-]
-Anonymize = Annotated[
-    bool, typer.Option("--anonymize", help="With --bundle: other names for everything.")
-]
-
-
 class Form(StrEnum):
     """Output formats."""
 
@@ -87,25 +48,36 @@ class Form(StrEnum):
     JSON = "json"
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    node: list[str] | None = flag(None, "NODE")
+    """Tell the verdict on this node as well; repeatable."""
+    changes: bool = flag(True, names="--changes/--no-changes")
+    """Look for the smallest changes that would make a waiting pod fit."""
+    replica: str = flag("", "NAME")
+    """Replica to ask; by default the one that leads."""
+    filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
+    """Manifests of the cluster, such as kubectl get -o yaml prints; repeatable."""
+    config: Path | None = flag(None, "FILE")
+    """KubeSchedulerConfiguration file or Policy, with -f or --kubeconfig."""
+    bundle: Path | None = flag(None, "FILE")
+    """Pack what the decision reads, to repeat it with sched simulate --bundle FILE."""
+    anonymize: bool = flag(False)
+    """With --bundle: other names for everything."""
+    output: Form = flag(Form.TEXT, names="--output -o")
+    """Output format."""
+
+
+@takes_flags
 def explain(
     what: Annotated[
         list[str],
         typer.Argument(metavar="pod NAME | pod/NAME", help="What to explain: a pod."),
     ],
+    given: _Flags,
     namespace: Namespace = "default",
-    node: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE", help="Tell the verdict on this node as well; repeatable."),
-    ] = None,
-    changes: WithChanges = True,
-    replica: Replica = "",
-    filename: Filenames = None,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    config: ConfigFile = None,
-    bundle: BundleFile = None,
-    anonymize: Anonymize = False,
-    output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.TEXT,
     server: Server = "",
 ) -> None:
     """Explain why a pod waits, or why it is where it is.
@@ -121,27 +93,27 @@ def explain(
     file, without environments, arguments and other contents.
     """
     name = _pod_name(what)
-    nodes = list(dict.fromkeys(node or ()))
+    nodes = list(dict.fromkeys(given.node or ()))
     if len(nodes) > _MOST_NODES:
         fail(f"--node: at most {_MOST_NODES} nodes, not {len(nodes)}", USAGE)
     request = ExplainRequest(
-        namespace=namespace, name=name, replica=replica, nodes=nodes, changes=changes
+        namespace=namespace, name=name, replica=given.replica, nodes=nodes, changes=given.changes
     )
-    source = ClusterSource(filename or (), False, kubeconfig, context)
-    if anonymize and bundle is None:
+    source = ClusterSource(given.filename or (), False, kubeconfig, context)
+    if given.anonymize and given.bundle is None:
         fail("--anonymize needs --bundle FILE", USAGE)
-    if bundle is not None:
-        _pack(bundle, source, server, config, request, anonymize)
+    if given.bundle is not None:
+        _pack(given.bundle, source, server, given.config, request, given.anonymize)
         return
     if not source.given:
-        if config is not None:
+        if given.config is not None:
             fail("--config needs -f or --kubeconfig: replicas have a configuration", USAGE)
         answer = with_client(server, lambda client: _ask(client, request))
-    elif replica:
+    elif given.replica:
         fail("--replica cannot be combined with -f and --kubeconfig", USAGE)
     else:
-        answer = _offline(source, config, request)
-    if output is Form.JSON:
+        answer = _offline(source, given.config, request)
+    if given.output is Form.JSON:
         print(MessageToJson(answer))
     else:
         say("\n".join(explanation_lines(answer, time.time())))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from inspect import Parameter
+from itertools import pairwise
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import typer
@@ -40,14 +43,14 @@ def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def _options(kind: Any) -> Iterator[Parameter]:
-    hints = get_type_hints(kind)
+    hints, texts = get_type_hints(kind), _texts(kind)
     for name, (names, about), default in _flags(kind):
         hint: Any = hints[name]
         if get_origin(hint) is tuple:
             hint, default = str, ",".join(default)
         if hint is bool and not names:
             names = [f"--{name.replace('_', '-')}"]
-        annotation: Any = Annotated[hint, typer.Option(*names, **about)]
+        annotation: Any = Annotated[hint, typer.Option(*names, help=texts[name], **about)]
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -66,3 +69,13 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
 
 def _flags(kind: Any) -> Iterator[tuple[str, tuple[list[str], dict[str, Any]], Any]]:
     return ((f.name, f.metadata[FLAG], f.default) for f in fields(kind) if FLAG in f.metadata)
+
+
+def _texts(kind: Any) -> dict[str, str]:
+    """Return the first paragraphs of the docstrings below the fields of a class."""
+    source: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    return {
+        field.target.id: inspect.cleandoc(text.value.value).partition("\n\n")[0].replace("\n", " ")
+        for field, text in pairwise(source.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+    }

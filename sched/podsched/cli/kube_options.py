@@ -30,94 +30,51 @@ _OBSERVABILITY = "Observability"
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    write_config_to: Path | None = flag(
-        None, "FILE", "Write the configuration in effect to a file, and exit."
-    )
+    write_config_to: Path | None = flag(None, "FILE")
+    """Write the configuration in effect to a file, and exit."""
     leader_elect: bool | None = flag(
-        None,
-        "",
-        "leaderElection.leaderElect of the configuration.",
-        _ELECTION,
-        "--leader-elect/--no-leader-elect",
-        show_default=False,
+        None, "", _ELECTION, names="--leader-elect/--no-leader-elect", show_default=False
     )
-    leader_elect_lease_duration: str = flag(
-        "",
-        "DURATION",
-        "Time after which others take over from a leader that does not renew its lease, if they "
-        "cannot tell earlier that it is gone. Default: 15s.",
-        _ELECTION,
-    )
-    leader_elect_renew_deadline: str = flag(
-        "",
-        "DURATION",
-        "Time after which a leader that cannot renew its lease gives up. Default: 10s.",
-        _ELECTION,
-    )
-    leader_elect_retry_period: str = flag(
-        "",
-        "DURATION",
-        "Interval between attempts to acquire or renew the lease. Default: 2s.",
-        _ELECTION,
-    )
-    leader_elect_resource_lock: str = flag(
-        "", "TYPE", "Type of the lock; leases is the only one.", _ELECTION
-    )
-    leader_elect_resource_name: str = flag(
-        "", "NAME", "Name of the lease. Default: kube-scheduler.", _ELECTION
-    )
-    leader_elect_resource_namespace: str = flag(
-        "", "NAME", "Namespace of the lease. Default: kube-system.", _ELECTION
-    )
-    feature_gates: list[str] | None = flag(
-        None,
-        "NAME=BOOL,...",
-        "Feature gates of kube-scheduler; one that podsched cannot honour is an error.",
-        _GATES,
-    )
-    emulated_version: str = flag("", "VERSION", "The version to behave as: 1.36 alone.", _GATES)
-    min_compatibility_version: str = flag(
-        "", "VERSION", "The oldest version to be compatible with: 1.36 alone.", _GATES
-    )
-    disabled_metrics: list[str] | None = flag(
-        None, "NAME,...", "Metrics to leave out of /metrics.", _OBSERVABILITY
-    )
-    v: int | None = flag(
-        None,
-        "LEVEL",
-        "Verbosity as a number; from 4 on, --log-level debug.",
-        _OBSERVABILITY,
-        "--v -v",
-        min=0,
-    )
-    vmodule: str = flag(
-        "",
-        "COMPONENT=LEVEL,...",
-        "Verbosity of components, which may have * in their names, such as queue=4.",
-        _OBSERVABILITY,
-    )
-    pod_max_in_unschedulable_pods_duration: str = flag(
-        "5m",
-        "DURATION",
-        "Time after which an unschedulable pod is retried without an event.",
-        "Queue",
-    )
+    """leaderElection.leaderElect of the configuration."""
+    leader_elect_lease_duration: str = flag("", "DURATION", _ELECTION)
+    """Time after which others take over from a leader that does not renew its lease, if they cannot
+    tell earlier that it is gone. Default: 15s."""
+    leader_elect_renew_deadline: str = flag("", "DURATION", _ELECTION)
+    """Time after which a leader that cannot renew its lease gives up. Default: 10s."""
+    leader_elect_retry_period: str = flag("", "DURATION", _ELECTION)
+    """Interval between attempts to acquire or renew the lease. Default: 2s."""
+    leader_elect_resource_lock: str = flag("", "TYPE", _ELECTION)
+    """Type of the lock; leases is the only one."""
+    leader_elect_resource_name: str = flag("", "NAME", _ELECTION)
+    """Name of the lease. Default: kube-scheduler."""
+    leader_elect_resource_namespace: str = flag("", "NAME", _ELECTION)
+    """Namespace of the lease. Default: kube-system."""
+    feature_gates: list[str] | None = flag(None, "NAME=BOOL,...", _GATES)
+    """Feature gates of kube-scheduler; one that podsched cannot honour is an error."""
+    emulated_version: str = flag("", "VERSION", _GATES)
+    """The version to behave as: 1.36 alone."""
+    min_compatibility_version: str = flag("", "VERSION", _GATES)
+    """The oldest version to be compatible with: 1.36 alone."""
+    disabled_metrics: list[str] | None = flag(None, "NAME,...", _OBSERVABILITY)
+    """Metrics to leave out of /metrics."""
+    v: int | None = flag(None, "LEVEL", _OBSERVABILITY, names="--v -v", min=0)
+    """Verbosity as a number; from 4 on, --log-level debug."""
+    vmodule: str = flag("", "COMPONENT=LEVEL,...", _OBSERVABILITY)
+    """Verbosity of components, which may have * in their names, such as queue=4."""
+    pod_max_in_unschedulable_pods_duration: str = flag("5m", "DURATION", "Queue")
+    """Time after which an unschedulable pod is retried without an event."""
     profiling: bool | None = flag(
-        None,
-        "",
-        "Use enableProfiling of the configuration.",
-        _DEPRECATED,
-        "--profiling/--no-profiling",
-        show_default=False,
+        None, "", _DEPRECATED, names="--profiling/--no-profiling", show_default=False
     )
+    """Use enableProfiling of the configuration."""
     contention_profiling: bool | None = flag(
         None,
         "",
-        "Use enableContentionProfiling of the configuration.",
         _DEPRECATED,
-        "--contention-profiling/--no-contention-profiling",
+        names="--contention-profiling/--no-contention-profiling",
         show_default=False,
     )
+    """Use enableContentionProfiling of the configuration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,34 +32,18 @@ class Takeover(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    kubeconfig: Path | None = flag(
-        None,
-        "FILE",
-        "Schedule the Kubernetes cluster of this kubeconfig's current context, in place of "
-        "podsched's own API server. No etcd is needed then.",
-        _PANEL,
-    )
-    master: str = flag(
-        "",
-        "URL",
-        "Address of the Kubernetes API server, in place of the one in --kubeconfig.",
-        _PANEL,
-    )
-    in_cluster: bool = flag(
-        False,
-        "",
-        "Schedule the Kubernetes cluster that this process is a pod of, by the pod's service "
-        "account.",
-        _PANEL,
-    )
-    takeover: Takeover = flag(
-        Takeover.LEASE,
-        "",
-        "When a standby takes over: once the lease has run out (lease), or already when the "
-        "leader's process is gone (early, by --listen-peers; docs/kubernetes.md says what "
-        "protects then and what does not).",
-        _PANEL,
-    )
+    kubeconfig: Path | None = flag(None, "FILE", _PANEL)
+    """Schedule the Kubernetes cluster of this kubeconfig's current context, in place of podsched's
+    own API server. No etcd is needed then."""
+    master: str = flag("", "URL", _PANEL)
+    """Address of the Kubernetes API server, in place of the one in --kubeconfig."""
+    in_cluster: bool = flag(False, "", _PANEL)
+    """Schedule the Kubernetes cluster that this process is a pod of, by the pod's service account.
+    """
+    takeover: Takeover = flag(Takeover.LEASE, "", _PANEL)
+    """When a standby takes over: once the lease has run out (lease), or already when the leader's
+    process is gone (early, by --listen-peers; docs/kubernetes.md says what protects then and what
+    does not)."""
 
 
 @dataclass(frozen=True, slots=True)

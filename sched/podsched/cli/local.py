@@ -45,48 +45,41 @@ EvaluatorOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    replicas: int = flag(3, "N", "Number of scheduler replicas.", min=1)
-    nodes: int = flag(3, "N", "Number of hollow nodes: nothing runs on them.", min=0)
-    node_cpu: str = flag("4", "QUANTITY", "CPU of each node.")
-    node_memory: str = flag("32Gi", "QUANTITY", "Memory of each node.")
-    node_pods: int = flag(110, "N", "Maximum number of pods per node.", min=1)
-    data_dir: Path | None = flag(
-        None,
-        "DIR",
-        "Directory for etcd's data and all logs. Default: a temporary directory, removed at the "
-        "end.",
-    )
-    api: str = flag(DEFAULT_SERVER, "HOST:PORT", "Listen address of the first API server.")
-    kube: str = flag(
-        DEFAULT_KUBE,
-        "HOST:PORT",
-        "Listen address of Kubernetes' REST API of the first API server, for kubectl; another "
-        "port is taken if this one is in use.",
-    )
-    web: str = flag(
-        DEFAULT_WEB,
-        "HOST:PORT",
-        "Listen address of the first API server's page for browsers; another port is taken if "
-        "this one is in use.",
-    )
-    api_servers: int = flag(1, "N", "Number of API servers.", min=1)
-    config: Path | None = flag(None, "FILE", "KubeSchedulerConfiguration file for the replicas.")
-    etcd_endpoints: tuple[str, ...] = flag(
-        (), "HOST:PORT[,...]", "Running etcd to use. Default: start an embedded etcd."
-    )
-    tls: bool = flag(False, "", "Use TLS everywhere, with certificates made for this cluster.")
-    tls_dir: Path | None = flag(
-        None,
-        "DIR",
-        "Directory of these certificates, as sched certs init makes them; what is missing is made. "
-        "Turns --tls on. Default: certs in the data directory.",
-    )
-    tls_host: list[str] | None = flag(
-        None,
-        "NAME|IP",
-        "Name or address by which others reach the API server, for certificates that are made; may "
-        "be given several times.",
-    )
+    replicas: int = flag(3, "N", min=1)
+    """Number of scheduler replicas."""
+    nodes: int = flag(3, "N", min=0)
+    """Number of hollow nodes: nothing runs on them."""
+    node_cpu: str = flag("4", "QUANTITY")
+    """CPU of each node."""
+    node_memory: str = flag("32Gi", "QUANTITY")
+    """Memory of each node."""
+    node_pods: int = flag(110, "N", min=1)
+    """Maximum number of pods per node."""
+    data_dir: Path | None = flag(None, "DIR")
+    """Directory for etcd's data and all logs. Default: a temporary directory, removed at the end.
+    """
+    api: str = flag(DEFAULT_SERVER, "HOST:PORT")
+    """Listen address of the first API server."""
+    kube: str = flag(DEFAULT_KUBE, "HOST:PORT")
+    """Listen address of Kubernetes' REST API of the first API server, for kubectl; another port is
+    taken if this one is in use."""
+    web: str = flag(DEFAULT_WEB, "HOST:PORT")
+    """Listen address of the first API server's page for browsers; another port is taken if this one
+    is in use."""
+    api_servers: int = flag(1, "N", min=1)
+    """Number of API servers."""
+    config: Path | None = flag(None, "FILE")
+    """KubeSchedulerConfiguration file for the replicas."""
+    etcd_endpoints: tuple[str, ...] = flag((), "HOST:PORT[,...]")
+    """Running etcd to use. Default: start an embedded etcd."""
+    tls: bool = flag(False)
+    """Use TLS everywhere, with certificates made for this cluster."""
+    tls_dir: Path | None = flag(None, "DIR")
+    """Directory of these certificates, as sched certs init makes them; what is missing is made.
+    Turns --tls on. Default: certs in the data directory."""
+    tls_host: list[str] | None = flag(None, "NAME|IP")
+    """Name or address by which others reach the API server, for certificates that are made; may be
+    given several times."""
 
 
 @takes_flags

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.enums import Cascade
 from podsched.cli.errors import FAILED, USAGE, fail, report, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
 from podsched.cli.manifests import Manifests, read_known
 from podsched.cli.object_options import (
@@ -31,6 +33,7 @@ from podsched.cli.progress import Progress, progress_bar
 from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
 from podsched.cli.timeouts import GracePeriod
 from podsched.cli.trace import Trace, traced
+from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, NotFound, Unavailable, of_result
 
@@ -42,14 +45,6 @@ _POLICIES = {
     Cascade.FOREGROUND: "Foreground",
     Cascade.ORPHAN: "Orphan",
 }
-
-CascadeOption = Annotated[
-    Cascade,
-    typer.Option(
-        help="What becomes of objects that are owned by what is deleted: they are deleted "
-        "afterwards, they are deleted first (foreground), or they stay (orphan)."
-    ),
-]
 
 
 class _Writer:
@@ -260,39 +255,41 @@ def _write(
         raise typer.Exit(FAILED)
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
+    """Delete the objects in these manifests."""
+    everything: bool = flag(False, names="--all")
+    """Delete all objects of the kind."""
+    cascade: Cascade = flag(Cascade.BACKGROUND)
+    """What becomes of objects that are owned by what is deleted: they are deleted afterwards, they
+    are deleted first (foreground), or they stay (orphan)."""
+    ignore_not_found: bool = flag(False)
+    """Do not fail on missing objects."""
+
+
+@takes_flags
 def delete(
+    given: _Flags,
     targets: OptionalTargets = None,
-    filename: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filename", "-f", metavar="FILE|DIR|-", help="Delete the objects in these manifests."
-        ),
-    ] = None,
     recursive: Recursive = False,
     server: Server = "",
     namespace: Namespace = "default",
     selector: LabelSelector = "",
-    everything: Annotated[
-        bool, typer.Option("--all", help="Delete all objects of the kind.")
-    ] = False,
     grace_period: GracePeriod = -1,
-    cascade: CascadeOption = Cascade.BACKGROUND,
-    ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="Do not fail on missing objects.")
-    ] = False,
     dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Delete objects by name, by selector, or the objects in manifests."""
-    policy = _POLICIES[cascade]
+    policy = _POLICIES[given.cascade]
     grace = None if grace_period < 0 else grace_period
-    if filename:
-        if targets or selector or everything:
+    if given.filename:
+        if targets or selector or given.everything:
             fail("-f cannot be combined with KIND, -l or --all", USAGE)
-        found = read_known(filename, namespace, strict=False, recursive=recursive)
+        found = read_known(given.filename, namespace, strict=False, recursive=recursive)
         objects = [(kind_of(o), o.metadata.namespace, o.metadata.name) for o in found.objects]
     else:
         wanted = _targets_or_fail(targets or [])
-        check_scope(wanted, selector, everything=everything)
+        check_scope(wanted, selector, everything=given.everything)
         if not wanted[0].name:
             for kind, _ in wanted:
                 _delete_all(server, kind, namespace, selector, grace, policy, dry_run)
@@ -307,7 +304,7 @@ def delete(
                     await _delete(client, (kind.name, name, where), grace, policy, dry_run)
                     say(f"{kind.name.lower()}/{name} deleted{dry_run.suffix}")
                 except NotFound as exc:
-                    if not ignore_not_found:
+                    if not given.ignore_not_found:
                         failures += 1
                         report("", exc)
                 progress.advance()

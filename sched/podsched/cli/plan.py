@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
@@ -30,6 +30,7 @@ from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.cluster_source import admit, everything
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
 from podsched.cli.manifests import read_known
 from podsched.cli.object_options import Filename, Recursive, Strict
@@ -38,6 +39,7 @@ from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.what_if import config_of, move_documents, move_lines, world_of
 from podsched.config.errors import ConfigError
+from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.decide.runtime.user_plugins import user_plugin_specs
 from podsched.registry import factories
@@ -81,22 +83,23 @@ class Now:
     by_reference: Mapping[str, AnyObject]
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    config: Path | None = flag(None, "FILE")
+    """KubeSchedulerConfiguration file of the schedulers, if any."""
+    out: Path | None = flag(None, "FILE")
+    """Write the plan to this file, to apply it elsewhere."""
+    output: Form = flag(Form.TABLE, names="--output -o")
+    """Output format."""
+
+
+@takes_flags
 def plan(
     filename: Filename,
+    given: _Flags,
     namespace: Namespace = "default",
     recursive: Recursive = False,
     strict: Strict = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="KubeSchedulerConfiguration file of the schedulers, if any."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the plan to this file, to apply it elsewhere."),
-    ] = None,
-    output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.TABLE,
     server: Server = "",
 ) -> None:
     """Show what applying manifests would do: writes, where pods go, who is preempted.
@@ -108,7 +111,7 @@ def plan(
     if a plugin failed.
     """
     configure_logging("text", "warning")
-    source = Source(config)
+    source = Source(given.config)
     found = read_known(filename, namespace, strict=strict, recursive=recursive)
     for line in found.unknown:
         warn(f"skipped: {line}")
@@ -119,14 +122,14 @@ def plan(
     writes = [_write(manifest, now) for manifest in found.objects]
     foresight = _foresee(now, writes, config_of(source))
     written = read_source(source)[1] if source.given else {}
-    token = plan_files.save(_document(now, writes, foresight, written), out)
-    if output is Form.JSON:
+    token = plan_files.save(_document(now, writes, foresight, written), given.out)
+    if given.output is Form.JSON:
         print(json.dumps(_shown(writes, foresight, token), indent=2))
     else:
         for line in _lines(writes, foresight):
             say(line)
         say()
-        say(f"To do exactly this: sched apply --plan {out or token}")
+        say(f"To do exactly this: sched apply --plan {given.out or token}")
     if foresight.failed:
         raise typer.Exit(2)
     if not all(one.node for one in foresight.decisions):

@@ -39,26 +39,13 @@ class Source:
     """Where the configuration comes from; at most one of the last three is given."""
 
     config: Path | None = None
-    policy_file: Path | None = flag(
-        None,
-        "FILE",
-        "Policy file, JSON or YAML; in place of the profiles of --config.",
-        _PANEL,
-        "--policy-config-file",
-    )
-    policy_configmap: str = flag(
-        "",
-        "[NS/]NAME",
-        f"ConfigMap with a Policy under {_KEY}, in {_KUBE_SYSTEM} unless it names another "
-        "namespace. It is read once, from the API server.",
-        _PANEL,
-    )
-    algorithm_provider: str = flag(
-        "",
-        "NAME",
-        "DefaultProvider or ClusterAutoscalerProvider: the predicates and priorities of old.",
-        _PANEL,
-    )
+    policy_file: Path | None = flag(None, "FILE", _PANEL, names="--policy-config-file")
+    """Policy file, JSON or YAML; in place of the profiles of --config."""
+    policy_configmap: str = flag("", "[NS/]NAME", _PANEL)
+    """ConfigMap with a Policy under policy.cfg, in kube-system unless it names another namespace.
+    It is read once, from the API server."""
+    algorithm_provider: str = flag("", "NAME", _PANEL)
+    """DefaultProvider or ClusterAutoscalerProvider: the predicates and priorities of old."""
     server: str = ""
     client: ClientOptions | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)

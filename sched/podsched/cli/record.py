@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +16,11 @@ from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.kubernetes import access_or_fail
 from podsched.cli.output import say
 from podsched.cli.timeouts import seconds_or_fail
+from podsched.config.flags import flag
 from podsched.config.load import to_public
 from podsched.lab.replay.capture import INTERRUPTED, RECORDED_KINDS, TIME_IS_UP, Capture
 from podsched.lab.replay.decision_capture import DecisionCapture
@@ -29,31 +32,23 @@ if TYPE_CHECKING:
     from podsched.serve.kube.access import ClusterAccess
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    duration: str = flag("10m", "TIME", names="--for")
+    """How long to record, as in 10m or 2h."""
+    config: Path | None = flag(None, "FILE")
+    """The KubeSchedulerConfiguration that the cluster's scheduler runs with, to be kept in the
+    recording; by default the default one."""
+    kubeconfig: Path | None = flag(None, "FILE")
+    """Record the Kubernetes cluster of this kubeconfig's current context."""
+    max_size: int = flag(1024, "MIB", min=1)
+    """Largest size of the file."""
+
+
+@takes_flags
 def record(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; gzipped JSON.")],
-    duration: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="How long to record, as in 10m or 2h.")
-    ] = "10m",
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            metavar="FILE",
-            help="The KubeSchedulerConfiguration that the cluster's scheduler runs with, to be "
-            "kept in the recording; by default the default one.",
-        ),
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            "--kubeconfig",
-            metavar="FILE",
-            help="Record the Kubernetes cluster of this kubeconfig's current context.",
-        ),
-    ] = None,
-    max_size: Annotated[
-        int, typer.Option("--max-size", metavar="MIB", min=1, help="Largest size of the file.")
-    ] = 1024,
+    given: _Flags,
     server: Server = "",
 ) -> None:
     """Record what happens in a cluster, so that it can be replayed.
@@ -63,20 +58,20 @@ def record(
     of containers are left out. sched replay FILE shows what another
     configuration would have made of it.
     """
-    seconds = seconds_or_fail("--for", duration)
+    seconds = seconds_or_fail("--for", given.duration)
     if seconds <= 0:
         fail("--for: must be more than 0", USAGE)
     header = {"time": time.time(), "podsched": __version__, "source": server or "default"}
-    if config is not None:
+    if given.config is not None:
         from podsched.cli.config import read_config
 
-        header["configuration"] = to_public(read_config(config))
-    access = access_or_fail(kubeconfig) if kubeconfig is not None else None
+        header["configuration"] = to_public(read_config(given.config))
+    access = access_or_fail(given.kubeconfig) if given.kubeconfig is not None else None
     try:
         writer = RecordingWriter(file, header)
     except FileExistsError:
         fail(f"{file}: the file exists; name another one, or remove it first", USAGE)
-    recorder = _Recorder(file, writer, seconds, max_size << 20)
+    recorder = _Recorder(file, writer, seconds, given.max_size << 20)
     try:
         if access is None:
             with_client(server, lambda client: recorder.run(lambda c: c.watch(client), client))

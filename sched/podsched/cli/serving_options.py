@@ -26,53 +26,25 @@ _VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVers
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    bind_address: str = flag(
-        "",
-        "ADDRESS",
-        "Address for HTTPS, in place of --health-listen. Default, if one of these options is "
-        "given: 0.0.0.0, all addresses.",
-        _PANEL,
-    )
-    secure_port: int | None = flag(
-        None,
-        "PORT",
-        f"Port for HTTPS; 0: no HTTPS. Default: {_PORT}.",
-        _PANEL,
-        min=0,
-        max=65535,
-        show_default=False,
-    )
-    cert_dir: Path | None = flag(
-        None,
-        "DIRECTORY",
-        "Directory of kube-scheduler.crt and kube-scheduler.key, made if missing. Without it and "
-        "--tls-cert-file a certificate is made for this run.",
-        _PANEL,
-    )
-    tls_cert_file: Path | None = flag(None, "FILE", "Certificate for HTTPS, and its chain.", _PANEL)
-    tls_private_key_file: Path | None = flag(
-        None, "FILE", "Private key of --tls-cert-file.", _PANEL
-    )
-    tls_min_version: str = flag(
-        "",
-        "VERSION",
-        "Oldest version of TLS for HTTPS: VersionTLS12 or VersionTLS13.",
-        _PANEL,
-        show_default=False,
-    )
-    client_ca_file: Path | None = flag(
-        None,
-        "FILE",
-        "Authorities of the clients' certificates. Without it or --tls-ca, only the paths that "
-        "are always allowed answer.",
-        _PANEL,
-    )
-    authorization_always_allow_paths: list[str] | None = flag(
-        None,
-        "PATH,...",
-        "Paths that answer clients without a certificate; /healthz, /livez and /readyz always do.",
-        _PANEL,
-    )
+    bind_address: str = flag("", "ADDRESS", _PANEL)
+    """Address for HTTPS, in place of --health-listen. Default, if one of these options is given:
+    0.0.0.0, all addresses."""
+    secure_port: int | None = flag(None, "PORT", _PANEL, min=0, max=65535, show_default=False)
+    """Port for HTTPS; 0: no HTTPS. Default: 10259."""
+    cert_dir: Path | None = flag(None, "DIRECTORY", _PANEL)
+    """Directory of kube-scheduler.crt and kube-scheduler.key, made if missing. Without it and
+    --tls-cert-file a certificate is made for this run."""
+    tls_cert_file: Path | None = flag(None, "FILE", _PANEL)
+    """Certificate for HTTPS, and its chain."""
+    tls_private_key_file: Path | None = flag(None, "FILE", _PANEL)
+    """Private key of --tls-cert-file."""
+    tls_min_version: str = flag("", "VERSION", _PANEL, show_default=False)
+    """Oldest version of TLS for HTTPS: VersionTLS12 or VersionTLS13."""
+    client_ca_file: Path | None = flag(None, "FILE", _PANEL)
+    """Authorities of the clients' certificates. Without it or --tls-ca, only the paths that are
+    always allowed answer."""
+    authorization_always_allow_paths: list[str] | None = flag(None, "PATH,...", _PANEL)
+    """Paths that answer clients without a certificate; /healthz, /livez and /readyz always do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Any
 
 import typer
 
@@ -36,6 +36,7 @@ from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.cli.what_if import Changes, what_if
 from podsched.cli.workloads import MAX_PODS, Workload, read_workloads
 from podsched.config.errors import ConfigError
+from podsched.config.flags import flag
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
@@ -48,100 +49,38 @@ class Form(StrEnum):
     JSON = "json"
 
 
-Filenames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filename",
-        "-f",
-        metavar="FILE|DIR|-",
-        help="Manifests of the cluster: nodes, pods and so on; repeatable.",
-    ),
-]
-PodFiles = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--pod",
-        metavar="FILE|-",
-        help="Manifest of the pod to schedule; or of several, or of workloads that make pods "
-        "(Deployment, ReplicaSet, StatefulSet, Job), in turn; repeatable.",
-    ),
-]
-Replicas = Annotated[
-    int | None,
-    typer.Option(
-        "--replicas",
-        metavar="N",
-        min=1,
-        max=MAX_PODS,
-        help="Schedule so many of each pod, one after another.",
-    ),
-]
-AddNode = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--add-node",
-        metavar="FILE|NODE[:COUNT]",
-        help="Add nodes, as in a manifest or like one that is there; repeatable.",
-    ),
-]
-RemoveNode = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--remove-node", metavar="NODE", help="Take a node away, with what runs there; repeatable."
-    ),
-]
-Drain = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--drain",
-        metavar="NODE",
-        help="Empty a node as budgets permit; pods that a controller replaces come back; "
-        "repeatable.",
-    ),
-]
-Pending = Annotated[
-    bool,
-    typer.Option("--pending", help="Schedule the cluster's waiting pods, too, before --pod."),
-]
-Scenarios = Annotated[
-    Path | None,
-    typer.Option(
-        "--scenarios", metavar="FILE", help="Scenarios, one JSON object per line, plain or gzipped."
-    ),
-]
-BundleFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--bundle", metavar="FILE", help="Repeat a decision that sched explain --bundle packed."
-    ),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration file."),
-]
-FormOption = Annotated[
-    Form,
-    typer.Option(
-        "--output", "-o", help="Output format; json has the format of --scenarios for one pod."
-    ),
-]
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
+    """Manifests of the cluster: nodes, pods and so on; repeatable."""
+    pod: list[str] | None = flag(None, "FILE|-")
+    """Manifest of the pod to schedule; or of several, or of workloads that make pods (Deployment,
+    ReplicaSet, StatefulSet, Job), in turn; repeatable."""
+    replicas: int | None = flag(None, "N", min=1, max=MAX_PODS)
+    """Schedule so many of each pod, one after another."""
+    add_node: list[str] | None = flag(None, "FILE|NODE[:COUNT]")
+    """Add nodes, as in a manifest or like one that is there; repeatable."""
+    remove_node: list[str] | None = flag(None, "NODE")
+    """Take a node away, with what runs there; repeatable."""
+    drain: list[str] | None = flag(None, "NODE")
+    """Empty a node as budgets permit; pods that a controller replaces come back; repeatable."""
+    pending: bool = flag(False)
+    """Schedule the cluster's waiting pods, too, before --pod."""
+    scenarios: Path | None = flag(None, "FILE")
+    """Scenarios, one JSON object per line, plain or gzipped."""
+    bundle: Path | None = flag(None, "FILE")
+    """Repeat a decision that sched explain --bundle packed."""
+    config: Path | None = flag(None, "FILE")
+    """KubeSchedulerConfiguration file."""
+    output: Form = flag(Form.TABLE, names="--output -o")
+    """Output format; json has the format of --scenarios for one pod."""
 
 
 @takes_flags
 def simulate(
     source: Source,
-    filename: Filenames = None,
-    pod: PodFiles = None,
-    replicas: Replicas = None,
-    add_node: AddNode = None,
-    remove_node: RemoveNode = None,
-    drain: Drain = None,
-    pending: Pending = False,
+    given: _Flags,
     live: Live = False,
-    scenarios: Scenarios = None,
-    bundle: BundleFile = None,
-    config: ConfigFile = None,
-    output: FormOption = Form.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
     server: Server = "",
@@ -163,24 +102,26 @@ def simulate(
     """
     # A plugin's traceback goes to standard error, as the results go to standard output.
     configure_logging("text", "warning")
-    source = replace(source, config=config, server=server)
-    cluster = ClusterSource(filename or (), live, kubeconfig, context, server)
-    changes = Changes(add_node or (), remove_node or (), drain or (), pending)
-    if bundle is not None or scenarios is not None:
-        if cluster.given or pod or source.given or changes.given or replicas:
-            alone = "--scenarios" if bundle is None else "--bundle"
+    source = replace(source, config=given.config, server=server)
+    cluster = ClusterSource(given.filename or (), live, kubeconfig, context, server)
+    changes = Changes(
+        given.add_node or (), given.remove_node or (), given.drain or (), given.pending
+    )
+    if given.bundle is not None or given.scenarios is not None:
+        if cluster.given or given.pod or source.given or changes.given or given.replicas:
+            alone = "--scenarios" if given.bundle is None else "--bundle"
             fail(f"{alone} cannot be combined with a cluster, pods or a configuration", USAGE)
-        raise typer.Exit(_from_file(bundle, scenarios, output))
-    if not pod and not changes.given:
+        raise typer.Exit(_from_file(given.bundle, given.scenarios, given.output))
+    if not given.pod and not changes.given:
         fail("no pod to schedule: use --pod FILE, or --scenarios FILE", USAGE)
     if not cluster.given:
         fail("no cluster: use -f FILE, --live or --kubeconfig FILE", USAGE)
     objects = cluster.objects()
-    workload = read_workloads(pod, replicas) if pod else Workload([], [])
-    if len(workload.pods) != 1 or workload.others or replicas or changes.given:
-        code = what_if(objects, workload, changes, source, as_json=output is Form.JSON)
+    workload = read_workloads(given.pod, given.replicas) if given.pod else Workload([], [])
+    if len(workload.pods) != 1 or workload.others or given.replicas or changes.given:
+        code = what_if(objects, workload, changes, source, as_json=given.output is Form.JSON)
     else:
-        code = _one_pod(objects, workload.pods[0], source, output)
+        code = _one_pod(objects, workload.pods[0], source, given.output)
     if code:
         raise typer.Exit(code)
 

@@ -16,11 +16,13 @@ from podsched.api.conditions import FALSE, is_finished, pod_condition
 from podsched.api.objects import Node, Pod, seconds_of
 from podsched.api.resources import CPU, MEMORY, PODS, requests_in_units
 from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.flags import takes_flags
 from podsched.cli.get import AllNamespaces
 from podsched.cli.node_usage import allocatable, humanised, requested_on
 from podsched.cli.output import say
 from podsched.cli.printers import wrapped
 from podsched.cli.redraw import is_terminal, redrawn
+from podsched.config.flags import flag
 from podsched.lib.ages import age
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Compacted
@@ -197,18 +199,23 @@ WhatArgument = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    sort_by: Order = flag(Order.CPU)
+    """Largest first by cpu, memory or pods, or by name."""
+    interval: float = flag(1.0, "SECONDS", min=0.1, max=3600)
+    """Time between redraws."""
+    once: bool = flag(False)
+    """Print once and end."""
+
+
+@takes_flags
 def top(
+    given: _Flags,
     what: WhatArgument = What.NODES,
     server: Server = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
-    sort_by: Annotated[
-        Order, typer.Option(help="Largest first by cpu, memory or pods, or by name.")
-    ] = Order.CPU,
-    interval: Annotated[
-        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="Time between redraws.")
-    ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print once and end.")] = False,
 ) -> None:
     """Show what nodes have and pods request, or what pods wait for, live.
 
@@ -221,10 +228,10 @@ def top(
     def rows() -> list[list[str]]:
         now = time.time()
         if what is What.NODES:
-            return node_rows(view, sort_by)
-        return pod_rows(view, sort_by, now) if what is What.PODS else queue_rows(view, now)
+            return node_rows(view, given.sort_by)
+        return pod_rows(view, given.sort_by, now) if what is What.PODS else queue_rows(view, now)
 
-    if once or not is_terminal():
+    if given.once or not is_terminal():
         with_client(server, lambda client: _load(client, view))
         found = rows()
         if len(found) > 1:
@@ -232,7 +239,9 @@ def top(
         else:
             say("No pods wait." if what is What.QUEUES else f"No {what.value} found.", error=True)
         return
-    with_client(server, lambda client: _live(client, view, rows, interval, f"top {what.value}"))
+    with_client(
+        server, lambda client: _live(client, view, rows, given.interval, f"top {what.value}")
+    )
 
 
 async def _load(client: ApiClient, view: View) -> int:

@@ -1,4 +1,7 @@
-"""Fields of settings that are flags: what ``sched`` says of a flag stands with its setting."""
+"""Fields of settings that are flags of ``sched``.
+
+The docstring below such a field is the flag's help text, up to the first empty line.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ T = TypeVar("T")
 
 
 def flag(
-    default: T, metavar: str, text: str, panel: str | None = None, names: str = "", **more: Any
+    default: T, metavar: str = "", panel: str | None = None, names: str = "", **more: Any
 ) -> T:
-    """Return a dataclass's field that is a flag of ``sched``.
+    """Return a dataclass's field that is a flag.
 
-    metavar: "" for none; text: for the help text; panel: the heading above it there; names: unless
+    metavar: what stands for its value; panel: the heading above it in the help text; names: unless
     they are the field's; more: of ``typer.Option``, such as ``min``.
     """
-    about = {"metavar": metavar or None, "help": text, "rich_help_panel": panel, **more}
+    about = {"metavar": metavar or None, "rich_help_panel": panel, **more}
     found: T = field(default=default, metadata={FLAG: (names.split(), about)})
     return found

@@ -63,32 +63,24 @@ class TelemetrySettings(_Checked):
     log_format: LogFormat = flag(
         "text",
         "FORMAT",
-        "Log format: text or json.",
         _OBSERVABILITY,
-        "--log-format --logging-format",
+        names="--log-format --logging-format",
         envvar="SCHED_LOG_FORMAT",
     )
-    """text for people, json for machines: one object per line."""
-    log_level: LogLevel = flag(
-        "info",
-        "LEVEL",
-        "Minimum log level: debug, info, warning or error.",
-        _OBSERVABILITY,
-        envvar="SCHED_LOG_LEVEL",
-    )
+    """Log format: text or json.
+
+    text for people, json for machines: one object per line.
+    """
+    log_level: LogLevel = flag("info", "LEVEL", _OBSERVABILITY, envvar="SCHED_LOG_LEVEL")
+    """Minimum log level: debug, info, warning or error."""
     log_modules: tuple[tuple[str, str], ...] = ()
     """Levels of components: pattern of names, level."""
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     """Feature gates that were asked for; the metrics show what is in effect."""
     disabled_metrics: frozenset[str] = frozenset()
     """Names of metrics that /metrics leaves out."""
-    otlp_endpoint: str = flag(
-        "",
-        "URL",
-        "OTLP/gRPC endpoint for traces, such as http://host:4317. No tracing without it.",
-        _OBSERVABILITY,
-        envvar="OTEL_EXPORTER_OTLP_ENDPOINT",
-    )
+    otlp_endpoint: str = flag("", "URL", _OBSERVABILITY, envvar="OTEL_EXPORTER_OTLP_ENDPOINT")
+    """OTLP/gRPC endpoint for traces, such as http://host:4317. No tracing without it."""
     trace_sample_ratio: float = 0.01
     """Fraction of scheduling attempts to trace. A traced attempt costs about 0.1 ms, so tracing all
     of 10,000 per second would take a whole core; 1 is for debugging."""
@@ -120,14 +112,14 @@ class TelemetrySettings(_Checked):
 class EvaluatorSettings(_Checked):
     """Where nodes are filtered and scored."""
 
-    evaluator: Evaluator = flag(
-        "auto",
-        "",
-        "Where nodes are filtered and scored: in this process (local), in Ray actors while there "
-        "are any (ray), or in Ray actors for very large clusters only (auto).",
-    )
-    """auto: ray from ``ray_from_nodes`` nodes on."""
-    ray_address: str = flag("", "HOST:PORT", "Ray cluster to join.", envvar="RAY_ADDRESS")
+    evaluator: Evaluator = flag("auto")
+    """Where nodes are filtered and scored: in this process (local), in Ray actors while there are
+    any (ray), or in Ray actors for very large clusters only (auto).
+
+    auto: ray from ``ray_from_nodes`` nodes on.
+    """
+    ray_address: str = flag("", "HOST:PORT", envvar="RAY_ADDRESS")
+    """Ray cluster to join."""
     ray_from_nodes: int = 50_000
     """Number of nodes from which auto uses Ray. The first evaluation of a class, locally and with
     Ray, took 1.6 and 4.4 ms for 5,000 nodes, 5.8 and 11 ms for 20,000, 60 and 28 ms for 100,000
@@ -137,10 +129,11 @@ class EvaluatorSettings(_Checked):
     and with Ray, dry runs took at best, with 4 pods per node, 3 and 10 ms for 100 nodes, 11 and
     17 ms for 500, 30 and 22 ms for 1,000, 290 and 160 ms for 5,000; with 20 pods per node, 8 and
     12, 40 and 27, 98 and 76, 630 and 310 ms (2 shards on 2 busy cores)."""
-    shards: int = flag(
-        0, "N", "Number of evaluator actors; 0: one per CPU of Ray.", names="--ray-shards", min=0
-    )
-    """At most 16 unless a number is given."""
+    shards: int = flag(0, "N", names="--ray-shards", min=0)
+    """Number of evaluator actors; 0: one per CPU of Ray.
+
+    At most 16 unless a number is given.
+    """
     ray_call_timeout: float = 1.0
     """Timeout of an evaluation by actors, after which it is repeated locally. A shard of 100,000
     rows takes 10 ms, so an actor that takes this long hangs."""
@@ -211,34 +204,23 @@ class SchedulerSettings(_Checked):
 class ControllerSettings(_Checked):
     """Settings of the controllers, with kube-controller-manager's names and defaults."""
 
-    node_monitor_period: float = flag(
-        5.0, "SECONDS", "Interval at which the nodes' heartbeats are checked.", _CONTROLLERS
-    )
-    node_monitor_grace_period: float = flag(
-        40.0,
-        "SECONDS",
-        "Time without a heartbeat after which a node is marked unreachable.",
-        _CONTROLLERS,
-    )
-    node_eviction_rate: float = flag(
-        0.1,
-        "RATE",
-        "Unreachable nodes per second that get a NoExecute taint, in a healthy zone.",
-        _CONTROLLERS,
-    )
-    """The first gets it at once."""
+    node_monitor_period: float = flag(5.0, "SECONDS", _CONTROLLERS)
+    """Interval at which the nodes' heartbeats are checked."""
+    node_monitor_grace_period: float = flag(40.0, "SECONDS", _CONTROLLERS)
+    """Time without a heartbeat after which a node is marked unreachable."""
+    node_eviction_rate: float = flag(0.1, "RATE", _CONTROLLERS)
+    """Unreachable nodes per second that get a NoExecute taint, in a healthy zone.
+
+    The first gets it at once.
+    """
     secondary_node_eviction_rate: float = 0.01
     """The same in a large unhealthy zone; it is 0 in a small one."""
     unhealthy_zone_threshold: float = 0.55
     """Fraction of not Ready nodes, of which there are at least 3, in an unhealthy zone."""
     large_cluster_size_threshold: int = 50
     """Maximum number of nodes of a small zone."""
-    terminated_pod_gc_threshold: int = flag(
-        12_500,
-        "N",
-        "Finished pods to keep before the oldest are deleted; 0 keeps all.",
-        _CONTROLLERS,
-    )
+    terminated_pod_gc_threshold: int = flag(12_500, "N", _CONTROLLERS)
+    """Finished pods to keep before the oldest are deleted; 0 keeps all."""
     pod_gc_period: float = 20.0
     """Interval of the pod garbage collection."""
     pod_gc_quarantine: float = 40.0
@@ -275,23 +257,42 @@ class AgentSettings(_Checked):
 
     api_endpoints: tuple[str, ...] = ("127.0.0.1:7443",)
     """Addresses of API servers ("host:port")."""
-    nodes: int = flag(0, "N", "Number of hollow nodes to register.", _NODES, min=0)
-    """They have the shape below, in addition to those from manifests."""
-    node_cpu: str = flag("4", "QUANTITY", "CPU of each node.", _NODES)
-    node_memory: str = flag("32Gi", "QUANTITY", "Memory of each node.", _NODES)
-    node_pods: int = flag(110, "N", "Maximum number of pods per node.", _NODES, min=1)
-    """kubelet's default."""
-    node_name_prefix: str = flag("node-", "PREFIX", "Node name prefix.", _NODES, "--node-prefix")
-    """A number follows it."""
-    zones: tuple[str, ...] = flag((), "ZONE[,...]", "Zones of the nodes, assigned in turn.", _NODES)
-    """Values of the label topology.kubernetes.io/zone. Empty: no such label."""
-    adopt: bool = flag(False, "", "Also play nodes registered by others.", _NODES)
-    """Those that others register later, too."""
-    heartbeat_period: float = flag(
-        10.0, "SECONDS", "Interval between a node's heartbeats.", names="--heartbeat"
-    )
-    """kubelet's nodeLeaseDurationSeconds / 4."""
-    run_delay: float = flag(0.0, "SECONDS", "Time from a pod's binding until it is Running.")
+    nodes: int = flag(0, "N", _NODES, min=0)
+    """Number of hollow nodes to register.
+
+    They have the shape below, in addition to those from manifests.
+    """
+    node_cpu: str = flag("4", "QUANTITY", _NODES)
+    """CPU of each node."""
+    node_memory: str = flag("32Gi", "QUANTITY", _NODES)
+    """Memory of each node."""
+    node_pods: int = flag(110, "N", _NODES, min=1)
+    """Maximum number of pods per node.
+
+    kubelet's default.
+    """
+    node_name_prefix: str = flag("node-", "PREFIX", _NODES, names="--node-prefix")
+    """Node name prefix.
+
+    A number follows it.
+    """
+    zones: tuple[str, ...] = flag((), "ZONE[,...]", _NODES)
+    """Zones of the nodes, assigned in turn.
+
+    Values of the label topology.kubernetes.io/zone. Empty: no such label.
+    """
+    adopt: bool = flag(False, "", _NODES)
+    """Also play nodes registered by others.
+
+    Those that others register later, too.
+    """
+    heartbeat_period: float = flag(10.0, "SECONDS", names="--heartbeat")
+    """Interval between a node's heartbeats.
+
+    kubelet's nodeLeaseDurationSeconds / 4.
+    """
+    run_delay: float = flag(0.0, "SECONDS")
+    """Time from a pod's binding until it is Running."""
     volume_controller: bool = True
     """Whether to bind claims to volumes and to provision volumes, which exist as objects only."""
     provisioners: tuple[str, ...] = ("podsched.io/hollow",)

@@ -39,26 +39,18 @@ class ClientOptions:
     """Seconds of silence after which a watch is broken; bookmarks come every second."""
     max_message_bytes: int = 64 * MIB
     """Largest response in bytes."""
-    tls_ca: str = flag(
-        "",
-        "FILE",
-        "CA certificates to verify the API server's certificate with; turns on TLS.",
-        _TLS,
-        envvar="SCHED_TLS_CA",
-    )
-    tls_cert: str = flag(
-        "", "FILE", "Client certificate for the API server.", _TLS, envvar="SCHED_TLS_CERT"
-    )
-    tls_key: str = flag("", "FILE", "Private key of --tls-cert.", _TLS, envvar="SCHED_TLS_KEY")
-    token_file: str = flag(
-        "",
-        "FILE",
-        "Bearer token for the API server, in place of a client certificate. Read again when it "
-        "changes.",
-        _TLS,
-        envvar="SCHED_TOKEN_FILE",
-    )
-    """Sent with every call, but only with TLS or on this machine."""
+    tls_ca: str = flag("", "FILE", _TLS, envvar="SCHED_TLS_CA")
+    """CA certificates to verify the API server's certificate with; turns on TLS."""
+    tls_cert: str = flag("", "FILE", _TLS, envvar="SCHED_TLS_CERT")
+    """Client certificate for the API server."""
+    tls_key: str = flag("", "FILE", _TLS, envvar="SCHED_TLS_KEY")
+    """Private key of --tls-cert."""
+    token_file: str = flag("", "FILE", _TLS, envvar="SCHED_TOKEN_FILE")
+    """Bearer token for the API server, in place of a client certificate. Read again when it
+    changes.
+
+    Sent with every call, but only with TLS or on this machine.
+    """
     traceparent: str = ""
     """W3C trace context sent with every call that has none of its own: what is done becomes part
     of that trace, and so do the pods that are created."""

@@ -21,112 +21,73 @@ class ServerSettings:
     port: int = 0
     """Port to listen on; 0 chooses a free one (see ``ApiServer.port``)."""
 
-    kube_listen: str = flag(
-        "",
-        "HOST:PORT",
-        "Listen address of Kubernetes' REST API over HTTP, for kubectl and client libraries.",
-    )
-    """Port 0 chooses a free one (see ``ApiServer.kube_port``)."""
+    kube_listen: str = flag("", "HOST:PORT")
+    """Listen address of Kubernetes' REST API over HTTP, for kubectl and client libraries.
 
-    tls_cert: str = flag("", "FILE", "Server certificate chain; turns on TLS.", _TLS)
-    tls_key: str = flag("", "FILE", "Private key of --tls-cert.", _TLS)
-    tls_client_ca: str = flag(
-        "",
-        "FILE",
-        "CA certificates to verify clients with; requires a certificate of every client.",
-        _TLS,
-    )
+    Port 0 chooses a free one (see ``ApiServer.kube_port``).
+    """
 
-    max_connections: int = flag(
-        2000,
-        "N",
-        "Number of connections at a time to each address of the API; further ones are closed. To "
-        "--kube-listen, clients of one address have half of them. At most an eighth of the files "
-        "that the process may open.",
-        min=1,
-    )
-    """An idle connection uses about 40 KB."""
+    tls_cert: str = flag("", "FILE", _TLS)
+    """Server certificate chain; turns on TLS."""
+    tls_key: str = flag("", "FILE", _TLS)
+    """Private key of --tls-cert."""
+    tls_client_ca: str = flag("", "FILE", _TLS)
+    """CA certificates to verify clients with; requires a certificate of every client."""
+
+    max_connections: int = flag(2000, "N", min=1)
+    """Number of connections at a time to each address of the API; further ones are closed. To
+    --kube-listen, clients of one address have half of them. At most an eighth of the files that the
+    process may open.
+
+    An idle connection uses about 40 KB.
+    """
 
     worker: int = 0
     workers: int = 1
     """Number of processes that share these addresses, and the index of this one."""
 
-    token_file: str = flag(
-        "",
-        "FILE",
-        "Hashes of the bearer tokens that are accepted, with user and groups; sched auth token "
-        "makes its lines.",
-        _TOKENS,
-    )
+    token_file: str = flag("", "FILE", _TOKENS)
+    """Hashes of the bearer tokens that are accepted, with user and groups; sched auth token makes
+    its lines."""
     jwt: JwtSettings | None = None
     """Issuer whose JSON Web Tokens are accepted; None: none."""
-    token_listen: str = flag(
-        "",
-        "HOST:PORT",
-        "Listen address for clients with tokens, where --tls-client-ca demands a certificate of "
-        "those at --listen.",
-        _TOKENS,
-    )
-    """A gRPC server requires certificates of all clients of an address or of none."""
+    token_listen: str = flag("", "HOST:PORT", _TOKENS)
+    """Listen address for clients with tokens, where --tls-client-ca demands a certificate of those
+    at --listen.
 
-    require_namespaces: bool = flag(
-        False, "", "Refuse objects in namespaces that do not exist, instead of making them."
-    )
+    A gRPC server requires certificates of all clients of an address or of none.
+    """
 
-    watch_cache_events: int = flag(
-        100_000,
-        "N",
-        "Number of changes kept in memory for watches that lag or resume.",
-        _WATCHES,
-        min=1,
-    )
-    """A watch from an older revision must list again. At 1,000 pods a second with three changes
-    each, this is half a minute."""
-    watch_cache_bytes: int = flag(
-        64 * MIB,
-        "BYTES",
-        "Maximum size of these changes, in bytes of encoded events.",
-        _WATCHES,
-        min=1,
-    )
+    require_namespaces: bool = flag(False)
+    """Refuse objects in namespaces that do not exist, instead of making them."""
+
+    watch_cache_events: int = flag(100_000, "N", _WATCHES, min=1)
+    """Number of changes kept in memory for watches that lag or resume.
+
+    A watch from an older revision must list again. At 1,000 pods a second with three changes each,
+    this is half a minute.
+    """
+    watch_cache_bytes: int = flag(64 * MIB, "BYTES", _WATCHES, min=1)
+    """Maximum size of these changes, in bytes of encoded events."""
     bookmark_seconds: float = flag(
-        1.0,
-        "SECONDS",
-        "Time after which an idle watch gets a bookmark with the current revision.",
-        _WATCHES,
-        "--watch-bookmark-interval",
-        min=0.05,
-        max=5.0,
+        1.0, "SECONDS", _WATCHES, names="--watch-bookmark-interval", min=0.05, max=5.0
     )
-    """Clients consider a watch broken after 10 s of silence."""
+    """Time after which an idle watch gets a bookmark with the current revision.
 
-    event_ttl_seconds: int = flag(
-        3600,
-        "SECONDS",
-        "Time after which Event objects are deleted.",
-        _STORAGE,
-        "--event-ttl",
-        min=1,
-    )
-    max_events: int = flag(
-        50_000, "N", "Number of Event objects beyond which the oldest are deleted.", _STORAGE, min=1
-    )
+    Clients consider a watch broken after 10 s of silence.
+    """
+
+    event_ttl_seconds: int = flag(3600, "SECONDS", _STORAGE, names="--event-ttl", min=1)
+    """Time after which Event objects are deleted."""
+    max_events: int = flag(50_000, "N", _STORAGE, min=1)
+    """Number of Event objects beyond which the oldest are deleted."""
 
     compaction_interval_seconds: float = flag(
-        300.0,
-        "SECONDS",
-        "Interval at which etcd's history is compacted; 0 leaves that to etcd.",
-        _STORAGE,
-        "--etcd-compaction-interval",
-        min=0.0,
+        300.0, "SECONDS", _STORAGE, names="--etcd-compaction-interval", min=0.0
     )
-    etcd_quota_bytes: int = flag(
-        2 << 30,
-        "BYTES",
-        "etcd's --quota-backend-bytes; a warning is logged at 80 % of it.",
-        _STORAGE,
-        min=1,
-    )
+    """Interval at which etcd's history is compacted; 0 leaves that to etcd."""
+    etcd_quota_bytes: int = flag(2 << 30, "BYTES", _STORAGE, min=1)
+    """etcd's --quota-backend-bytes; a warning is logged at 80 % of it."""
 
     audit: AuditSettings | None = None
     """Settings of the audit log; None: no audit log."""

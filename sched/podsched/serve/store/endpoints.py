@@ -51,28 +51,21 @@ class EtcdOptions:
     endpoints: tuple[str, ...] = flag(
         ("127.0.0.1:2379",),
         "HOST:PORT[,...]",
-        "Addresses of the etcd members.",
         "etcd",
-        "--etcd-endpoints",
+        names="--etcd-endpoints",
         envvar="SCHED_ETCD_ENDPOINTS",
     )
-    ca: Path | None = flag(
-        None,
-        "FILE",
-        "CA certificates to verify etcd's certificate with; turns on TLS.",
-        "etcd",
-        "--etcd-ca",
-    )
-    cert: Path | None = flag(None, "FILE", "Client certificate for etcd.", "etcd", "--etcd-cert")
-    key: Path | None = flag(None, "FILE", "Private key of --etcd-cert.", "etcd", "--etcd-key")
+    """Addresses of the etcd members."""
+    ca: Path | None = flag(None, "FILE", "etcd", names="--etcd-ca")
+    """CA certificates to verify etcd's certificate with; turns on TLS."""
+    cert: Path | None = flag(None, "FILE", "etcd", names="--etcd-cert")
+    """Client certificate for etcd."""
+    key: Path | None = flag(None, "FILE", "etcd", names="--etcd-key")
+    """Private key of --etcd-cert."""
     username: str | None = flag(
-        None,
-        "NAME",
-        "etcd user; the password is read from SCHED_ETCD_PASSWORD.",
-        "etcd",
-        "--etcd-username",
-        envvar="SCHED_ETCD_USERNAME",
+        None, "NAME", "etcd", names="--etcd-username", envvar="SCHED_ETCD_USERNAME"
     )
+    """etcd user; the password is read from SCHED_ETCD_PASSWORD."""
     password: str | None = None
     dial_timeout: float = 2.0
     request_timeout: float = 5.0

@@ -17,26 +17,19 @@ class AccessError(Exception):
 class JwtSettings:
     """Settings of accepted JSON Web Tokens."""
 
-    issuer: str = flag(
-        "",
-        "NAME",
-        "Issuer (iss) of the JSON Web Tokens that are accepted.",
-        _TOKENS,
-        "--jwt-issuer",
-    )
-    audience: str = flag("", "NAME", "Audience (aud) they name.", _TOKENS, "--jwt-audience")
-    """Tokens for other audiences are refused."""
-    jwks: str = flag(
-        "",
-        "FILE|URL",
-        "Public keys that they are signed with, as a JSON Web Key Set.",
-        _TOKENS,
-        "--jwt-jwks",
-    )
-    user_claim: str = flag("sub", "CLAIM", "Claim with the user.", _TOKENS, "--jwt-user-claim")
-    groups_claim: str = flag(
-        "groups", "CLAIM", "Claim with the groups.", _TOKENS, "--jwt-groups-claim"
-    )
+    issuer: str = flag("", "NAME", _TOKENS, names="--jwt-issuer")
+    """Issuer (iss) of the JSON Web Tokens that are accepted."""
+    audience: str = flag("", "NAME", _TOKENS, names="--jwt-audience")
+    """Audience (aud) they name.
+
+    Tokens for other audiences are refused.
+    """
+    jwks: str = flag("", "FILE|URL", _TOKENS, names="--jwt-jwks")
+    """Public keys that they are signed with, as a JSON Web Key Set."""
+    user_claim: str = flag("sub", "CLAIM", _TOKENS, names="--jwt-user-claim")
+    """Claim with the user."""
+    groups_claim: str = flag("groups", "CLAIM", _TOKENS, names="--jwt-groups-claim")
+    """Claim with the groups."""
 
     @property
     def is_url(self) -> bool:
