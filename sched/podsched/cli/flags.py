@@ -74,8 +74,11 @@ def _flags(kind: Any) -> Iterator[tuple[str, tuple[list[str], dict[str, Any]], A
 def _texts(kind: Any) -> dict[str, str]:
     """Return the first paragraphs of the docstrings below the fields of a class."""
     source: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    return {
-        field.target.id: inspect.cleandoc(text.value.value).partition("\n\n")[0].replace("\n", " ")
-        for field, text in pairwise(source.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
-    }
+    texts = {}
+    for field, below in pairwise(source.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                value=ast.Constant(value=str(text))
+            ):
+                texts[name] = inspect.cleandoc(text).partition("\n\n")[0].replace("\n", " ")
+    return texts
