@@ -1,4 +1,4 @@
-"""Cluster events, and the hints by which a plugin says which of them can help a pod it rejected.
+"""Cluster events, and queueing hints: a plugin tells which events can help a pod it rejected.
 
 Resource and action names are kube-scheduler's (``framework/types.go``).
 """
@@ -78,14 +78,14 @@ def _action_text(action: ActionType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """A resource with the actions on it; ``label`` is the value of the metrics' ``event`` label."""
+    """A resource and actions on it; ``label``: the value of the metrics' ``event`` label."""
 
     resource: Resource
     action: ActionType
     label: str = ""
 
     def matches(self, other: ClusterEvent) -> bool:
-        """Return whether the event ``other`` is one of those that this registration asks for."""
+        """Return whether an event ``other`` is covered by this registration."""
         if self.is_wildcard or other.is_wildcard:
             return True
         return bool(self.action & other.action) and (
@@ -95,9 +95,9 @@ class ClusterEvent:
 
     @property
     def text(self) -> str:
-        """The label or, without one, resource and action: ``NodeAdd``, ``NodeUpdateNodeTaint``.
+        """The label, or resource and action: ``NodeAdd``, ``NodeUpdateNodeTaint``.
 
-        Several updates at once read ``NodeUpdate``.
+        Several updates at once are ``NodeUpdate``.
         """
         return self.label or f"{self.resource}{_action_text(self.action)}"
 
@@ -106,14 +106,14 @@ class ClusterEvent:
         return self.resource is Resource.WILDCARD and self.action == ActionType.ALL
 
 
-#: An assigned pod (one with a node) appeared, changed or went away.
+#: An assigned pod has a node.
 ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
 UNSCHEDULED_POD_ADD = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.ADD)
 UNSCHEDULED_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 NODE_DELETE = ClusterEvent(Resource.NODE, ActionType.DELETE)
-#: Wildcards: they ask no hint.
+#: Wildcards, for which no hint is called.
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
 
@@ -126,6 +126,11 @@ class QueueingHint(enum.Enum):
     SKIP = "QueueSkip"
     QUEUE = "Queue"
 
+    @classmethod
+    def of(cls, helps: bool) -> QueueingHint:
+        """Return QUEUE if the event helps, else SKIP."""
+        return cls.QUEUE if helps else cls.SKIP
+
 
 #: ``(pod, old, new) -> hint``: old and new are the event's protobuf objects (None where absent).
 HintFn = Callable[["PodInfo", Any, Any], QueueingHint]
@@ -135,12 +140,12 @@ HintFn = Callable[["PodInfo", Any, Any], QueueingHint]
 class ClusterEventWithHint:
     """An event that a plugin registers; without a hint every such event queues the pod.
 
-    The queue asks a hint once for all pods of a class and a PodGroup that the same plugins
-    rejected. A hint may therefore look at what the class determines, and at the group (and at the
-    names of pods with ephemeral volumes); one that looks at more of the pod says so with
-    ``per_pod`` and is asked about each. Changes of the waiting pod itself are always asked about
-    that pod. ``index`` spares asking about classes that the event cannot help; ``pods``, beside
-    ``per_pod``, names the uids of the only pods to ask about, from the event's old and new objects.
+    The queue calls a hint once for all pods of a class and a PodGroup that the same plugins
+    rejected. So a hint may read only the class and the group (and the names of pods with ephemeral
+    volumes). A hint that reads more of the pod sets ``per_pod`` and is called for each pod. For
+    changes of the waiting pod itself, hints are always called with that pod. ``index`` finds the
+    classes that the event can help. ``pods``, used with ``per_pod``, returns the uids of the only
+    pods to ask about, from the event's old and new objects.
     """
 
     event: ClusterEvent
@@ -148,3 +153,10 @@ class ClusterEventWithHint:
     per_pod: bool = False
     index: Callable[[], HintIndex] | None = None
     pods: Callable[[Any, Any], Iterable[str]] | None = None
+
+    @classmethod
+    def on(
+        cls, resource: Resource, actions: ActionType, hint: HintFn | None = None, **more: Any
+    ) -> ClusterEventWithHint:
+        """Return the registration of some actions on a resource; ``more``: the other fields."""
+        return cls(ClusterEvent(resource, actions), hint, **more)

@@ -1,4 +1,4 @@
-"""A filter's verdicts on many nodes at once: one word of reason bits per row.
+"""The verdicts of a filter on many nodes at once: one word of reason bits per row.
 
 Bit ``i`` of a row's word is set when ``reasons[i]`` applies to the row; a word of 0 means the
 node passes. The status code of a row is ERROR if one of its reasons is an error, else
@@ -21,13 +21,13 @@ Rows = NDArray[np.intp]
 Scores = NDArray[np.int64]
 
 MAX_REASONS = 64
-#: Rows up to which one cell after another is faster than NumPy, which takes 0.5 us or more a call.
+#: Up to this many rows, single cells are faster than NumPy, which takes 0.5 us or more per call.
 FEW_ROWS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason text with the code it stands for."""
+    """The text of a reason, and its status code."""
 
     code: Code
     text: str
@@ -47,7 +47,7 @@ class Verdicts:
         return passed
 
     def status(self, index: int, plugin: str = "") -> Status:
-        """Return the status at position ``index`` of ``bits``; that is not a row number."""
+        """Return the status at position ``index`` of ``bits`` (not a row number)."""
         return status_of(int(self.bits[index]), self.reasons, plugin)
 
 
@@ -81,7 +81,7 @@ class Verdicter:
         reason = Reason(code, text)
         if reason not in self.reasons:
             if len(self.reasons) == MAX_REASONS:
-                # More distinct texts than bits: the last one stands for the rest of them.
+                # More distinct texts than bits: the last reason stands for all others.
                 reason = self.reasons[-1]
             else:
                 self.reasons.append(reason)
@@ -94,3 +94,10 @@ class Verdicter:
 def all_pass(size: int) -> Verdicts:
     """Return verdicts by which each of ``size`` rows passes."""
     return Verdicts(np.zeros(size, dtype=np.uint64), ())
+
+
+def rejecting(mask: NDArray[np.bool_], code: Code, text: str) -> Verdicts:
+    """Return verdicts that reject, for one reason, the rows where ``mask`` is True."""
+    verdicts = Verdicter(len(mask))
+    verdicts.flag(mask, code, text)
+    return verdicts.done()

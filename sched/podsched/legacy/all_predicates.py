@@ -1,9 +1,9 @@
-"""AlwaysCheckAllPredicates and GeneralPredicates: several filters that all say why a node is out.
+"""AlwaysCheckAllPredicates and GeneralPredicates: filters that collect the reasons of several.
 
-Elsewhere the first filter that rejects a node decides, and later ones are not asked. Policy's
-``alwaysCheckAllPredicates`` asks all; GeneralPredicates does so among its four. Both are a plugin
-of plugins: a node has the reasons of all of them, and is beyond what preemption can help when one
-of them says so (kube-scheduler v1.16, ``core.podFitsOnNode``, ``predicates.GeneralPredicates``).
+Otherwise the first filter that rejects a node decides, and later filters do not run. With Policy's
+``alwaysCheckAllPredicates`` all run; GeneralPredicates runs its four. Both are plugins that call
+other plugins: a node has the reasons of all of them, and preemption cannot help if one of them says
+so (kube-scheduler v1.16, ``core.podFitsOnNode``, ``predicates.GeneralPredicates``).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from podsched.legacy.max_volume_count import (
     MaxGCEPDVolumeCount,
 )
 from podsched.legacy.no_disk_conflict import NoDiskConflict
-from podsched.legacy.no_execute_taints import PodToleratesNodeNoExecuteTaints
-from podsched.legacy.node_conditions import (
+from podsched.legacy.node_predicates import (
     CheckNodeCondition,
     CheckNodeDiskPressure,
+    CheckNodeLabelPresence,
     CheckNodeMemoryPressure,
     CheckNodePIDPressure,
+    PodToleratesNodeNoExecuteTaints,
 )
-from podsched.legacy.node_label_presence import CheckNodeLabelPresence
 from podsched.legacy.service_affinity import CheckServiceAffinity
 from podsched.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from podsched.plugins.node_affinity import NodeAffinity
@@ -66,7 +66,7 @@ from podsched.plugins.volume_zone import VolumeZone
 
 
 class _AllFilters:
-    """Asks all of its filters about every node."""
+    """Runs all of its filters on every node."""
 
     name: ClassVar[str]
 
@@ -81,7 +81,7 @@ class _AllFilters:
         )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the projections of all filters; the class where one reads the whole pod."""
+        """Return the projections of all filters; the class if one of them reads the whole pod."""
         parts: list[Hashable] = []
         for plugin in self._filters:
             if not isinstance(plugin, ProjectingPlugin):
@@ -90,7 +90,6 @@ class _AllFilters:
         return tuple(parts)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the inputs of all filters."""
         return tuple(
             plugin.inputs(pod, cluster)
             for plugin in self._filters
@@ -98,10 +97,9 @@ class _AllFilters:
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Prepare all filters and note which take part; the first that rejects the pod decides.
+        """Prepare all filters, and note which take part; the first that rejects the pod decides.
 
-        Where one would narrow the nodes down it is asked about all of them, so that each node has
-        all reasons.
+        Filters that would restrict the nodes run on all of them, so that each node has all reasons.
         """
         active = []
         for index, plugin in enumerate(self._filters):
@@ -116,7 +114,6 @@ class _AllFilters:
         return PreFilterResult() if active else PreFilterResult(SKIP)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject with the reasons of all filters."""
         verdicts = Verdicter(len(rows))
         for index in state.data[self.name]:
             found = self._filters[index].filter(state, pod, nodes, rows)
@@ -125,7 +122,6 @@ class _AllFilters:
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for the events of all filters."""
         return [
             event
             for plugin in self._filters
@@ -153,35 +149,20 @@ class GeneralPredicates(_AllFilters):
 
 #: The filters that AlwaysCheckAllPredicates can run, by name.
 FILTERS: Final[Mapping[str, PluginFactory]] = {
-    "NodeUnschedulable": NodeUnschedulable,
-    "NodeName": NodeName,
-    "NodePorts": NodePorts,
-    "NodeAffinity": NodeAffinity,
-    "NodeResourcesFit": NodeResourcesFit,
-    "TaintToleration": TaintToleration,
-    "NodeVolumeLimits": NodeVolumeLimits,
-    "VolumeBinding": VolumeBinding,
-    "VolumeZone": VolumeZone,
-    "PodTopologySpread": PodTopologySpread,
-    "InterPodAffinity": InterPodAffinity,
-    "GeneralPredicates": GeneralPredicates,
-    "NoDiskConflict": NoDiskConflict,
-    "PodToleratesNodeNoExecuteTaints": PodToleratesNodeNoExecuteTaints,
-    "CheckNodeLabelPresence": CheckNodeLabelPresence,
-    "CheckServiceAffinity": CheckServiceAffinity,
-    "MaxEBSVolumeCount": MaxEBSVolumeCount,
-    "MaxGCEPDVolumeCount": MaxGCEPDVolumeCount,
-    "MaxAzureDiskVolumeCount": MaxAzureDiskVolumeCount,
-    "MaxCinderVolumeCount": MaxCinderVolumeCount,
-    "CheckNodeCondition": CheckNodeCondition,
-    "CheckNodeMemoryPressure": CheckNodeMemoryPressure,
-    "CheckNodeDiskPressure": CheckNodeDiskPressure,
-    "CheckNodePIDPressure": CheckNodePIDPressure,
-}
+    plugin.name: plugin
+    for plugin in (
+        NodeUnschedulable, NodeName, NodePorts, NodeAffinity, NodeResourcesFit, TaintToleration,
+        NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread, InterPodAffinity,
+        GeneralPredicates, NoDiskConflict, PodToleratesNodeNoExecuteTaints,
+        CheckNodeLabelPresence, CheckServiceAffinity, MaxEBSVolumeCount, MaxGCEPDVolumeCount,
+        MaxAzureDiskVolumeCount, MaxCinderVolumeCount, CheckNodeCondition,
+        CheckNodeMemoryPressure, CheckNodeDiskPressure, CheckNodePIDPressure,
+    )
+}  # fmt: skip
 
 
 class AlwaysCheckAllPredicates(_AllFilters):
-    """The filters that its arguments list; Reserve and PreBind of those of them that have any."""
+    """The filters that its arguments list, with their Reserve and PreBind."""
 
     name: ClassVar[str] = "AlwaysCheckAllPredicates"
 
@@ -197,7 +178,7 @@ class AlwaysCheckAllPredicates(_AllFilters):
         self._pre_binding = [plugin for plugin in made if isinstance(plugin, PreBindPlugin)]
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Reserve for each filter that does; the first that fails decides."""
+        """Call the filters that have Reserve; the first that fails decides."""
         for plugin in self._reserving:
             status = plugin.reserve(state, pod, node_name)
             if not status.ok:
@@ -205,25 +186,22 @@ class AlwaysCheckAllPredicates(_AllFilters):
         return SUCCESS
 
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
-        """Return whether a filter has anything to reserve for such pods."""
         return any(
             not isinstance(plugin, ReservesSomePods) or plugin.reserves(state, pod)
             for plugin in self._reserving
         )
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Take back what was reserved, in reverse order."""
         for plugin in reversed(self._reserving):
             plugin.unreserve(state, pod, node_name)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Skip when no filter has anything to prepare."""
         return SKIP if self._preparing(state, pod, node_name) is None else SUCCESS
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
     ) -> PreBindPlan:
-        """Return the plan of the one filter that prepares something: VolumeBinding alone can."""
+        """Return the plan of VolumeBinding, the only filter that may have one."""
         plugin = self._preparing(state, pod, node_name)
         return PreBindPlan() if plugin is None else plugin.pre_bind(state, pod, node_name, cluster)
 

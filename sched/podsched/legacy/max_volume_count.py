@@ -22,12 +22,7 @@ from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Trait
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code, error
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
-from podsched.legacy.counted_volumes import (
-    KINDS,
-    CountedVolumes,
-    Disk,
-    DiskReferences,
-)
+from podsched.legacy.counted_volumes import KINDS, CountedVolumes, Disk, DiskReferences
 from podsched.legacy.spreading import versions
 from podsched.plugins.rows.matching import distinct
 
@@ -136,8 +131,8 @@ class _MaxVolumeCount:
         )
         node = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.UPDATE_NODE_LABEL
         return [
-            ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE)),
-            ClusterEventWithHint(ClusterEvent(Resource.NODE, node)),
+            ClusterEventWithHint.on(Resource.POD, ActionType.DELETE),
+            ClusterEventWithHint.on(Resource.NODE, node),
             ClusterEventWithHint(claim),
         ]
 

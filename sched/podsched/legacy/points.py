@@ -1,4 +1,4 @@
-"""The scale of priorities: 0 to 10 points, of ten scores each.
+"""The scale of priorities: 0 to 10 points; a point counts as a score of ten.
 
 Formulas: kube-scheduler v1.16 ``pkg/scheduler/algorithm/priorities/reduce.go``.
 """
@@ -20,14 +20,14 @@ _SCORES_PER_POINT: Final = MAX_NODE_SCORE // MAX_PRIORITY
 
 
 def as_scores(points: NDArray[np.int64] | NDArray[np.float64]) -> Scores:
-    """Return points, cut to whole ones as Go cuts them, as scores of 0 to 100."""
+    """Return points, truncated as in Go, as scores of 0 to 100."""
     return points.astype(np.int64) * _SCORES_PER_POINT
 
 
 def normalize_reduce(scores: Scores, *, reverse: bool = False) -> Scores:
-    """Map the highest score to 10 points and 0 to none, or the other way round (NormalizeReduce).
+    """Map the highest score to 10 points and 0 to 0, or with ``reverse`` the opposite.
 
-    Depends on each score and the largest alone.
+    ``NormalizeReduce``; a result depends only on its score and the highest.
     """
     highest = int(scores.max(initial=0))
     if highest <= 0:

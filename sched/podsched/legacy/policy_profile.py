@@ -12,13 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from podsched.config.errors import (
-    ConfigError,
-    ErrorType,
-    FieldError,
-    invalid,
-    not_supported,
-)
+from podsched.config.errors import ConfigError, ErrorType, FieldError, invalid, not_supported
 from podsched.config.extenders import Extender, extender_errors
 from podsched.config.kube_scheduler import API_VERSION, KIND
 from podsched.config.model import Model, decode, join

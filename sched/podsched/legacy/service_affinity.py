@@ -17,7 +17,7 @@ import numpy as np
 
 from podsched.api.selectors import Selector
 from podsched.config.legacy_args import CheckServiceAffinityArgs
-from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
@@ -113,8 +113,8 @@ class CheckServiceAffinity:
         pod = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         return [
-            ClusterEventWithHint(ClusterEvent(Resource.POD, pod)),
-            ClusterEventWithHint(ClusterEvent(Resource.NODE, node)),
+            ClusterEventWithHint.on(Resource.POD, pod),
+            ClusterEventWithHint.on(Resource.NODE, node),
         ]
 
 

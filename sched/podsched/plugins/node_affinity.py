@@ -19,13 +19,7 @@ from podsched.api.node_selectors import (
 )
 from podsched.api.selectors import Requirement as LabelRequirement
 from podsched.config.plugin_args import NodeAffinityArgs
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilterResult, Traits
@@ -33,12 +27,7 @@ from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
-from podsched.plugins.rows.matching import (
-    match_labels,
-    match_requirement,
-    match_term,
-    match_terms,
-)
+from podsched.plugins.rows.matching import match_labels, match_requirement, match_term, match_terms
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1
 
@@ -194,8 +183,12 @@ class NodeAffinity:
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for nodes added or with other labels."""
-        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
-        return [ClusterEventWithHint(node, self._after_node_change, index=_index_of_nodes)]
+        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        return [
+            ClusterEventWithHint.on(
+                Resource.NODE, node, self._after_node_change, index=_index_of_nodes
+            )
+        ]
 
     def _after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None

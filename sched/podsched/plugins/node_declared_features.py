@@ -11,13 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
@@ -72,10 +66,10 @@ class NodeDeclaredFeatures(WithoutArgs):
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for nodes added or with other features, and changes of the pod itself."""
         actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
-        pod = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)
+        pod = ActionType.UPDATE
         return [
-            ClusterEventWithHint(ClusterEvent(Resource.NODE, actions), _after_node_change),
-            ClusterEventWithHint(pod, _after_own_update),
+            ClusterEventWithHint.on(Resource.NODE, actions, _after_node_change),
+            ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, pod, _after_own_update),
         ]
 
 

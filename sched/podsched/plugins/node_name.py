@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
-from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
@@ -50,4 +50,4 @@ class NodeName(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for new nodes."""
-        return [ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.ADD))]
+        return [ClusterEventWithHint.on(Resource.NODE, ActionType.ADD)]

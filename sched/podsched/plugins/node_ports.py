@@ -10,13 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
@@ -83,11 +77,10 @@ class NodePorts(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for deleted pods that used one of the ports, and new nodes."""
-        pod = ClusterEvent(Resource.POD, ActionType.DELETE)
-        node = ClusterEvent(Resource.NODE, ActionType.ADD)
+        pod = ActionType.DELETE
         return [
-            ClusterEventWithHint(pod, _after_pod_deleted, index=_index_of_ports),
-            ClusterEventWithHint(node),
+            ClusterEventWithHint.on(Resource.POD, pod, _after_pod_deleted, index=_index_of_ports),
+            ClusterEventWithHint.on(Resource.NODE, ActionType.ADD),
         ]
 
 

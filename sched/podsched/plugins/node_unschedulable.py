@@ -6,13 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 from podsched.api.tolerations import NO_SCHEDULE, TAINT_UNSCHEDULABLE, tolerates
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Remedy, Traits
@@ -56,11 +50,11 @@ class NodeUnschedulable(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for nodes added or uncordoned, and the pod's own new tolerations."""
-        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
-        pod = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
+        node = ActionType.ADD | ActionType.UPDATE_NODE_TAINT
+        pod = ActionType.UPDATE_POD_TOLERATION
         return [
-            ClusterEventWithHint(node, _after_node_change, index=_index_of_nodes),
-            ClusterEventWithHint(pod, _after_toleration_change),
+            ClusterEventWithHint.on(Resource.NODE, node, _after_node_change, index=_index_of_nodes),
+            ClusterEventWithHint.on(Resource.POD, pod, _after_toleration_change),
         ]
 
 

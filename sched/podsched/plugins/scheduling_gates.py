@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
 from podsched.plugins.without_args import WithoutArgs
@@ -33,8 +27,8 @@ class SchedulingGates(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for the removal of the pod's own last gate."""
-        gone = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-        return [ClusterEventWithHint(gone, _after_gates_eliminated)]
+        gone = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        return [ClusterEventWithHint.on(Resource.POD, gone, _after_gates_eliminated)]
 
 
 def _after_gates_eliminated(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:

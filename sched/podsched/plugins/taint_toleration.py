@@ -7,19 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from podsched.api.tolerations import (
-    HARD_EFFECTS,
-    PREFER_NO_SCHEDULE,
-    find_untolerated,
-    tolerates,
-)
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.api.tolerations import HARD_EFFECTS, PREFER_NO_SCHEDULE, find_untolerated, tolerates
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Remedy, Traits
@@ -103,11 +92,11 @@ class TaintToleration(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for nodes added or with other taints, and the pod's own new tolerations."""
-        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
-        pod = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
+        node = ActionType.ADD | ActionType.UPDATE_NODE_TAINT
+        pod = ActionType.UPDATE_POD_TOLERATION
         return [
-            ClusterEventWithHint(node, _after_node_change, index=_index_of_nodes),
-            ClusterEventWithHint(pod, _after_toleration_change),
+            ClusterEventWithHint.on(Resource.NODE, node, _after_node_change, index=_index_of_nodes),
+            ClusterEventWithHint.on(Resource.POD, pod, _after_toleration_change),
         ]
 
 

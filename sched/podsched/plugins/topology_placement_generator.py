@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pod_groups import Placement, PodGroup
@@ -72,7 +72,7 @@ class TopologyPlacementGenerator(WithoutArgs):
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for nodes that come or get labels, and so may make a domain."""
         actions = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
-        return [ClusterEventWithHint(ClusterEvent(Resource.NODE, actions))]
+        return [ClusterEventWithHint.on(Resource.NODE, actions)]
 
 
 def _domains(nodes: NodeColumns, key: str) -> list[Placement]:

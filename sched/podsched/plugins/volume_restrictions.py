@@ -10,13 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import (
@@ -217,13 +211,14 @@ class VolumeRestrictions(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for deleted pods that used a disk or claim, new nodes and new claims."""
-        pod = ClusterEvent(Resource.POD, ActionType.DELETE)
-        node = ClusterEvent(Resource.NODE, ActionType.ADD)
-        claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)
+        pod = ActionType.DELETE
+        claim = ActionType.ADD
         return [
-            ClusterEventWithHint(pod, _after_pod_deleted, index=_waiting_by_use),
-            ClusterEventWithHint(node),
-            ClusterEventWithHint(claim, _after_claim_added, index=waiting_by_claim),
+            ClusterEventWithHint.on(Resource.POD, pod, _after_pod_deleted, index=_waiting_by_use),
+            ClusterEventWithHint.on(Resource.NODE, ActionType.ADD),
+            ClusterEventWithHint.on(
+                Resource.PERSISTENT_VOLUME_CLAIM, claim, _after_claim_added, index=waiting_by_claim
+            ),
         ]
 
 

@@ -12,13 +12,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
@@ -138,15 +132,15 @@ class VolumeZone(WithoutArgs):
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for late-binding classes, nodes, the pod's claims and volumes of other zones."""
         add_or_update = ActionType.ADD | ActionType.UPDATE
-        storage_class = ClusterEvent(Resource.STORAGE_CLASS, ActionType.ADD)
-        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
-        claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, add_or_update)
-        volume = ClusterEvent(Resource.PERSISTENT_VOLUME, add_or_update)
+        claim = add_or_update
+        volume = add_or_update
         return [
-            ClusterEventWithHint(storage_class, _after_class_added),
-            ClusterEventWithHint(node),
-            ClusterEventWithHint(claim, _after_claim_change, index=waiting_by_claim),
-            ClusterEventWithHint(volume, _after_volume_change),
+            ClusterEventWithHint.on(Resource.STORAGE_CLASS, ActionType.ADD, _after_class_added),
+            ClusterEventWithHint.on(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            ClusterEventWithHint.on(
+                Resource.PERSISTENT_VOLUME_CLAIM, claim, _after_claim_change, index=waiting_by_claim
+            ),
+            ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, volume, _after_volume_change),
         ]
 
 

@@ -21,12 +21,7 @@ from typing import Any
 
 from podsched.framework.events import FORCE_ACTIVATE
 from podsched.framework.plugin import PreEnqueuePlugin, QueueSortPlugin
-from podsched.framework.pods import (
-    REMEMBERED_FAILURES,
-    FailedAttempt,
-    PodInfo,
-    QueuedPodInfo,
-)
+from podsched.framework.pods import REMEMBERED_FAILURES, FailedAttempt, PodInfo, QueuedPodInfo
 from podsched.queue.backoff_queue import BackoffQueue, has_rejectors
 from podsched.queue.gates import Gates
 from podsched.queue.hints import HintTable, Strategy

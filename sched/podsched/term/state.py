@@ -23,12 +23,7 @@ from podsched.decide.runtime.plugin_handle import Chance, PluginHandle
 from podsched.decide.runtime.plugin_metrics import ProfileMeters
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.waiting_pods import WaitingPods
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.plugin import PluginFactory, QueueSortPlugin
 from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
@@ -251,7 +246,7 @@ def _hints(
     runtime: ProfileRuntime, config: SchedulerConfiguration
 ) -> dict[str, list[ClusterEventWithHint]]:
     # Pods rejected by a plugin without EventsToRegister, or by an extender, are woken by any event.
-    anything = ClusterEventWithHint(ClusterEvent(Resource.WILDCARD, ActionType.ALL))
+    anything = ClusterEventWithHint.on(Resource.WILDCARD, ActionType.ALL)
     hints = {
         name: [anything] if extensions is None else list(extensions.events_to_register())
         for name, extensions in runtime.enqueue_extensions().items()

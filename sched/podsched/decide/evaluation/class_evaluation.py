@@ -40,11 +40,7 @@ from podsched.decide.evaluation.class_scores import ClassScores
 from podsched.decide.evaluation.diagnosis import Diagnosis
 from podsched.decide.evaluation.evaluation_result import EvaluationResult
 from podsched.decide.evaluation.feasibility import Feasibility
-from podsched.decide.evaluation.filtering import (
-    NOTHING_SETTLED,
-    rejected_everywhere,
-    run_filters,
-)
+from podsched.decide.evaluation.filtering import NOTHING_SETTLED, rejected_everywhere, run_filters
 from podsched.decide.evaluation.plugin_inputs import PluginInputs
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
 from podsched.decide.evaluation.refresh_scope import RefreshScope, Sharing

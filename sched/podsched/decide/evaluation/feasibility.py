@@ -26,11 +26,7 @@ from collections.abc import Mapping, Set
 
 import numpy as np
 
-from podsched.decide.evaluation.class_columns import (
-    FilterColumn,
-    Plugins,
-    first_rejections,
-)
+from podsched.decide.evaluation.class_columns import FilterColumn, Plugins, first_rejections
 from podsched.decide.evaluation.filtering import filter_all, filter_one, renumbered
 from podsched.decide.evaluation.nominated_rows import NominatedRows
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome

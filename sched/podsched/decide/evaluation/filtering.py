@@ -20,16 +20,8 @@ import numpy as np
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
-from podsched.framework.nodes import (
-    ClusterView,
-    ForkedColumns,
-    JournaledColumns,
-    NodeColumns,
-)
-from podsched.framework.plugin import (
-    CycleState,
-    FilterPlugin,
-)
+from podsched.framework.nodes import ClusterView, ForkedColumns, JournaledColumns, NodeColumns
+from podsched.framework.plugin import CycleState, FilterPlugin
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Bits, Reason, Rows, Verdicts

@@ -19,12 +19,7 @@ from podsched.decide.evaluation.pre_filtering import (
 from podsched.decide.runtime.plugin_calls import guarded
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import (
-    FIXED_INPUTS,
-    CycleState,
-    PreFilterPlugin,
-    PreFilterResult,
-)
+from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterPlugin, PreFilterResult
 from podsched.framework.pods import PodInfo
 
 INPUTS_WORDING = 'reading the inputs of plugin "{}"'

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
@@ -139,8 +139,7 @@ class UnsupportedFields:
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for changes of the pod itself; nothing else can help it."""
-        changed = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)
-        return [ClusterEventWithHint(changed)]
+        return [ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)]
 
 
 def _fields(cls: PodClass) -> tuple[str, ...]:

@@ -19,22 +19,10 @@ import numpy as np
 
 from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
 from podsched.config.plugin_args import DefaultPreemptionArgs
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.fit_error import fit_error_message
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import (
-    CycleState,
-    FilterRunner,
-    Handle,
-    PostFilterResult,
-    Victims,
-)
+from podsched.framework.plugin import CycleState, FilterRunner, Handle, PostFilterResult, Victims
 from podsched.framework.pod_groups import PodGroup, VictimSearch
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DryRunPlan, DryRuns, PreemptionReport, VictimUids
@@ -259,8 +247,8 @@ class DefaultPreemption:
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Wake the preemptor when an assigned pod is deleted: its last victim."""
-        event = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
-        return (ClusterEventWithHint(event, self._after_pod_deleted),)
+        event = ActionType.DELETE
+        return (ClusterEventWithHint.on(Resource.ASSIGNED_POD, event, self._after_pod_deleted),)
 
     def _after_pod_deleted(self, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
         del pod, old, new

@@ -16,12 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.config.plugin_args import InterPodAffinityArgs
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.lookahead import Lookahead
 from podsched.framework.nodes import (
     ABSENT,
@@ -336,8 +331,8 @@ class InterPodAffinity:
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         return [
-            ClusterEventWithHint(ClusterEvent(Resource.POD, pod), self._hints.after_pod_change),
-            ClusterEventWithHint(ClusterEvent(Resource.NODE, node), self._hints.after_node_change),
+            ClusterEventWithHint.on(Resource.POD, pod, self._hints.after_pod_change),
+            ClusterEventWithHint.on(Resource.NODE, node, self._hints.after_node_change),
         ]
 
 

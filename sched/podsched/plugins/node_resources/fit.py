@@ -12,12 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podsched.api.resources import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    MEMORY,
-    PODS,
-)
+from podsched.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from podsched.config.plugin_args import NodeResourcesFitArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
@@ -44,11 +39,7 @@ from podsched.framework.verdicts import (
 )
 from podsched.plugins.node_resources.fit_events import FitEvents
 from podsched.plugins.node_resources.joint_choice import JointChoice
-from podsched.plugins.node_resources.node_amounts import (
-    NodeAmounts,
-    SharedAmounts,
-    exact_amounts,
-)
+from podsched.plugins.node_resources.node_amounts import NodeAmounts, SharedAmounts, exact_amounts
 from podsched.plugins.node_resources.placement_score import score_placements
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,

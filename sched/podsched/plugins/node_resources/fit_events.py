@@ -44,13 +44,15 @@ class FitEvents:
     def registrations(self) -> Sequence[ClusterEventWithHint]:
         """Register for pods deleted or scaled down; nodes added or with more to give."""
         gone = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
-        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
+        node = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
         return [
             ClusterEventWithHint(gone, self.after_pod_event, index=self._index_of_room),
             ClusterEventWithHint(
                 gone, self.after_victim_gone, per_pod=True, pods=self._nominated_there
             ),
-            ClusterEventWithHint(node, self.after_node_change, index=self._index_of_nodes),
+            ClusterEventWithHint.on(
+                Resource.NODE, node, self.after_node_change, index=self._index_of_nodes
+            ),
         ]
 
     # ------------------------------------------------------------------ pods

@@ -14,13 +14,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
@@ -327,17 +321,18 @@ class NodeVolumeLimits:
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for CSINodes that allow more, pods and attachments that go, the pod's claims."""
-        added = ClusterEvent(Resource.CSI_NODE, ActionType.ADD)
-        updated = ClusterEvent(Resource.CSI_NODE, ActionType.UPDATE)
-        pod = ClusterEvent(Resource.POD, ActionType.DELETE)
-        claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)
-        attachment = ClusterEvent(Resource.VOLUME_ATTACHMENT, ActionType.DELETE)
+        claim = ActionType.ADD
+        attachment = ActionType.DELETE
         return [
-            ClusterEventWithHint(added),
-            ClusterEventWithHint(updated, _after_csi_node_updated),
-            ClusterEventWithHint(pod, _after_pod_deleted),
-            ClusterEventWithHint(claim, _after_claim_added, index=waiting_by_claim),
-            ClusterEventWithHint(attachment, _after_attachment_deleted),
+            ClusterEventWithHint.on(Resource.CSI_NODE, ActionType.ADD),
+            ClusterEventWithHint.on(Resource.CSI_NODE, ActionType.UPDATE, _after_csi_node_updated),
+            ClusterEventWithHint.on(Resource.POD, ActionType.DELETE, _after_pod_deleted),
+            ClusterEventWithHint.on(
+                Resource.PERSISTENT_VOLUME_CLAIM, claim, _after_claim_added, index=waiting_by_claim
+            ),
+            ClusterEventWithHint.on(
+                Resource.VOLUME_ATTACHMENT, attachment, _after_attachment_deleted
+            ),
         ]
 
 

@@ -18,13 +18,7 @@ from numpy.typing import NDArray
 
 from podsched.api.selectors import SelectorError
 from podsched.config.plugin_args import DefaultingType, PodTopologySpreadArgs
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.lookahead import Lookahead
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
@@ -275,13 +269,14 @@ class PodTopologySpread:
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return [
-            ClusterEventWithHint(
-                ClusterEvent(Resource.POD, pod | ActionType.DELETE),
+            ClusterEventWithHint.on(
+                Resource.POD,
+                pod | ActionType.DELETE,
                 self._after_pod_change,
                 index=lambda: KeyedIndex(_namespace, _namespaces),
             ),
-            ClusterEventWithHint(
-                ClusterEvent(Resource.NODE, node | ActionType.DELETE), self._after_node_change
+            ClusterEventWithHint.on(
+                Resource.NODE, node | ActionType.DELETE, self._after_node_change
             ),
         ]
 

@@ -5,13 +5,7 @@ Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``volumebinding/volume_bindi
 
 from __future__ import annotations
 
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.pods import PodInfo
 from podsched.plugins.volume_binding.candidates import volume_limit
 from podsched.plugins.volumes.claims import uses_claim, waiting_by_claim
@@ -23,21 +17,18 @@ _ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 
 def volume_binding_events() -> list[ClusterEventWithHint]:
     """Register for changes of nodes, claims, volumes, classes, CSINodes and capacities."""
-    node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
-    volume = ClusterEvent(Resource.PERSISTENT_VOLUME, _ADD_OR_UPDATE)
-    storage_class = ClusterEvent(Resource.STORAGE_CLASS, _ADD_OR_UPDATE)
-    claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, _ADD_OR_UPDATE)
-    csi_node = ClusterEvent(Resource.CSI_NODE, _ADD_OR_UPDATE)
-    driver = ClusterEvent(Resource.CSI_DRIVER, ActionType.UPDATE)
-    pool = ClusterEvent(Resource.CSI_STORAGE_CAPACITY, _ADD_OR_UPDATE)
+    claim = _ADD_OR_UPDATE
+    pool = _ADD_OR_UPDATE
     return [
-        ClusterEventWithHint(storage_class, _after_class_change),
-        ClusterEventWithHint(claim, _after_claim_change, index=waiting_by_claim),
-        ClusterEventWithHint(volume),
-        ClusterEventWithHint(node),
-        ClusterEventWithHint(csi_node, _after_csi_node_change),
-        ClusterEventWithHint(driver, _after_driver_change),
-        ClusterEventWithHint(pool, _after_capacity_change),
+        ClusterEventWithHint.on(Resource.STORAGE_CLASS, _ADD_OR_UPDATE, _after_class_change),
+        ClusterEventWithHint.on(
+            Resource.PERSISTENT_VOLUME_CLAIM, claim, _after_claim_change, index=waiting_by_claim
+        ),
+        ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, _ADD_OR_UPDATE),
+        ClusterEventWithHint.on(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+        ClusterEventWithHint.on(Resource.CSI_NODE, _ADD_OR_UPDATE, _after_csi_node_change),
+        ClusterEventWithHint.on(Resource.CSI_DRIVER, ActionType.UPDATE, _after_driver_change),
+        ClusterEventWithHint.on(Resource.CSI_STORAGE_CAPACITY, pool, _after_capacity_change),
     ]
 
 

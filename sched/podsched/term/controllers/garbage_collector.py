@@ -21,12 +21,7 @@ from typing import Any, NamedTuple
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, OwnerReference
-from podsched.api.owners import (
-    FOREGROUND_FINALIZER,
-    KEPT_KINDS,
-    ORPHAN_FINALIZER,
-    owner_kind,
-)
+from podsched.api.owners import FOREGROUND_FINALIZER, KEPT_KINDS, ORPHAN_FINALIZER, owner_kind
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
     AbsentObject,

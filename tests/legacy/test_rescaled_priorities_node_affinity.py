@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.legacy.node_affinity import NodeAffinityPriority
+from podsched.legacy.rescaled_priorities import NodeAffinityPriority
 from support.engine_world import node, pod
 from support.plugin_world import cluster, made, scored
 

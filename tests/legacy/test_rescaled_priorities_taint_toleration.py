@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podsched.api.objects import Node
-from podsched.legacy.taint_toleration import TaintTolerationPriority
+from podsched.legacy.rescaled_priorities import TaintTolerationPriority
 from support.engine_world import node, pod
 from support.plugin_world import cluster, scored
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podsched.legacy.requested_to_capacity_ratio import RequestedToCapacityRatioPriority
+from podsched.legacy.requested_priorities import RequestedToCapacityRatioPriority
 from support.engine_world import container, node, pod
 from support.plugin_world import cluster, made, scored
 

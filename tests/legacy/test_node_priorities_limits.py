@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.legacy.resource_limits import ResourceLimitsPriority
+from podsched.legacy.node_priorities import ResourceLimitsPriority
 from support.engine_world import node, pod
 from support.plugin_world import cluster, scored
 

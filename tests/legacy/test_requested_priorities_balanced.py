@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.legacy.balanced_resource_allocation import BalancedResourceAllocation
+from podsched.legacy.requested_priorities import BalancedResourceAllocation
 from support.engine_world import container, node, pod
 from support.plugin_world import cluster, scored
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.legacy.equal import EqualPriority
+from podsched.legacy.node_priorities import EqualPriority
 from support.engine_world import node, pod
 from support.plugin_world import cluster, scored
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podsched.framework.status import Code
-from podsched.legacy.node_conditions import (
+from podsched.legacy.node_predicates import (
     CheckNodeCondition,
     CheckNodeDiskPressure,
     CheckNodeMemoryPressure,

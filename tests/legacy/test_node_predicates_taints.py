@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.legacy.no_execute_taints import REASON, PodToleratesNodeNoExecuteTaints
+from podsched.legacy.node_predicates import REASON_TAINTS, PodToleratesNodeNoExecuteTaints
 from support.engine_world import node, pod
 from support.plugin_world import cluster, rejections
 
@@ -21,4 +21,4 @@ def test_only_untolerated_no_execute_taints_reject(
     found = rejections(
         PodToleratesNodeNoExecuteTaints(), pod("p", {"tolerations": tolerations}), state
     )
-    assert found == ({"n": (REASON,)} if rejected else {})
+    assert found == ({"n": (REASON_TAINTS,)} if rejected else {})

@@ -8,7 +8,7 @@ import pytest
 
 from podsched.api.objects import Pod
 from podsched.framework.nodes import PREFER_AVOID_PODS
-from podsched.legacy.node_prefer_avoid_pods import NodePreferAvoidPodsPriority
+from podsched.legacy.node_priorities import NodePreferAvoidPodsPriority
 from support.engine_world import node, pod
 from support.plugin_world import cluster, scored
 

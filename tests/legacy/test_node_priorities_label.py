@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.legacy.node_label import NodeLabelPriority
+from podsched.legacy.node_priorities import NodeLabelPriority
 from support.engine_world import node, pod
 from support.plugin_world import cluster, made, scored
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podsched.legacy.inter_pod_affinity import InterPodAffinityPriority
+from podsched.legacy.rescaled_priorities import InterPodAffinityPriority
 from support.engine_world import node, pod
 from support.plugin_world import cluster, made, scored
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podsched.api.objects import Pod
-from podsched.legacy.image_locality import ImageLocalityPriority
+from podsched.legacy.rescaled_priorities import ImageLocalityPriority
 from support.engine_world import node, pod
 from support.plugin_world import cluster, info, scored
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.legacy.most_requested import MostRequestedPriority
+from podsched.legacy.requested_priorities import MostRequestedPriority
 from support.engine_world import container, node, pod
 from support.plugin_world import cluster, scored
 

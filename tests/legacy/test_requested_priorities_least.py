@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.legacy.least_requested import LeastRequestedPriority
+from podsched.legacy.requested_priorities import LeastRequestedPriority
 from support.engine_world import container, node, pod
 from support.plugin_world import cluster, scored
 

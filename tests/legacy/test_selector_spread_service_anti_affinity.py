@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.legacy.service_anti_affinity import ServiceAntiAffinity
+from podsched.legacy.selector_spread import ServiceAntiAffinity
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
 from support.plugin_world import cluster, made, scored
