@@ -4,26 +4,115 @@ from __future__ import annotations
 
 from typing import Any
 
+from podsched.api.objects import (
+    AnyObject,
+    Event,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+)
 from podsched.lab.chaos.history import VERSION, History, history_of
 from podsched.lab.chaos.records import (
     Begin,
-    BudgetFact,
     Call,
     Change,
-    ClaimFact,
     End,
     FaultMark,
     FencedWrite,
-    NodeFact,
     Outcome,
-    PodFact,
-    PreemptionFact,
     Record,
     Revision,
     Settled,
 )
 
 LOCK = "kube-system/kube-scheduler"
+_REQUIRED = "required_during_scheduling_ignored_during_execution"
+
+Requirements = tuple[tuple[str, str, tuple[str, ...]], ...]
+"""Key, operator and values."""
+
+
+def node_of(name: str, *, unschedulable: bool = False, **fields: Any) -> Node:
+    """A ready node; fields: allocatable, labels, taints."""
+    node = Node()
+    node.metadata.name = name
+    node.metadata.labels.update(fields.pop("labels", {}))
+    node.status.allocatable.update(fields.pop("allocatable", {}))
+    node.spec.unschedulable = unschedulable
+    node.status.conditions.add(type="Ready", status="True")
+    for key, value, effect in fields.pop("taints", ()):
+        node.spec.taints.add(key=key, value=value, effect=effect)
+    assert not fields
+    return node
+
+
+def change(pod: Pod, **fields: Any) -> Pod:
+    """A copy of a pod in which each field is as it is said."""
+    made = Pod()
+    made.CopyFrom(pod)
+    for name, value in fields.items():
+        _SET[name](made, value)
+    return made
+
+
+def _set_requests(pod: Pod, amounts: dict[str, str]) -> None:
+    if not pod.spec.containers:
+        pod.spec.containers.add(name="main")
+    requests = pod.spec.containers[0].resources.requests
+    requests.clear()
+    requests.update(amounts)
+
+
+def _set_ports(pod: Pod, ports: tuple[tuple[str, str, int], ...]) -> None:
+    for address, protocol, number in ports:
+        pod.spec.containers[0].ports.add(host_ip=address, protocol=protocol, host_port=number)
+
+
+def _set_claims(pod: Pod, claims: tuple[str, ...]) -> None:
+    for name in claims:
+        pod.spec.volumes.add(name=name).persistent_volume_claim.claim_name = name
+
+
+def _set_affinity(pod: Pod, terms: tuple[tuple[str, Requirements], ...]) -> None:
+    """Each term: the field of its requirements, and they."""
+    selector = getattr(pod.spec.affinity.node_affinity, _REQUIRED)
+    selector.SetInParent()
+    for field, requirements in terms:
+        term = selector.node_selector_terms.add()
+        for key, operator, values in requirements:
+            getattr(term, field).add(key=key, operator=operator, values=values)
+
+
+def _set_tolerations(pod: Pod, tolerations: tuple[tuple[str, str, str, str], ...]) -> None:
+    for key, operator, value, effect in tolerations:
+        pod.spec.tolerations.add(key=key, operator=operator, value=value, effect=effect)
+
+
+def _set_condition(pod: Pod, type_: str, status: str, reason: str = "") -> None:
+    kept = [one for one in pod.status.conditions if one.type != type_]
+    del pod.status.conditions[:]
+    pod.status.conditions.extend(kept)
+    pod.status.conditions.add(type=type_, status=status, reason=reason)
+
+
+_SET: dict[str, Any] = {
+    "node": lambda pod, name: setattr(pod.spec, "node_name", name),
+    "nominated": lambda pod, name: setattr(pod.status, "nominated_node_name", name),
+    "priority": lambda pod, value: setattr(pod.spec, "priority", value),
+    "requests": _set_requests,
+    "ports": _set_ports,
+    "claims": _set_claims,
+    "labels": lambda pod, labels: pod.metadata.labels.update(labels),
+    "selector": lambda pod, labels: pod.spec.node_selector.update(labels),
+    "affinity": _set_affinity,
+    "tolerations": _set_tolerations,
+    "gated": lambda pod, _: pod.spec.scheduling_gates.add(name="gate"),
+    "plain": lambda pod, _: pod.spec.topology_spread_constraints.add(max_skew=1),
+    "ready": lambda pod, ready: _set_condition(pod, "Ready", str(bool(ready))),
+    "deleting": lambda pod, _: pod.metadata.deletion_timestamp.FromSeconds(1),
+    "disrupted": lambda pod, reason: _set_condition(pod, "DisruptionTarget", "True", reason),
+}
 
 
 class Story:
@@ -33,7 +122,7 @@ class Story:
         self._records: list[Record] = [Begin(version=VERSION, seed=7, within=within)]
         self._now = 0.0
         self._revision = 100
-        self._pods: dict[str, tuple[str, PodFact]] = {}
+        self._pods: dict[str, tuple[str, Pod]] = {}
 
     @property
     def history(self) -> History:
@@ -64,25 +153,28 @@ class Story:
 
     def node(self, name: str = "node-1", cpu: str = "4", **fields: Any) -> None:
         room = {"cpu": cpu, "pods": "110"}
-        self.stored(
-            Change(key=f"nodes/{name}", uid=name, node=NodeFact(allocatable=room, **fields))
-        )
+        self._object(f"nodes/{name}", name, node_of(name, allocatable=room, **fields))
+
+    def _object(self, key: str, uid: str, item: AnyObject) -> None:
+        self.stored(Change(key=key, uid=uid, object=item))
 
     def pod(
         self, name: str, cpu: str = "1", *, outcome: Outcome = Outcome.OK, **fields: Any
     ) -> str:
         """A pod that a client creates, and is told of that; returns its uid."""
         uid = f"uid-{name}-{self._revision}"
-        fact = PodFact(requests={"cpu": cpu, "pods": "1"}, **fields)
-        self._pods[name] = (uid, fact)
+        pod = Pod()
+        pod.metadata.name, pod.metadata.namespace = name, "default"
+        pod.spec.scheduler_name = "default-scheduler"
+        self._pods[name] = (uid, change(pod, requests={"cpu": cpu}, **fields))
         self.stored(self._change(name))
         self.call("create", name, uid=uid, outcome=outcome)
         return uid
 
     def becomes(self, name: str, **fields: Any) -> int:
         """A pod changes; returns the revision."""
-        uid, fact = self._pods[name]
-        self._pods[name] = (uid, fact.model_copy(update=fields))
+        uid, pod = self._pods[name]
+        self._pods[name] = (uid, change(pod, **fields))
         return self.stored(self._change(name))
 
     def gone(self, name: str) -> None:
@@ -90,24 +182,32 @@ class Story:
         self.stored(Change(key=f"pods/default/{name}", deleted=True))
 
     def _change(self, name: str) -> Change:
-        uid, fact = self._pods[name]
-        return Change(key=f"pods/default/{name}", uid=uid, pod=fact)
+        uid, pod = self._pods[name]
+        return Change(key=f"pods/default/{name}", uid=uid, object=pod)
 
     def claim(self, name: str, *, exclusive: bool) -> None:
-        key = f"persistentvolumeclaims/default/{name}"
-        self.stored(Change(key=key, uid=name, claim=ClaimFact(exclusive=exclusive)))
+        claim = PersistentVolumeClaim()
+        claim.metadata.name, claim.metadata.namespace = name, "default"
+        claim.spec.access_modes.append("ReadWriteOncePod" if exclusive else "ReadWriteOnce")
+        self._object(f"persistentvolumeclaims/default/{name}", name, claim)
 
     def evicts(self, name: str, *, desired: int) -> None:
         """An eviction that the budget of pods with app=web counts."""
-        uid, fact = self._pods[name]
-        self._pods[name] = (uid, fact.model_copy(update={"deleting": True}))
-        budget = BudgetFact(match_labels={"app": "web"}, desired=desired, disrupted=(name,))
+        uid, pod = self._pods[name]
+        self._pods[name] = (uid, change(pod, deleting=True))
+        budget = PodDisruptionBudget()
+        budget.metadata.name, budget.metadata.namespace = "web", "default"
+        budget.spec.selector.match_labels["app"] = "web"
+        budget.status.desired_healthy = desired
+        budget.status.disrupted_pods[name].FromSeconds(1)
         key = "poddisruptionbudgets/default/web"
-        self.stored(self._change(name), Change(key=key, uid="web", budget=budget))
+        self.stored(self._change(name), Change(key=key, uid="web", object=budget))
 
     def preempted_event(self, victim: str, preemptor: str) -> None:
-        fact = PreemptionFact(victim=victim, preemptor=preemptor)
-        self.stored(Change(key="events/default/e", uid="e", preemption=fact))
+        event = Event(reason="Preempted", message=f"Preempted by pod {preemptor} on node n")
+        event.metadata.name, event.metadata.namespace = "e", "default"
+        event.involved_object.uid = victim
+        self._object("events/default/e", "e", event)
 
     # ------------------------------------------------------------------ everything else
 

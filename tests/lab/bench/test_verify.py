@@ -79,12 +79,14 @@ def test_a_right_result_has_no_violations(pods: list[Pod]) -> None:
     ("pods", "told"),
     [
         ([pod("a", "gone")], "default/a is bound to node gone, which does not exist"),
-        ([pod(f"p{at}", "n0") for at in range(4)], "n0 has 3 of pods, its pods request 4"),
-        ([pod("a", "n0", overhead={"cpu": "4"})], "n0 has 4 of cpu, its pods request 4"),
+        ([pod(f"p{at}", "n0") for at in range(4)], "the pods on node n0 request 4 of 3 pods"),
+        ([pod("a", "n0", overhead={"cpu": "4"})], "the pods on node n0 request 4.1 of 4 cpu"),
         ([pod("a", "n0", **port(80)), pod("b", "n0", **port(80, "10.0.0.1"))],
-         "pods default/a and default/b share host port 80/TCP"),
-        ([pod("a", "n1", **IN_Z0)], "default/a is on node n1, which it does not select"),
-        ([pod("a", "n0", **ONLY_N1)], "default/a is on node n0, which it does not select"),
+         "on node n0 default/a and default/b share 80/TCP"),
+        ([pod("a", "n1", **IN_Z0)],
+         "default/a is bound to node n1, which does not match its node selector"),
+        ([pod("a", "n0", **ONLY_N1)],
+         "default/a is bound to node n0, which does not match its required node affinity"),
         ([pod("a", "n0"), pod("b", "n0", **ANTI)], f"anti-affinity to 1 pods in {HOSTNAME}=n0"),
         ([pod("a", "n0", **close("podAntiAffinity", ZONE)), pod("b", "n2")],
          f"default/a has anti-affinity to 1 pods in {ZONE}=z0"),
@@ -120,7 +122,7 @@ def test_a_taint_that_is_not_tolerated_is_told() -> None:
     tainted.spec.CopyFrom(made.spec)
     tolerant = pod("b", "n0", tolerations=[{"operator": "Exists"}])
     [problem] = violations([tainted], [pod("a", "n0"), tolerant])
-    assert problem == "pod default/a does not tolerate taint gpu of n0"
+    assert problem == "pod default/a is bound to node n0, which has the taint gpu:NoSchedule"
 
 
 def test_of_many_violations_some_are_told() -> None:

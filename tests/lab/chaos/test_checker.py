@@ -13,14 +13,12 @@ from podsched.lab.chaos.promises import ending, evictions, nodes, objects, terms
 from podsched.lab.chaos.records import (
     Change,
     FaultMark,
-    NodeFact,
-    NodeTermFact,
     Outcome,
     Revision,
     decode,
     encode,
 )
-from support.chaos_history import Story, good_story
+from support.chaos_history import Story, good_story, node_of
 
 
 def broken(story: Story) -> list[str]:
@@ -151,7 +149,7 @@ def test_a_pod_that_is_moved_is_found(node: str) -> None:
 def test_an_object_that_becomes_another_without_a_deletion_is_found() -> None:
     story = Story()
     story.node()
-    story.stored(Change(key="nodes/node-1", uid="another", node=NodeFact()))
+    story.stored(Change(key="nodes/node-1", uid="another", object=node_of("node-1")))
     assert broken(story) == [objects.IDENTITY]
     assert told(story) == "nodes/node-1 has become another and was not deleted as node-1"
 
@@ -265,7 +263,7 @@ def test_a_write_of_a_term_that_never_began_is_found() -> None:
 
 def test_a_node_beyond_its_capacity_is_found() -> None:
     story = Story()
-    story.node(cpu="3/2")
+    story.node(cpu="1500m")
     for name in ("a", "b"):
         story.pod(name)
         story.becomes(name, node="node-1")
@@ -316,7 +314,7 @@ def test_an_exclusive_volume_that_is_used_twice_is_found(exclusive: bool) -> Non
 
 
 def required(*expressions: tuple[str, str, tuple[str, ...]]) -> dict[str, Any]:
-    return {"affinity": (NodeTermFact(expressions=expressions),)}
+    return {"affinity": (("match_expressions", expressions),)}
 
 
 TAINT = ("dedicated", "db", "NoSchedule")
@@ -329,7 +327,7 @@ UNSUITED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "name": (
         {},
-        {"affinity": (NodeTermFact(fields=(("metadata.name", "In", ("node-2",)),)),)},
+        {"affinity": (("match_fields", (("metadata.name", "In", ("node-2",)),)),)},
         "does not match its required node affinity",
     ),
     "no term": ({}, {"affinity": ()}, "does not match its required node affinity"),
@@ -347,8 +345,8 @@ SUITED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {},
         {
             "affinity": (
-                NodeTermFact(expressions=(("zone", "In", ("b",)),)),
-                NodeTermFact(fields=(("metadata.name", "In", ("node-1",)),)),
+                ("match_expressions", (("zone", "In", ("b",)),)),
+                ("match_fields", (("metadata.name", "In", ("node-1",)),)),
             )
         },
     ),
@@ -485,7 +483,7 @@ def test_a_pod_has_its_time_from_the_last_fault_on() -> None:
         lambda story: story.becomes("web", selector={"pool": "tight"}),
         lambda story: story.becomes("web", plain=False),
         lambda story: story.becomes("web", deleting=True),
-        lambda story: story.node(open=False),
+        lambda story: story.node(unschedulable=True),
     ],
     ids=["too large", "no such node", "constrained", "being deleted", "node cordoned"],
 )

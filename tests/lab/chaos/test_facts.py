@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from podsched.api.etcd_keys import OBJECTS, term_key
 from podsched.api.manifest import from_manifest
 from podsched.lab.chaos.facts import change_of
-from podsched.lab.chaos.records import (
-    BudgetFact,
-    Change,
-    ClaimFact,
-    NodeTermFact,
-    PodFact,
-    PreemptionFact,
-)
+from podsched.lab.chaos.records import Change, Revision, decode, encode
 
 
-def fact_of(plural: str, kind: str, **fields: Any) -> Change:
+def stored(plural: str, kind: str, **fields: Any) -> Change:
     """The change of an object whose manifest has these fields."""
     metadata = {"name": "x", "uid": "u", **fields.pop("metadata", {})}
     versions = {"PodDisruptionBudget": "policy/v1"}
@@ -26,10 +21,11 @@ def fact_of(plural: str, kind: str, **fields: Any) -> Change:
     return change_of(f"{OBJECTS}{plural}/default/x", message.SerializeToString())
 
 
-def test_a_pod_is_kept_as_what_decides_where_it_may_be() -> None:
+def test_a_pod_is_kept_with_what_decides_where_it_may_be_and_no_more() -> None:
     container = {
         "name": "c",
         "image": "i",
+        "command": ["secret"],
         "resources": {"requests": {"cpu": "100m"}},
         "ports": [{"containerPort": 80, "hostPort": 8080}],
     }
@@ -38,130 +34,86 @@ def test_a_pod_is_kept_as_what_decides_where_it_may_be() -> None:
         "nodeName": "node-1",
         "priority": 7,
         "schedulerName": "default-scheduler",
-    }
-    status = {
-        "conditions": [
-            {"type": "Ready", "status": "True"},
-            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
-        ]
-    }
-    change = fact_of("pods", "Pod", metadata={"labels": {"app": "web"}}, spec=spec, status=status)
-    assert change == Change(
-        key="pods/default/x",
-        uid="u",
-        pod=PodFact(
-            node="node-1",
-            priority=7,
-            requests={"cpu": "1/10", "pods": "1"},
-            ports=(("0.0.0.0", "TCP", 8080),),
-            labels={"app": "web"},
-            ready=True,
-            disrupted="PreemptionByScheduler",
-        ),
-    )
-
-
-def test_a_pod_with_a_claim_is_not_plain() -> None:
-    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
-    spec = {
-        "schedulerName": "default-scheduler",
-        "containers": [{"name": "c"}],
-        "volumes": [volume],
-    }
-    pod = fact_of("pods", "Pod", spec=spec).pod
-    assert pod is not None
-    assert (pod.claims, pod.plain) == (("data",), False)
-
-
-def test_a_node_is_open_while_it_is_ready_schedulable_and_without_taints() -> None:
-    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    taints = [{"key": "k", "effect": "NoSchedule"}]
-
-    def is_open(**fields: Any) -> bool:
-        node = fact_of("nodes", "Node", **fields).node
-        assert node is not None
-        return node.open
-
-    assert is_open(status=ready)
-    assert not is_open()
-    assert not is_open(status=ready, spec={"unschedulable": True})
-    assert not is_open(status=ready, spec={"taints": taints})
-
-
-def test_of_taints_those_are_kept_that_keep_pods_away() -> None:
-    taints = [
-        {"key": "k", "value": "v", "effect": "NoSchedule"},
-        {"key": "later", "effect": "PreferNoSchedule"},
-        {"key": "out", "effect": "NoExecute"},
-    ]
-    node = fact_of("nodes", "Node", spec={"taints": taints, "unschedulable": True}).node
-    assert node is not None
-    assert node.taints == (
-        ("node.kubernetes.io/unschedulable", "", "NoSchedule"),
-        ("k", "v", "NoSchedule"),
-        ("out", "", "NoExecute"),
-    )
-
-
-def test_a_pod_is_kept_with_what_nodes_must_be_and_what_it_tolerates() -> None:
-    zone = {"key": "zone", "operator": "In", "values": ["a", "b"]}
-    name = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
-    terms = [{"matchExpressions": [zone], "matchFields": [name]}]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    spec = {
-        "containers": [{"name": "c"}],
-        "affinity": {"nodeAffinity": required},
-        "tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}],
+        "nodeSelector": {"zone": "a"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
         "schedulingGates": [{"name": "g"}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+        "terminationGracePeriodSeconds": 5,
     }
-    pod = fact_of("pods", "Pod", spec=spec).pod
-    assert pod is not None
-    term = NodeTermFact(
-        expressions=(("zone", "In", ("a", "b")),),
-        fields=(("metadata.name", "In", ("node-1",)),),
-    )
-    assert pod.affinity == (term,)
-    assert pod.tolerations == (("k", "Equal", "v", "NoSchedule"),)
-    assert pod.gated
+    preempted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    status = {
+        "phase": "Running",
+        "hostIP": "1.2.3.4",
+        "conditions": [{"type": "Ready", "status": "True"}, {"type": "X"}, preempted],
+    }
+    metadata = {"labels": {"app": "web"}, "annotations": {"a": "b"}}
+    change = stored("pods", "Pod", metadata=metadata, spec=spec, status=status)
+    assert (change.key, change.uid) == ("pods/default/x", "u")
+    pod = change.object
+    assert dict(pod.metadata.labels) == {"app": "web"} and not pod.metadata.annotations
+    [kept] = pod.spec.containers
+    assert dict(kept.resources.requests) == {"cpu": "100m"} and not kept.command
+    assert [port.host_port for port in kept.ports] == [8080]
+    assert (pod.spec.node_name, pod.spec.priority) == ("node-1", 7)
+    assert dict(pod.spec.node_selector) == {"zone": "a"}
+    assert [gate.name for gate in pod.spec.scheduling_gates] == ["g"]
+    assert [toleration.key for toleration in pod.spec.tolerations] == ["k"]
+    [volume] = pod.spec.volumes
+    assert volume.persistent_volume_claim.claim_name == "data"
+    assert (pod.status.phase, pod.status.host_ip) == ("Running", "")
+    assert [(c.type, c.reason) for c in pod.status.conditions] == [
+        ("Ready", ""),
+        ("DisruptionTarget", "PreemptionByScheduler"),
+    ]
 
 
-def test_a_pod_that_only_prefers_nodes_requires_none() -> None:
-    preference = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
-    preferred = [{"weight": 1, "preference": preference}]
-    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    pod = fact_of("pods", "Pod", spec={"containers": [{"name": "c"}], "affinity": affinity}).pod
-    assert pod is not None
-    assert pod.affinity is None
+def test_a_node_is_kept_with_its_room_its_labels_and_what_keeps_pods_away() -> None:
+    status = {
+        "allocatable": {"cpu": "4"},
+        "capacity": {"cpu": "5"},
+        "conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure"}],
+    }
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    metadata = {"labels": {"zone": "a"}}
+    spec = {"taints": taints, "unschedulable": True}
+    node = stored("nodes", "Node", metadata=metadata, spec=spec, status=status).object
+    assert dict(node.metadata.labels) == {"zone": "a"}
+    assert dict(node.status.allocatable) == {"cpu": "4"} and not node.status.capacity
+    assert [c.type for c in node.status.conditions] == ["Ready"]
+    assert [taint.key for taint in node.spec.taints] == ["k"] and node.spec.unschedulable
 
 
-def test_an_exclusive_claim_is_known_by_its_access_mode() -> None:
-    change = fact_of(
+def test_claims_budgets_and_events_of_preemptions_are_kept() -> None:
+    claim = stored(
         "persistentvolumeclaims",
         "PersistentVolumeClaim",
-        spec={"accessModes": ["ReadWriteOncePod"]},
-    )
-    assert change.claim == ClaimFact(exclusive=True)
-
-
-def test_a_budget_is_kept_with_the_evictions_that_it_has_counted() -> None:
-    change = fact_of(
+        spec={"accessModes": ["ReadWriteOncePod"], "volumeName": "v"},
+    ).object
+    assert list(claim.spec.access_modes) == ["ReadWriteOncePod"] and not claim.spec.volume_name
+    budget = stored(
         "poddisruptionbudgets",
         "PodDisruptionBudget",
         spec={"selector": {"matchLabels": {"app": "web"}}},
         status={"desiredHealthy": 2, "disruptedPods": {"web-1": "2026-01-01T00:00:00Z"}},
-    )
-    assert change.budget == BudgetFact(match_labels={"app": "web"}, desired=2, disrupted=("web-1",))
+    ).object
+    assert dict(budget.spec.selector.match_labels) == {"app": "web"}
+    assert (budget.status.desired_healthy, list(budget.status.disrupted_pods)) == (2, ["web-1"])
+    about = {"kind": "Pod", "uid": "victim"}
+    event = stored("events", "Event", reason="Preempted", message="m", involvedObject=about).object
+    assert (event.message, event.involved_object.uid) == ("m", "victim")
 
 
-def test_the_event_of_a_preemption_names_victim_and_preemptor() -> None:
-    change = fact_of(
-        "events",
-        "Event",
-        reason="Preempted",
-        message="Preempted by pod abc on node node-1",
-        involvedObject={"kind": "Pod", "uid": "victim"},
-    )
-    assert change.preemption == PreemptionFact(victim="victim", preemptor="abc")
+@pytest.mark.parametrize(("plural", "kind"), [("events", "Event"), ("configmaps", "ConfigMap")])
+def test_of_other_objects_the_key_and_the_uid_are_kept(plural: str, kind: str) -> None:
+    assert stored(plural, kind) == Change(key=f"{plural}/default/x", uid="u")
+
+
+def test_a_kept_object_is_a_manifest_in_the_file() -> None:
+    change = stored("pods", "Pod", spec={"containers": [{"name": "c"}], "nodeName": "n"})
+    record = Revision(at=1.0, number=7, changes=(change,))
+    line = encode(record)
+    assert '"object":{"apiVersion":"v1","kind":"Pod"' in line
+    assert decode(line) == record
 
 
 def test_a_term_key_is_kept_with_its_holder_and_other_keys_by_name() -> None:

@@ -35,12 +35,12 @@ def test_half_a_line_at_the_end_of_a_run_that_was_killed_is_left_out(tmp_path: P
     [
         ((), "line 0: it is empty"),
         (("{}",), "line 1: not an object with one key"),
-        (('{"begin":{"version":1}}', "x"), "line 2: not JSON"),
-        (('{"begin":{"version":9}}',), "line 1: it has version 9; this sched reads 1"),
+        (('{"begin":{"version":2}}', "x"), "line 2: not JSON"),
+        (('{"begin":{"version":9}}',), "line 1: it has version 9; this sched reads 2"),
         (('{"settled":{"at":1}}',), 'line 1: the first line is no "begin"'),
-        (('{"begin":{"version":1}}',) * 2, "line 2: a second beginning"),
-        (('{"begin":{"version":1}}', '{"other":{}}'), 'line 2: unknown record "other"'),
-        (('{"begin":{"version":1}}', '{"end":{"at":"x"}}'), "line 2: end.at: "),
+        (('{"begin":{"version":2}}',) * 2, "line 2: a second beginning"),
+        (('{"begin":{"version":2}}', '{"other":{}}'), 'line 2: unknown record "other"'),
+        (('{"begin":{"version":2}}', '{"end":{"at":"x"}}'), "line 2: end.at: "),
     ],
 )
 def test_a_mistake_is_told_with_its_line(

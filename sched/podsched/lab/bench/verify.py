@@ -13,15 +13,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from podsched.api import quantity
 from podsched.api.conditions import is_finished
-from podsched.api.node_selectors import compile_node_selector
 from podsched.api.objects import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
-from podsched.api.resources import pod_requests
 from podsched.api.selectors import Selector, compile_selector
-from podsched.api.tolerations import find_untolerated
+from podsched.lab.placement import over_capacity, port_conflict, selects, unsuited
 
 #: Violations that are reported; a wrong result tends to have thousands.
 MOST_TOLD = 5
@@ -33,16 +29,12 @@ def violations(nodes: Iterable[Node], pods: Iterable[Pod], *, deleted: bool = Fa
     ``deleted``: pods have been deleted meanwhile.
     """
     by_name = {node.metadata.name: node for node in nodes}
-    bound = [pod for pod in pods if pod.spec.node_name and not is_finished(pod)]
-    found = [
-        f"pod {_key(pod)} is bound to node {pod.spec.node_name}, which does not exist"
-        for pod in bound
-        if pod.spec.node_name not in by_name
-    ]
-    placed = [pod for pod in bound if pod.spec.node_name in by_name]
-    found += _overcommitted(by_name, placed)
-    found += _ports_twice(placed)
-    found += _misplaced(by_name, placed)
+    on_node: dict[str, dict[str, Pod]] = defaultdict(dict)
+    for pod in pods:
+        if pod.spec.node_name and not is_finished(pod):
+            on_node[pod.spec.node_name][_key(pod)] = pod
+    found = list(_misplaced(by_name, on_node))
+    placed = [pod for name in on_node.keys() & by_name.keys() for pod in on_node[name].values()]
     state = _Placed(by_name, placed)
     found += state.close_to_each_other()
     if not deleted:
@@ -56,59 +48,21 @@ def _key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
-def _overcommitted(nodes: Mapping[str, Node], pods: Sequence[Pod]) -> Iterator[str]:
-    used: dict[str, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
-    for pod in pods:
-        usage = used[pod.spec.node_name]
-        usage["pods"] += 1
-        for name, amount in pod_requests(pod).items():
-            usage[name] += amount
-    for name, usage in used.items():
-        room = nodes[name].status.allocatable
-        for resource, amount in usage.items():
-            if amount and Fraction(amount) > quantity.parse(room.get(resource, "0")):
-                wanted = quantity.format_decimal(amount)
-                has = room.get(resource, "0")
-                yield f"node {name} has {has} of {resource}, its pods request {wanted}"
-
-
-def _ports_twice(pods: Sequence[Pod]) -> Iterator[str]:
-    taken: dict[tuple[str, str, int], dict[str, str]] = defaultdict(dict)
-    for pod in pods:
-        ports = {
-            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
-            for container in pod.spec.containers
-            for port in container.ports
-            if port.host_port
-        }
-        for address, protocol, number in ports:
-            users = taken[pod.spec.node_name, protocol, number]
-            for other, user in users.items():
-                if "0.0.0.0" in (other, address) or other == address:
-                    yield f"pods {user} and {_key(pod)} share host port {number}/{protocol}"
-            users[address] = _key(pod)
-
-
-def _misplaced(nodes: Mapping[str, Node], pods: Sequence[Pod]) -> Iterator[str]:
-    for pod in pods:
-        node = nodes[pod.spec.node_name]
-        if not _selects(pod, node):
-            yield f"pod {_key(pod)} is on node {node.metadata.name}, which it does not select"
-        taint = find_untolerated(node.spec.taints, pod.spec.tolerations)
-        if taint is not None:
-            yield f"pod {_key(pod)} does not tolerate taint {taint.key} of {node.metadata.name}"
-
-
-def _selects(pod: Pod, node: Node) -> bool:
-    labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
-        return False
-    field = "required_during_scheduling_ignored_during_execution"
-    affinity = pod.spec.affinity.node_affinity
-    if not affinity.HasField(field):
-        return True
-    terms = compile_node_selector(getattr(affinity, field))
-    return terms.matches(dict(labels), node.metadata.name)
+def _misplaced(
+    nodes: Mapping[str, Node], on_node: Mapping[str, Mapping[str, Pod]]
+) -> Iterator[str]:
+    for name, pods in on_node.items():
+        node = nodes.get(name)
+        if node is None:
+            yield from (f"pod {key} is bound to node {name}, which does not exist" for key in pods)
+            continue
+        if excess := over_capacity(node, pods):
+            yield f"the pods on node {name} request {excess}"
+        if conflict := port_conflict(pods):
+            yield f"on node {name} {conflict}"
+        for key, pod in pods.items():
+            if why := unsuited(pod, node):
+                yield f"pod {key} is bound to node {name}, which {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +139,7 @@ class _Placed:
             domains = {
                 node.metadata.labels[key]
                 for node in self._nodes.values()
-                if key in node.metadata.labels and _selects(sample, node)
+                if key in node.metadata.labels and not selects(sample, node)
             }
             numbers = [counts[domain] for domain in domains]
             skew = max(numbers, default=0) - min(numbers, default=0)

@@ -1,48 +1,26 @@
-"""From what etcd stores to the facts of a history. Pure."""
+"""From what etcd stores to what a history keeps of it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from typing import Any
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
-from podsched.api.conditions import (
-    DISRUPTION_TARGET,
-    TRUE,
-    is_finished,
-    is_node_ready,
-    is_pod_ready,
-    is_terminating,
-    pod_condition,
-)
+from podsched.api.conditions import DISRUPTION_TARGET, POD_READY
 from podsched.api.etcd_keys import OBJECTS, ROOT, TERMS, parse_object_key
 from podsched.api.objects import (
+    AnyObject,
     Event,
     Node,
-    NodeAffinity,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
 )
-from podsched.api.quantity import parse
-from podsched.api.resources import pod_requests
-from podsched.api.tolerations import HARD_EFFECTS, NO_SCHEDULE, TAINT_UNSCHEDULABLE
-from podsched.lab.chaos.records import (
-    BudgetFact,
-    Change,
-    ClaimFact,
-    NodeFact,
-    NodeTermFact,
-    PodFact,
-    PreemptionFact,
-)
-from podsched.plugins.volumes.claims import READ_WRITE_ONCE_POD
+from podsched.cache.pod_class import relevant_spec
+from podsched.lab.chaos.records import Change
 
-_DEFAULT_SCHEDULER = "default-scheduler"
+_CONDITIONS = (POD_READY, DISRUPTION_TARGET)
 _PREEMPTED = "Preempted"
-_PREEMPTED_BY = "Preempted by pod "
 
 
 def change_of(key: str, value: bytes | None) -> Change:
@@ -59,107 +37,42 @@ def change_of(key: str, value: bytes | None) -> Change:
         message = parsed[0].message.FromString(value)
     except DecodeError:
         return Change(key=short)
-    return Change(key=short, uid=message.metadata.uid, **_facts(message))
+    return Change(key=short, uid=message.metadata.uid, object=_kept(message))
 
 
-def _facts(message: Message) -> dict[str, Any]:
-    match message:
+def _kept(item: AnyObject) -> Any:
+    """Return what promises are about of an object; None where there is nothing."""
+    kept: Any = type(item)()
+    meta = kept.metadata
+    meta.name, meta.namespace = item.metadata.name, item.metadata.namespace
+    meta.labels.update(item.metadata.labels)
+    match item:
         case Pod():
-            return {"pod": _pod(message)}
+            if item.metadata.HasField("deletion_timestamp"):
+                meta.deletion_timestamp.CopyFrom(item.metadata.deletion_timestamp)
+            kept.spec.CopyFrom(relevant_spec(item.spec))
+            kept.spec.node_name = item.spec.node_name
+            kept.status.phase = item.status.phase
+            kept.status.nominated_node_name = item.status.nominated_node_name
         case Node():
-            return {"node": _node(message)}
+            kept.spec.taints.extend(item.spec.taints)
+            kept.spec.unschedulable = item.spec.unschedulable
+            kept.status.allocatable.update(item.status.allocatable)
         case PersistentVolumeClaim():
-            modes = message.spec.access_modes
-            return {"claim": ClaimFact(exclusive=READ_WRITE_ONCE_POD in modes)}
+            kept.spec.access_modes.extend(item.spec.access_modes)
         case PodDisruptionBudget():
-            return {"budget": _budget(message)}
-        case Event(reason=reason) if reason == _PREEMPTED:
-            by, _, _ = message.message.removeprefix(_PREEMPTED_BY).partition(" ")
-            victim = message.involved_object.uid
-            return {"preemption": PreemptionFact(victim=victim, preemptor=by)}
-    return {}
-
-
-def _pod(pod: Pod) -> PodFact:
-    condition = pod_condition(pod.status, DISRUPTION_TARGET)
-    disrupted = condition is not None and condition.status == TRUE
-    return PodFact(
-        node=pod.spec.node_name,
-        nominated=pod.status.nominated_node_name,
-        priority=pod.spec.priority,
-        requests=_exact({"pods": Fraction(1), **pod_requests(pod)}),
-        ports=tuple(_host_ports(pod)),
-        claims=tuple(
-            volume.persistent_volume_claim.claim_name
-            for volume in pod.spec.volumes
-            if volume.persistent_volume_claim.claim_name
-        ),
-        labels=dict(pod.metadata.labels),
-        selector=dict(pod.spec.node_selector),
-        affinity=_affinity(pod.spec.affinity.node_affinity),
-        tolerations=tuple((t.key, t.operator, t.value, t.effect) for t in pod.spec.tolerations),
-        gated=bool(pod.spec.scheduling_gates),
-        plain=_is_plain(pod),
-        ready=is_pod_ready(pod),
-        finished=is_finished(pod),
-        deleting=is_terminating(pod),
-        disrupted=condition.reason if condition is not None and disrupted else "",
-    )
-
-
-def _affinity(affinity: NodeAffinity) -> tuple[NodeTermFact, ...] | None:
-    name = "required_during_scheduling_ignored_during_execution"
-    if not affinity.HasField(name):
-        return None
-    return tuple(
-        NodeTermFact(
-            expressions=tuple((e.key, e.operator, tuple(e.values)) for e in term.match_expressions),
-            fields=tuple((e.key, e.operator, tuple(e.values)) for e in term.match_fields),
-        )
-        for term in getattr(affinity, name).node_selector_terms
-    )
-
-
-def _host_ports(pod: Pod) -> Iterable[tuple[str, str, int]]:
-    for container in pod.spec.containers:
-        for port in container.ports:
-            if port.host_port:
-                yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port
-
-
-def _is_plain(pod: Pod) -> bool:
-    spec = pod.spec
-    constrained = spec.HasField("affinity") or spec.topology_spread_constraints or spec.volumes
-    return not (constrained or spec.scheduling_gates or spec.scheduler_name != _DEFAULT_SCHEDULER)
-
-
-def _node(node: Node) -> NodeFact:
-    taints = tuple(_taints(node))
-    return NodeFact(
-        allocatable=_exact({name: parse(text) for name, text in node.status.allocatable.items()}),
-        labels=dict(node.metadata.labels),
-        taints=taints,
-        open=is_node_ready(node.status) and not taints,
-    )
-
-
-def _taints(node: Node) -> Iterable[tuple[str, str, str]]:
-    if node.spec.unschedulable:
-        yield TAINT_UNSCHEDULABLE, "", NO_SCHEDULE
-    for taint in node.spec.taints:
-        if taint.effect in HARD_EFFECTS:
-            yield taint.key, taint.value, taint.effect
-
-
-def _budget(budget: PodDisruptionBudget) -> BudgetFact:
-    status = budget.status
-    return BudgetFact(
-        match_labels=dict(budget.spec.selector.match_labels),
-        desired=status.desired_healthy,
-        allowed=status.disruptions_allowed,
-        disrupted=tuple(sorted(status.disrupted_pods)),
-    )
-
-
-def _exact(amounts: Mapping[str, Fraction]) -> dict[str, str]:
-    return {name: str(Fraction(amount)) for name, amount in amounts.items() if amount}
+            kept.spec.selector.CopyFrom(item.spec.selector)
+            kept.status.CopyFrom(item.status)
+            kept.status.ClearField("conditions")
+        case Event() if item.reason == _PREEMPTED:
+            kept.reason, kept.message = item.reason, item.message
+            kept.involved_object.uid = item.involved_object.uid
+        case _:
+            return None
+    if isinstance(item, Pod | Node):
+        for condition in item.status.conditions:
+            if condition.type in _CONDITIONS:
+                kept.status.conditions.add(
+                    type=condition.type, status=condition.status, reason=condition.reason
+                )
+    return kept

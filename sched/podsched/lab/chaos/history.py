@@ -20,7 +20,7 @@ from podsched.lab.chaos.records import (
 )
 
 #: Format of the records; other versions are refused.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from podsched.lab.chaos.promises.ending import fits_somewhere
-from podsched.lab.chaos.records import PodFact, Revision
+from podsched.api.objects import Pod
+from podsched.lab.chaos.promises.ending import is_late
+from podsched.lab.chaos.records import Revision
 from podsched.lab.chaos.replay import World, apply
 from podsched.lab.chaos.system import System
 
@@ -27,19 +28,16 @@ class Live:
         self.bound += sum(change.bound for change in apply(self.world, revision))
 
     @property
-    def pods(self) -> dict[str, PodFact]:
+    def pods(self) -> dict[str, Pod]:
         """All pods by namespace/name."""
         return self.world.pods
 
     @property
     def waiting(self) -> int:
         """The number of pods without a node."""
-        return sum(not pod.node for pod in self.pods.values())
+        return sum(not pod.spec.node_name for pod in self.pods.values())
 
     @property
     def late(self) -> bool:
         """Whether a pod without a node fits one."""
-        return any(
-            pod.plain and not pod.node and not pod.deleting and fits_somewhere(self.world, key)
-            for key, pod in self.pods.items()
-        )
+        return any(is_late(self.world, key) for key in self.pods)

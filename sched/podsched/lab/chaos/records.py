@@ -5,17 +5,19 @@ their default are left out. Times (``at``, ``invoked``, ``answered``) are second
 began. Keys are etcd's, without the prefix that all have: ``pods/default/web-0``,
 ``terms/kube-system/kube-scheduler``.
 
-Of the objects only what promises are about is kept, as facts: a history stays small enough to be
-sent to somebody, and can be read.
+Of the objects only what promises are about is kept: a history stays small enough to be sent to
+somebody, and can be read.
 """
 
 from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+
+from podsched.api.manifest import from_manifest, to_manifest
 
 
 class HistoryError(Exception):
@@ -36,74 +38,12 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class NodeTermFact(_Model):
-    """A term of required node affinity; requirements are key, operator and values."""
-
-    expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    fields: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+def _read(value: object) -> object:
+    return from_manifest(value).message if isinstance(value, dict) else value
 
 
-class PodFact(_Model):
-    """A pod. ``requests``: exact amounts by resource, as fractions ("1/10")."""
-
-    node: str = ""
-    nominated: str = ""
-    priority: int = 0
-    requests: dict[str, str] = {}
-    ports: tuple[tuple[str, str, int], ...] = ()
-    """Host ports: address, protocol, number."""
-    claims: tuple[str, ...] = ()
-    """Names of its persistent volume claims."""
-    labels: dict[str, str] = {}
-    selector: dict[str, str] = {}
-    """Its spec.nodeSelector."""
-    affinity: tuple[NodeTermFact, ...] | None = None
-    """Its required node affinity; None: it has none."""
-    tolerations: tuple[tuple[str, str, str, str], ...] = ()
-    """Key, operator, value and effect."""
-    gated: bool = False
-    """Whether scheduling gates hold it back."""
-    plain: bool = True
-    """Nothing but requests, ports and node selector decides where it fits, and nothing holds it
-    back: no scheduling gates, default scheduler."""
-    ready: bool = False
-    finished: bool = False
-    deleting: bool = False
-    disrupted: str = ""
-    """The reason of its DisruptionTarget condition, if that is True."""
-
-
-class NodeFact(_Model):
-    """A node; ``open``: it takes pods without tolerations (Ready, no taint, schedulable)."""
-
-    allocatable: dict[str, str] = {}
-    labels: dict[str, str] = {}
-    taints: tuple[tuple[str, str, str], ...] = ()
-    """Key, value and effect of those that keep pods away; a node that is unschedulable has one."""
-    open: bool = True
-
-
-class ClaimFact(_Model):
-    """A persistent volume claim; ``exclusive``: for one pod at a time (ReadWriteOncePod)."""
-
-    exclusive: bool = False
-
-
-class BudgetFact(_Model):
-    """A disruption budget: what it selects, and the healthy pods that must be left."""
-
-    match_labels: dict[str, str] = {}
-    desired: int = 0
-    allowed: int = 0
-    disrupted: tuple[str, ...] = ()
-    """Names of the pods whose evictions it has counted and not yet seen."""
-
-
-class PreemptionFact(_Model):
-    """The event of a preemption: uids of victim and preemptor."""
-
-    victim: str
-    preemptor: str
+Kept = Annotated[Any, BeforeValidator(_read), PlainSerializer(to_manifest)]
+"""An object, as far as promises are about it; a manifest in the file."""
 
 
 class Change(_Model):
@@ -113,11 +53,7 @@ class Change(_Model):
     deleted: bool = False
     uid: str = ""
     holder: str = ""
-    pod: PodFact | None = None
-    node: NodeFact | None = None
-    claim: ClaimFact | None = None
-    budget: BudgetFact | None = None
-    preemption: PreemptionFact | None = None
+    object: Kept = None
 
 
 class Begin(_Model):

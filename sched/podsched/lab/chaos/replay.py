@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
+from podsched.api.conditions import (
+    DISRUPTION_TARGET,
+    TRUE,
+    is_finished,
+    is_terminating,
+    pod_condition,
+)
+from podsched.api.objects import Node, PersistentVolumeClaim, Pod, PodDisruptionBudget
 from podsched.lab.chaos.history import History
-from podsched.lab.chaos.records import BudgetFact, Change, ClaimFact, NodeFact, PodFact, Revision
-
-T = TypeVar("T")
+from podsched.lab.chaos.records import Change, Revision
 
 PODS, NODES, CLAIMS = "pods/", "nodes/", "persistentvolumeclaims/"
 BUDGETS = "poddisruptionbudgets/"
@@ -21,32 +27,31 @@ class PodChange(NamedTuple):
 
     key: str
     uid: str
-    before: PodFact | None
-    after: PodFact | None
+    before: Pod | None
+    after: Pod | None
 
     @property
     def bound(self) -> bool:
         """Whether this revision gave it a node."""
-        return bool(self.after and self.after.node and not (self.before and self.before.node))
+        return bool(node_of(self.after) and not node_of(self.before))
 
     @property
     def marked(self) -> bool:
         """Whether this revision began to delete it."""
-        was = self.before is not None and self.before.deleting
-        return bool(self.after and self.after.deleting and not was)
+        return _is_marked(self.after) and not _is_marked(self.before)
 
 
 @dataclass(slots=True)
 class World:
     """Objects by key without the plural: "default/web-0", "node-1"."""
 
-    pods: dict[str, PodFact] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
     uids: dict[str, str] = field(default_factory=dict)
     """Of the pods."""
-    nodes: dict[str, NodeFact] = field(default_factory=dict)
-    claims: dict[str, ClaimFact] = field(default_factory=dict)
-    budgets: dict[str, BudgetFact] = field(default_factory=dict)
-    on_node: dict[str, dict[str, PodFact]] = field(default_factory=lambda: defaultdict(dict))
+    nodes: dict[str, Node] = field(default_factory=dict)
+    claims: dict[str, PersistentVolumeClaim] = field(default_factory=dict)
+    budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
+    on_node: dict[str, dict[str, Pod]] = field(default_factory=lambda: defaultdict(dict))
     """The pods that take room, by node and key."""
 
 
@@ -72,36 +77,46 @@ def apply(world: World, revision: Revision) -> tuple[PodChange, ...]:
 
 
 def _apply(world: World, change: Change) -> PodChange | None:
-    key = change.key
-    if key.startswith(PODS):
-        return _apply_pod(world, key.removeprefix(PODS), change)
-    if key.startswith(NODES):
-        _put(world.nodes, key.removeprefix(NODES), change.node)
-    elif key.startswith(CLAIMS):
-        _put(world.claims, key.removeprefix(CLAIMS), change.claim)
-    elif key.startswith(BUDGETS):
-        _put(world.budgets, key.removeprefix(BUDGETS), change.budget)
+    kind, _, key = change.key.partition("/")
+    if kind == "pods":
+        return _apply_pod(world, key, change)
+    stores: dict[str, dict[str, Any]] = {
+        "nodes": world.nodes,
+        "persistentvolumeclaims": world.claims,
+        "poddisruptionbudgets": world.budgets,
+    }
+    store = stores.get(kind, {})
+    store.pop(key, None)
+    if change.object is not None:
+        store[key] = change.object
     return None
 
 
-def _put(where: dict[str, T], key: str, fact: T | None) -> None:
-    if fact is None:
-        where.pop(key, None)
-    else:
-        where[key] = fact
-
-
 def _apply_pod(world: World, key: str, change: Change) -> PodChange:
-    before, after = world.pods.get(key), change.pod
+    before, after = world.pods.get(key), change.object
     uid = change.uid or world.uids.get(key, "")
-    if before is not None and before.node:
-        world.on_node[before.node].pop(key, None)
+    world.on_node[node_of(before)].pop(key, None)
     if after is None:
         world.pods.pop(key, None)
         world.uids.pop(key, None)
     else:
         world.pods[key] = after
         world.uids[key] = uid
-        if after.node and not after.finished:
-            world.on_node[after.node][key] = after
+        if node_of(after) and not is_finished(after):
+            world.on_node[node_of(after)][key] = after
     return PodChange(key, uid, before, after)
+
+
+def node_of(pod: Pod | None) -> str:
+    """Return the node that a pod is bound to, "" for none."""
+    return pod.spec.node_name if pod is not None else ""
+
+
+def disrupted(pod: Pod) -> str:
+    """Return the reason of a pod's DisruptionTarget condition if that is True, else ""."""
+    condition = pod_condition(pod.status, DISRUPTION_TARGET)
+    return condition.reason if condition is not None and condition.status == TRUE else ""
+
+
+def _is_marked(pod: Pod | None) -> bool:
+    return pod is not None and is_terminating(pod)

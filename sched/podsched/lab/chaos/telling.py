@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from podsched.api.conditions import is_finished, is_pod_ready, is_terminating
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject, Pod
 from podsched.lab.chaos.history import History
 from podsched.lab.chaos.promises.violation import Violation
 from podsched.lab.chaos.records import Call, Change, FaultMark, FencedWrite
-from podsched.lab.chaos.replay import PODS
+from podsched.lab.chaos.replay import PODS, disrupted
 
 #: Seconds before and after a violation, and lines, that are shown with it.
 AROUND, LINES = 10.0, 40
@@ -82,22 +86,23 @@ def _change_text(change: Change) -> str:
         return f"{change.key} deleted"
     if change.holder:
         return f"{change.key} held by {change.holder}"
-    for fact in (change.pod, change.node, change.claim, change.budget):
-        if fact is not None:
-            return f"{change.key} {_fields_text(fact.model_dump(exclude_defaults=True))}".rstrip()
-    return change.key
+    return f"{change.key} {_object_text(change.object)}".rstrip()
 
 
-def _fields_text(fields: Mapping[str, Any]) -> str:
-    shown = {name: value for name, value in fields.items() if name not in ("labels", "selector")}
-    return " ".join(
-        name if value is True else f"{name}={_value_text(value)}" for name, value in shown.items()
-    )
-
-
-def _value_text(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ",".join(f"{key}:{item}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return ",".join(str(item) for item in value)
-    return str(value)
+def _object_text(item: AnyObject | None) -> str:
+    """Return an object in words: a pod's node and state, the amounts of others."""
+    if isinstance(item, Pod):
+        states = {
+            f"node={item.spec.node_name}": item.spec.node_name,
+            f"nominated={item.status.nominated_node_name}": item.status.nominated_node_name,
+            f"priority={item.spec.priority}": item.spec.priority,
+            "ready": is_pod_ready(item),
+            "finished": is_finished(item),
+            "deleting": is_terminating(item),
+            f"disrupted={disrupted(item)}": disrupted(item),
+        }
+        return " ".join(text for text, holds in states.items() if holds)
+    if item is None:
+        return ""
+    manifest = to_manifest(item)
+    return " ".join(json.dumps(manifest[part]) for part in ("spec", "status") if part in manifest)

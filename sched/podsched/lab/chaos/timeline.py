@@ -96,7 +96,7 @@ def waiting(history: History) -> list[tuple[float, float]]:
     """Return how many pods had no node, at the end of each second in which something changed."""
     points: dict[int, tuple[float, float]] = {}
     for moment in replay(history):
-        count = sum(not pod.node for pod in moment.world.pods.values())
+        count = sum(not pod.spec.node_name for pod in moment.world.pods.values())
         points[int(moment.revision.at)] = (moment.revision.at, float(count))
     return list(points.values())
 

@@ -17,11 +17,11 @@ import random
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
+from podsched.api.conditions import is_pod_ready, is_terminating
 from podsched.api.objects import Pod
 from podsched.lab.chaos import shapes
 from podsched.lab.chaos.caller import Caller
 from podsched.lab.chaos.live import Live
-from podsched.lab.chaos.records import PodFact
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError
 
@@ -62,11 +62,11 @@ class Workload:
     def _name(self, prefix: str) -> str:
         return f"{prefix}-{next(self._numbers)}"
 
-    def _mine(self, app: str) -> dict[str, PodFact]:
+    def _mine(self, app: str) -> dict[str, Pod]:
         return {
             key: pod
             for key, pod in self._live.pods.items()
-            if pod.labels.get("app") == app and not pod.deleting
+            if pod.metadata.labels.get("app") == app and not is_terminating(pod)
         }
 
     async def _steady(self) -> None:
@@ -103,7 +103,7 @@ class Workload:
             if len(high) < 3:
                 await self._caller.create_pods([shapes.high(self._name("high"))])
             for key, pod in high.items():
-                if pod.ready and self._chance.random() < 0.3:
+                if is_pod_ready(pod) and self._chance.random() < 0.3:
                     await self._caller.delete_pod(key, 1)
 
     async def _draining(self) -> None:
@@ -113,10 +113,10 @@ class Workload:
             if len(guarded) < shapes.GUARDED_PODS:
                 await self._caller.create_pods([shapes.guarded(self._name(shapes.GUARDED))])
                 continue
-            node = self._chance.choice(sorted({pod.node for pod in guarded.values()}))
+            node = self._chance.choice(sorted({pod.spec.node_name for pod in guarded.values()}))
             if node:
                 await self._cordon(node, True)
-                for key in [key for key, pod in guarded.items() if pod.node == node]:
+                for key in [key for key, pod in guarded.items() if pod.spec.node_name == node]:
                     await self._caller.evict_pod(key)
                 await self._cordon(node, False)
 
@@ -142,5 +142,5 @@ class Workload:
                     pods = [shapes.claiming(self._name("claiming"), claim) for _ in range(2)]
                     await self._caller.create_pods(pods)
             for key, pod in mine.items():
-                if pod.ready and self._chance.random() < 0.3:
+                if is_pod_ready(pod) and self._chance.random() < 0.3:
                     await self._caller.delete_pod(key, 1)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from podsched.api.conditions import is_node_ready, is_terminating
+from podsched.api.objects import Node, Pod
+from podsched.api.tolerations import HARD_EFFECTS
+from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.chaos.history import History
-from podsched.lab.chaos.promises.nodes import over_capacity, port_conflict
 from podsched.lab.chaos.promises.violation import Violation
-from podsched.lab.chaos.records import PodFact
 from podsched.lab.chaos.replay import PODS, World, replay
+from podsched.lab.placement import over_capacity, port_conflict, selects, taints_of
 
 SCHEDULED = "a pod that fits is bound in time"
 ASSUMED = "nothing left assumed"
@@ -47,11 +50,7 @@ class _Waiting:
 
     def late(self, world: World, at: float) -> Iterator[Violation]:
         """Look at a world; yield the pods that have waited too long."""
-        waiting = {
-            world.uids[key]: key
-            for key, pod in world.pods.items()
-            if not pod.node and pod.plain and not pod.deleting and fits_somewhere(world, key)
-        }
+        waiting = {world.uids[key]: key for key in world.pods if is_late(world, key)}
         for gone in self._since.keys() - waiting.keys():
             del self._since[gone]
         for uid, key in waiting.items():
@@ -62,24 +61,42 @@ class _Waiting:
                 yield Violation(SCHEDULED, text, at, 0, (PODS + key,))
 
 
-def fits_somewhere(world: World, key: str) -> bool:
-    """Return whether a plain pod fits an open node now."""
+def is_late(world: World, key: str) -> bool:
+    """Return whether a pod waits although it is plain and fits an open node now."""
     pod = world.pods[key]
+    if pod.spec.node_name or is_terminating(pod) or not _is_plain(pod):
+        return False
     return any(
-        node.open
-        and pod.selector.items() <= node.labels.items()
+        _is_open(node)
+        and not selects(pod, node)
         and not over_capacity(node, held := {**_held(world, name, pod), key: pod})
         and not port_conflict(held)
         for name, node in world.nodes.items()
     )
 
 
-def _held(world: World, node: str, pod: PodFact) -> dict[str, PodFact]:
+def _is_plain(pod: Pod) -> bool:
+    """Return whether nothing but requests, ports and node selector decides where a pod fits."""
+    spec = pod.spec
+    constrained = spec.HasField("affinity") or spec.topology_spread_constraints or spec.volumes
+    held_back = spec.scheduling_gates or spec.scheduler_name != DEFAULT_SCHEDULER_NAME
+    return not (constrained or held_back)
+
+
+def _is_open(node: Node) -> bool:
+    """Return whether a node takes pods without tolerations."""
+    hard = any(taint.effect in HARD_EFFECTS for taint in taints_of(node))
+    return is_node_ready(node.status) and not hard
+
+
+def _held(world: World, node: str, pod: Pod) -> dict[str, Pod]:
     """Return the pods on a node, and those nominated to it that come before ``pod``."""
     nominated = {
         key: other
         for key, other in world.pods.items()
-        if other.nominated == node and not other.node and other.priority >= pod.priority
+        if other.status.nominated_node_name == node
+        and not other.spec.node_name
+        and other.spec.priority >= pod.spec.priority
     }
     return {**world.on_node[node], **nominated}
 

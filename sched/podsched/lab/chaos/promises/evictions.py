@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from podsched.api.conditions import REASON_PREEMPTION_BY_SCHEDULER
+from podsched.api.conditions import (
+    REASON_PREEMPTION_BY_SCHEDULER,
+    is_finished,
+    is_pod_ready,
+    is_terminating,
+)
+from podsched.api.objects import Event, Pod, PodDisruptionBudget
+from podsched.api.selectors import compile_selector
 from podsched.lab.chaos.history import History
 from podsched.lab.chaos.promises.violation import Violation
-from podsched.lab.chaos.records import BudgetFact, PodFact
-from podsched.lab.chaos.replay import BUDGETS, PODS, Moment, replay
+from podsched.lab.chaos.replay import BUDGETS, PODS, Moment, disrupted, replay
 
 BUDGET = "no budget broken by evictions"
 VICTIMS = "preemption victims of lower priority"
@@ -16,6 +22,7 @@ VICTIMS = "preemption victims of lower priority"
 #: Seconds for which a budget may not know yet that a pod has failed or was deleted otherwise: the
 #: controller that counts healthy pods follows them, and may change hands meanwhile.
 NOTICE = 30.0
+_PREEMPTED_BY = "Preempted by pod "
 
 
 def budgets(history: History) -> Iterator[Violation]:
@@ -36,11 +43,12 @@ def budgets(history: History) -> Iterator[Violation]:
             if not mine or at - disturbed.get(key, -NOTICE) < NOTICE:
                 continue
             healthy = sum(_healthy(pod) for pod in _selected(key, budget, world.pods).values())
-            if healthy < budget.desired:
+            desired = budget.status.desired_healthy
+            if healthy < desired:
                 names = ", ".join(sorted(mine))
                 text = (
                     f"evicting {names} left {healthy} healthy pods of budget {key}, which "
-                    f"demands {budget.desired}"
+                    f"demands {desired}"
                 )
                 keys = (BUDGETS + key, *(PODS + name for name in sorted(mine)))
                 yield Violation(BUDGET, text, at, moment.revision.number, keys)
@@ -50,31 +58,33 @@ def _counted_now(moment: Moment, counted: dict[str, frozenset[str]]) -> dict[str
     """Return the keys of the pods whose eviction this revision has counted, by budget."""
     found = {}
     for change in moment.revision.changes:
-        if change.budget is None:
+        if not isinstance(change.object, PodDisruptionBudget):
             continue
         key = change.key.removeprefix(BUDGETS)
         namespace = key.partition("/")[0]
-        now = frozenset(f"{namespace}/{name}" for name in change.budget.disrupted)
+        now = frozenset(f"{namespace}/{name}" for name in change.object.status.disrupted_pods)
         marked = {pod.key for pod in moment.pods if pod.marked}
         found[key] = (now - counted.get(key, frozenset())) & marked
         counted[key] = now
     return found
 
 
-def _selected(key: str, budget: BudgetFact, pods: Mapping[str, PodFact]) -> dict[str, PodFact]:
-    namespace = key.partition("/")[0] + "/"
+def _selected(key: str, budget: PodDisruptionBudget, pods: Mapping[str, Pod]) -> dict[str, Pod]:
+    namespace, selector = key.partition("/")[0] + "/", compile_selector(budget.spec.selector)
     return {
         name: pod
         for name, pod in pods.items()
-        if name.startswith(namespace) and budget.match_labels.items() <= pod.labels.items()
+        if name.startswith(namespace) and selector.matches(pod.metadata.labels)
     }
 
 
-def _healthy(pod: PodFact) -> bool:
-    return pod.ready and not pod.deleting and not pod.finished
+def _healthy(pod: Pod) -> bool:
+    return is_pod_ready(pod) and not is_terminating(pod) and not is_finished(pod)
 
 
-def _lost_otherwise(moment: Moment, key: str, budget: BudgetFact, evicted: frozenset[str]) -> bool:
+def _lost_otherwise(
+    moment: Moment, key: str, budget: PodDisruptionBudget, evicted: frozenset[str]
+) -> bool:
     """Return whether the budget has lost a healthy pod by something else than an eviction."""
     lost = {
         change.key: change.before
@@ -94,29 +104,30 @@ def victims(history: History) -> Iterator[Violation]:
     pod must at least be waiting that is more important.
     """
     preemptors = {
-        change.preemption.victim: change.preemption.preemptor
+        event.involved_object.uid: event.message.removeprefix(_PREEMPTED_BY).partition(" ")[0]
         for revision in history.revisions
         for change in revision.changes
-        if change.preemption is not None
+        if isinstance(event := change.object, Event)
     }
     priorities: dict[str, int] = {}
     for moment in replay(history):
         for change in moment.pods:
             if change.after is not None:
-                priorities[change.uid] = change.after.priority
+                priorities[change.uid] = change.after.spec.priority
         for change in moment.pods:
             victim = change.after
             if victim is None or not change.marked:
                 continue
-            if victim.disrupted != REASON_PREEMPTION_BY_SCHEDULER:
+            if disrupted(victim) != REASON_PREEMPTION_BY_SCHEDULER:
                 continue
             most = priorities.get(preemptors.get(change.uid, ""))
             if most is None:
-                waiting = (pod.priority for pod in moment.world.pods.values() if not pod.node)
+                pods = moment.world.pods.values()
+                waiting = (pod.spec.priority for pod in pods if not pod.spec.node_name)
                 most = max(waiting, default=None)
-            if most is not None and most > victim.priority:
+            if most is not None and most > victim.spec.priority:
                 continue
             than = "no pod" if most is None else f"a pod of priority {most}"
-            text = f"pod {change.key} of priority {victim.priority} was preempted for {than}"
+            text = f"pod {change.key} of priority {victim.spec.priority} was preempted for {than}"
             where = (moment.revision.at, moment.revision.number, (PODS + change.key,))
             yield Violation(VICTIMS, text, *where)

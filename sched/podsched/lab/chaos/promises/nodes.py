@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from fractions import Fraction
+from collections.abc import Iterator
 
-from podsched.api.node_selectors import NodeTerms, compile_node_selector
-from podsched.api.objects import NodeSelector, Taint, Toleration
-from podsched.api.tolerations import find_untolerated
+from podsched.api.objects import Node, Pod
 from podsched.lab.chaos.history import History
 from podsched.lab.chaos.promises.violation import Violation
-from podsched.lab.chaos.records import NodeFact, NodeTermFact, PodFact
-from podsched.lab.chaos.replay import CLAIMS, NODES, PODS, Moment, World, replay
+from podsched.lab.chaos.replay import CLAIMS, NODES, PODS, Moment, World, node_of, replay
+from podsched.lab.placement import over_capacity, port_conflict, unsuited
+from podsched.plugins.volumes.claims import READ_WRITE_ONCE_POD
 
 CAPACITY = "no node beyond its capacity"
 MISSING = "bound to nodes that exist"
@@ -24,37 +22,9 @@ SUITED = "bound to nodes that suit"
 #: other labels or taints by the time the pod is bound, which nobody can prevent.
 DECIDED_WITHIN = 30.0
 
-_ANY = "0.0.0.0"
-
-
-def over_capacity(node: NodeFact, pods: Mapping[str, PodFact]) -> str:
-    """Return the first resource that pods request more of than a node has, as text; "" if none."""
-    used: dict[str, Fraction] = defaultdict(Fraction)
-    for pod in pods.values():
-        for name, amount in pod.requests.items():
-            used[name] += Fraction(amount)
-    for name, total in used.items():
-        room = Fraction(node.allocatable.get(name, "0"))
-        if total > room:
-            return f"{float(total):g} of {float(room):g} {name}"
-    return ""
-
-
-def port_conflict(pods: Mapping[str, PodFact]) -> str:
-    """Return two pods that share a host port, as text; "" if none do."""
-    taken: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
-    for key, pod in pods.items():
-        for address, protocol, number in pod.ports:
-            users = taken[protocol, number]
-            for other, user in users:
-                if user != key and (_ANY in (other, address) or other == address):
-                    return f"{user} and {key} share {number}/{protocol}"
-            users.append((address, key))
-    return ""
-
 
 def _nodes_bound(moment: Moment) -> set[str]:
-    return {c.after.node for c in moment.pods if c.bound and c.after is not None}
+    return {node_of(change.after) for change in moment.pods if change.bound}
 
 
 def capacity(history: History) -> Iterator[Violation]:
@@ -90,7 +60,7 @@ def exclusive_volumes(history: History) -> Iterator[Violation]:
             if not change.bound or change.after is None:
                 continue
             namespace = change.key.partition("/")[0]
-            for claim in change.after.claims:
+            for claim in _claims(change.after):
                 users = _users(moment.world, namespace, claim)
                 if len(users) > 1:
                     text = f"pods {' and '.join(users)} use claim {namespace}/{claim}"
@@ -101,41 +71,20 @@ def exclusive_volumes(history: History) -> Iterator[Violation]:
 
 def _users(world: World, namespace: str, claim: str) -> list[str]:
     """Return the pods on nodes that use an exclusive claim; none if it is not exclusive."""
-    fact = world.claims.get(f"{namespace}/{claim}")
-    if fact is None or not fact.exclusive:
+    found = world.claims.get(f"{namespace}/{claim}")
+    if found is None or READ_WRITE_ONCE_POD not in found.spec.access_modes:
         return []
     return sorted(
         key
         for pods in world.on_node.values()
         for key, pod in pods.items()
-        if key.startswith(f"{namespace}/") and claim in pod.claims
+        if key.startswith(f"{namespace}/") and claim in _claims(pod)
     )
 
 
-def unsuited(pod: PodFact, name: str, node: NodeFact) -> str:
-    """Return why a pod may not be bound to a node, by labels and taints, as text; "" if it may."""
-    if not pod.selector.items() <= node.labels.items():
-        return "does not match its node selector"
-    if pod.affinity is not None and not _terms(pod.affinity).matches(node.labels, name):
-        return "does not match its required node affinity"
-    tolerations = [
-        Toleration(key=key, operator=operator, value=value, effect=effect)
-        for key, operator, value, effect in pod.tolerations
-    ]
-    taints = [Taint(key=key, value=value, effect=effect) for key, value, effect in node.taints]
-    taint = find_untolerated(taints, tolerations)
-    return f"has the taint {taint.key}:{taint.effect}" if taint is not None else ""
-
-
-def _terms(affinity: tuple[NodeTermFact, ...]) -> NodeTerms:
-    selector = NodeSelector()
-    for term in affinity:
-        made = selector.node_selector_terms.add()
-        for key, operator, values in term.expressions:
-            made.match_expressions.add(key=key, operator=operator, values=values)
-        for key, operator, values in term.fields:
-            made.match_fields.add(key=key, operator=operator, values=values)
-    return compile_node_selector(selector)
+def _claims(pod: Pod) -> list[str]:
+    names = (volume.persistent_volume_claim.claim_name for volume in pod.spec.volumes)
+    return [name for name in names if name]
 
 
 def suited(history: History) -> Iterator[Violation]:
@@ -150,8 +99,8 @@ def suited(history: History) -> Iterator[Violation]:
         for change in moment.pods:
             if not change.bound or change.before is None or change.after is None:
                 continue
-            name, pod = change.after.node, change.after
-            reasons = [unsuited(pod, name, node) for node in nodes.lately(name, at)]
+            pod, name = change.after, node_of(change.after)
+            reasons = [unsuited(pod, node) for node in nodes.lately(name, at)]
             if reasons and all(reasons):
                 text = f"pod {change.key} was bound to node {name}, which {reasons[-1]}"
                 yield Violation(SUITED, text, at, number, (NODES + name, PODS + change.key))
@@ -161,15 +110,15 @@ class _PastNodes:
     """What nodes were, and from when on; the latest last."""
 
     def __init__(self) -> None:
-        self._versions: dict[str, list[tuple[float, NodeFact]]] = defaultdict(list)
+        self._versions: dict[str, list[tuple[float, Node]]] = defaultdict(list)
 
     def follow(self, moment: Moment) -> None:
         for change in moment.revision.changes:
-            if change.node is not None:
+            if isinstance(change.object, Node):
                 versions = self._versions[change.key.removeprefix(NODES)]
-                versions.append((moment.revision.at, change.node))
+                versions.append((moment.revision.at, change.object))
 
-    def lately(self, name: str, at: float) -> list[NodeFact]:
+    def lately(self, name: str, at: float) -> list[Node]:
         """Return what a node was at some time within the last seconds, and forget the rest."""
         versions = self._versions[name]
         while len(versions) > 1 and versions[1][0] < at - DECIDED_WITHIN:

@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from podsched.api.conditions import is_terminating
+from podsched.api.objects import Pod
 from podsched.lab.chaos.history import History
 from podsched.lab.chaos.promises.violation import Violation
-from podsched.lab.chaos.records import Call, Outcome, PodFact
-from podsched.lab.chaos.replay import PODS, replay
+from podsched.lab.chaos.records import Call, Outcome
+from podsched.lab.chaos.replay import PODS, disrupted, node_of, replay
 
 CREATED = "acknowledged create exists"
 UNDONE = "what failed was not done"
@@ -29,7 +31,7 @@ class _Life:
     born_at: float
     gone: int = 0
     gone_at: float = 0.0
-    last: PodFact | None = None
+    last: Pod | None = None
 
 
 def _lives(history: History) -> dict[str, _Life]:
@@ -47,7 +49,7 @@ def _lives(history: History) -> dict[str, _Life]:
                 life = lives.setdefault(
                     change.uid, _Life(change.uid, change.key, revision.number, revision.at)
                 )
-                life.last = change.pod
+                life.last = change.object if isinstance(change.object, Pod) else None
     return lives
 
 
@@ -109,7 +111,7 @@ def _evicted(history: History) -> set[tuple[str, int]]:
 
 
 def _may_go(life: _Life, removals: Mapping[str, Sequence[Call]]) -> bool:
-    if life.last is not None and life.last.disrupted:
+    if life.last is not None and disrupted(life.last):
         return True  # by a rule: preemption, a taint, garbage collection
     return any(
         removal.uid in ("", life.uid) and removal.invoked <= life.gone_at
@@ -124,7 +126,7 @@ def acknowledged_deletes(history: History) -> Iterator[Violation]:
         if call.verb not in ("delete", "evict") or call.outcome is not Outcome.OK:
             continue
         life = lives.get(call.uid)
-        if life is None or life.gone or (life.last is not None and life.last.deleting):
+        if life is None or life.gone or (life.last is not None and is_terminating(life.last)):
             continue
         text = f"{call.key} was deleted at {call.answered:.3f} s and is still there"
         yield Violation(DELETED, text, call.answered, call.revision, (call.key,))
@@ -134,10 +136,10 @@ def bound_once(history: History) -> Iterator[Violation]:
     """Find pods that had a node and got another, or none."""
     for moment in replay(history):
         for change in moment.pods:
-            before, after = change.before, change.after
-            if before is None or after is None or not before.node or after.node == before.node:
+            before, after = node_of(change.before), node_of(change.after)
+            if change.after is None or not before or after == before:
                 continue
-            text = f"pod {change.key} was moved from {before.node} to {after.node or 'no node'}"
+            text = f"pod {change.key} was moved from {before} to {after or 'no node'}"
             where = (moment.revision.at, moment.revision.number, (PODS + change.key,))
             yield Violation(BOUND, text, *where)
 
@@ -150,8 +152,8 @@ def bindable(history: History) -> Iterator[Violation]:
             if not change.bound or before is None:
                 continue
             forbidden = {
-                "is held back by scheduling gates": before.gated,
-                "is being deleted": before.deleting,
+                "is held back by scheduling gates": bool(before.spec.scheduling_gates),
+                "is being deleted": is_terminating(before),
             }
             for why in (text for text, holds in forbidden.items() if holds):
                 text = f"pod {change.key} was bound although it {why}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from podsched.lab.chaos.history import History
 from podsched.lab.chaos.promises.violation import Violation
 from podsched.lab.chaos.records import FencedWrite
-from podsched.lab.chaos.replay import PODS, replay
+from podsched.lab.chaos.replay import PODS, disrupted, replay
 
 INCREASE = "terms strictly increase"
 FENCED = "no write of a term after a later term"
@@ -72,7 +72,7 @@ def fenced(history: History) -> Iterator[Violation]:
         number, at = moment.revision.number, moment.revision.at
         office = _in_office(terms, number)
         for change in moment.pods:
-            evicted = change.marked and change.after is not None and bool(change.after.disrupted)
+            evicted = change.marked and change.after is not None and disrupted(change.after)
             if not (change.bound or evicted):
                 continue
             writers = calls.writers(change.key, number, at)

@@ -1,0 +1,80 @@
+"""Whether pods may be on the nodes that they are on: a plain reading of the rules.
+
+Independent of the plugins, since it judges what they have led to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from podsched.api import quantity
+from podsched.api.node_selectors import compile_node_selector
+from podsched.api.objects import Node, Pod, Taint
+from podsched.api.resources import PODS, pod_requests
+from podsched.api.tolerations import NO_SCHEDULE, TAINT_UNSCHEDULABLE, find_untolerated
+
+_ANY = "0.0.0.0"
+_REQUIRED = "required_during_scheduling_ignored_during_execution"
+
+
+def over_capacity(node: Node, pods: Mapping[str, Pod]) -> str:
+    """Return the first resource that pods request more of than a node has, as text; "" if none."""
+    used: dict[str, Fraction] = defaultdict(Fraction)
+    for pod in pods.values():
+        used[PODS] += 1
+        for name, amount in pod_requests(pod).items():
+            used[name] += amount
+    for name, total in used.items():
+        room = quantity.parse(node.status.allocatable.get(name, "0"))
+        if total > room:
+            return f"{float(total):g} of {float(room):g} {name}"
+    return ""
+
+
+def port_conflict(pods: Mapping[str, Pod]) -> str:
+    """Return two pods that share a host port, as text; "" if none do."""
+    taken: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
+    for key, pod in pods.items():
+        for address, protocol, number in _host_ports(pod):
+            users = taken[protocol, number]
+            for other, user in users:
+                if user != key and (_ANY in (other, address) or other == address):
+                    return f"{user} and {key} share {number}/{protocol}"
+            users.append((address, key))
+    return ""
+
+
+def _host_ports(pod: Pod) -> Iterator[tuple[str, str, int]]:
+    for container in pod.spec.containers:
+        for port in container.ports:
+            if port.host_port:
+                yield port.host_ip or _ANY, port.protocol or "TCP", port.host_port
+
+
+def taints_of(node: Node) -> list[Taint]:
+    """Return a node's taints; one that is unschedulable has one more."""
+    cordon = [Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)] if node.spec.unschedulable else []
+    return [*cordon, *node.spec.taints]
+
+
+def selects(pod: Pod, node: Node) -> str:
+    """Return why a pod's spec does not select a node, as text; "" if it does."""
+    labels = dict(node.metadata.labels)
+    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return "does not match its node selector"
+    affinity = pod.spec.affinity.node_affinity
+    if affinity.HasField(_REQUIRED):
+        terms = compile_node_selector(getattr(affinity, _REQUIRED))
+        if not terms.matches(labels, node.metadata.name):
+            return "does not match its required node affinity"
+    return ""
+
+
+def unsuited(pod: Pod, node: Node) -> str:
+    """Return why a pod may not be bound to a node, by labels and taints, as text; "" if it may."""
+    if why := selects(pod, node):
+        return why
+    taint = find_untolerated(taints_of(node), pod.spec.tolerations)
+    return f"has the taint {taint.key}:{taint.effect}" if taint is not None else ""
