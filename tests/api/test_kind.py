@@ -2,26 +2,61 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
 from podsched.api.kind import VERBS, Access, Kind, function
 from podsched.api.kinds import KINDS
 
-FUNCTIONS = ("defaults", "name_rule", "check", "check_update", "check_status")
+
+def rules_in(kind: Kind) -> set[str]:
+    module = import_module(f"podsched.api.validation.{kind.rules}")
+    own = f"validate_{kind.oneof_field}"
+    return {own, f"{own}_update", f"{own}_status"} & vars(module).keys()
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_the_functions_that_an_entry_names_exist(kind: Kind) -> None:
-    named = [entry for entry in FUNCTIONS if getattr(kind, entry)]
-    assert all(callable(function(getattr(kind, entry))) for entry in named)
-    assert kind.check_status == "" or kind.has_status
+def test_the_rules_that_an_entry_names_exist(kind: Kind) -> None:
+    assert function(f"validation.names.{kind.name_rule}") is not None
+    assert not kind.rules or f"validate_{kind.oneof_field}" in rules_in(kind)
 
 
-def test_an_entry_names_no_function_where_nothing_is_to_be_done() -> None:
-    assert function(KINDS["LimitRange"].check_update) is None
+def test_each_function_with_the_rules_of_a_kind_is_that_of_its_entry() -> None:
+    """Else a function with a misspelt name would never be called."""
+    named = {rule for kind in KINDS.values() if kind.rules for rule in rules_in(kind)}
+    kinds = "|".join(kind.oneof_field for kind in KINDS.values())
+    found = {
+        name
+        for module in {kind.rules for kind in KINDS.values() if kind.rules}
+        for name, rule in vars(import_module(f"podsched.api.validation.{module}")).items()
+        if name.startswith("validate_") and rule.__module__.endswith(module)
+    }
+    assert {name for name in found if re.match(f"validate_({kinds})", name)} <= named
+    assert all(
+        function(f"validation.{k.rules}.validate_{k.oneof_field}")
+        for k in KINDS.values()
+        if k.rules
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_fields_with_default_values_exist(kind: Kind) -> None:
+    for path, value in kind.defaults.items():
+        message = kind.new()
+        *above, name = path.split(".")
+        for part in above:
+            message = getattr(message, part)
+        setattr(message, name, value)
+        field = message.DESCRIPTOR.fields_by_name[name]
+        assert field.has_presence or isinstance(value, str)
+
+
+def test_nothing_is_named_where_nothing_is_to_be_done() -> None:
+    assert function("validation.limit_ranges.validate_limit_range_update") is None
 
 
 def test_the_register_imports_neither_validation_nor_defaulting() -> None:

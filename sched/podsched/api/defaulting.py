@@ -6,16 +6,19 @@ their own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
 from google.protobuf.struct_pb2 import Struct
 
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
-from podsched.api.kind import function
-from podsched.api.kinds import KINDS
+from podsched.api.kinds import kind_of
+from podsched.api.limit_ranges import default_limit_range
 from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.owners import KUBERNETES_FINALIZER
 from podsched.api.pod_defaulting import default_pod
-from podsched.api.priorities import PREEMPT_LOWER_PRIORITY, PriorityClasses
+from podsched.api.priorities import PriorityClasses
 from podsched.api.validation.rbac import RBAC_GROUP, SERVICE_ACCOUNT
 
 NAMESPACE_ACTIVE, NAMESPACE_TERMINATING = "Active", "Terminating"
@@ -32,13 +35,23 @@ def default_object(
     if isinstance(message, o.Pod):
         return default_pod(message, now=now, uid=uid, priority_classes=priority_classes)
     default_metadata(message, now=now, uid=uid)
-    fill = _FILL.get(type(message))
-    if fill is not None:
+    for path, value in kind_of(message).defaults.items():
+        _set_default(message, path, value)
+    if (fill := _FILL.get(type(message))) is not None:
         fill(message)
     return []
 
 
-def default_namespace(item: o.Namespace) -> None:
+def _set_default(message: Any, path: str, value: object) -> None:
+    """Set a field that is not set; for a string, "" counts as not set."""
+    *above, name = path.split(".")
+    for part in above:
+        message = getattr(message, part)
+    if not (getattr(message, name) if isinstance(value, str) else message.HasField(name)):
+        setattr(message, name, value)
+
+
+def _fill_namespace(item: o.Namespace) -> None:
     """Make it active, with its finalizer and the label of its name."""
     item.metadata.labels[NAMESPACE_NAME_LABEL] = item.metadata.name
     item.status.phase = NAMESPACE_ACTIVE
@@ -46,59 +59,38 @@ def default_namespace(item: o.Namespace) -> None:
         item.spec.finalizers.append(KUBERNETES_FINALIZER)
 
 
-def default_node(item: o.Node) -> None:
+def _fill_node(item: o.Node) -> None:
     """Let pods have all that it has."""
     if not item.status.allocatable:
-        for name, text in item.status.capacity.items():
-            item.status.allocatable[name] = text
+        item.status.allocatable.update(item.status.capacity)
 
 
-def default_lease(item: o.Lease) -> None:
-    """Drop what only coordinated leader election uses."""
+def _fill_lease(item: o.Lease) -> None:
     # Kubernetes drops these where coordinated leader election is off, and nothing appoints here.
     item.spec.ClearField("strategy")
     item.spec.ClearField("preferred_holder")
 
 
-def default_priority_class(item: o.PriorityClass) -> None:
-    """Let its pods preempt others."""
-    item.preemption_policy = item.preemption_policy or PREEMPT_LOWER_PRIORITY
-
-
-def default_disruption_budget(item: o.PodDisruptionBudget) -> None:
+def _fill_disruption_budget(item: o.PodDisruptionBudget) -> None:
     """Drop a status that a client made up."""
     item.ClearField("status")
 
 
-def default_service(item: o.Service) -> None:
-    """Fill in type, affinity and what ports leave out."""
-    item.spec.type = item.spec.type or "ClusterIP"
-    item.spec.session_affinity = item.spec.session_affinity or "None"
+def _fill_service(item: o.Service) -> None:
     for port in item.spec.ports:
         port.protocol = port.protocol or "TCP"
         if not port.HasField("target_port"):
             port.target_port = str(port.port)
 
 
-def default_replicated(item: o.ReplicaSet | o.StatefulSet) -> None:
-    """Ask for one pod."""
-    if not item.spec.HasField("replicas"):
-        item.spec.replicas = 1
-
-
-def default_stateful_set(item: o.StatefulSet) -> None:
-    """Fill in how its pods are made, updated and removed."""
-    default_replicated(item)
-    spec = item.spec
-    spec.pod_management_policy = spec.pod_management_policy or "OrderedReady"
-    if not spec.HasField("revision_history_limit"):
-        spec.revision_history_limit = 10
-    update = spec.update_strategy
+def _fill_stateful_set(item: o.StatefulSet) -> None:
+    """Fill in how its pods are updated and removed."""
+    update = item.spec.update_strategy
     _default(update, "type", "RollingUpdate")
     if update["type"] == "RollingUpdate":
         _default(update.get_or_create_struct("rollingUpdate"), "partition", 0)
     for event in ("whenDeleted", "whenScaled"):
-        _default(spec.persistent_volume_claim_retention_policy, event, "Retain")
+        _default(item.spec.persistent_volume_claim_retention_policy, event, "Retain")
 
 
 def _default(struct: Struct, name: str, value: str | int) -> None:
@@ -106,53 +98,24 @@ def _default(struct: Struct, name: str, value: str | int) -> None:
         struct[name] = value
 
 
-def default_replication_controller(item: o.ReplicationController) -> None:
-    """Ask for one pod, selected by the labels of the template."""
-    if not item.spec.HasField("replicas"):
-        item.spec.replicas = 1
+def _fill_replication_controller(item: o.ReplicationController) -> None:
+    """Select the pods by the labels of the template."""
     if not item.spec.selector:
-        for key, value in item.spec.template.metadata.labels.items():
-            item.spec.selector[key] = value
+        item.spec.selector.update(item.spec.template.metadata.labels)
 
 
-def default_volume(item: o.PersistentVolume) -> None:
-    """Fill in policy, mode and phase."""
-    spec = item.spec
-    spec.persistent_volume_reclaim_policy = spec.persistent_volume_reclaim_policy or "Retain"
-    spec.volume_mode = spec.volume_mode or "Filesystem"
-    item.status.phase = item.status.phase or "Pending"
+def _fill_volume(item: o.PersistentVolume) -> None:
     if not item.status.HasField("last_phase_transition_time"):
         item.status.last_phase_transition_time.CopyFrom(item.metadata.creation_timestamp)
 
 
-def default_claim(item: o.PersistentVolumeClaim) -> None:
-    """Fill in mode and phase."""
-    item.spec.volume_mode = item.spec.volume_mode or "Filesystem"
-    item.status.phase = item.status.phase or "Pending"
+def _fill_csi_driver(item: o.CSIDriver) -> None:
+    if not item.spec.volume_lifecycle_modes:
+        item.spec.volume_lifecycle_modes.append("Persistent")
 
 
-def default_storage_class(item: o.StorageClass) -> None:
-    """Fill in policy and binding mode."""
-    item.reclaim_policy = item.reclaim_policy or "Delete"
-    item.volume_binding_mode = item.volume_binding_mode or "Immediate"
-
-
-def default_csi_driver(item: o.CSIDriver) -> None:
-    """Fill in what Kubernetes fills in."""
-    spec = item.spec
-    if not spec.HasField("attach_required"):
-        spec.attach_required = True
-    for name in ("pod_info_on_mount", "storage_capacity", "requires_republish", "se_linux_mount"):
-        if not spec.HasField(name):
-            setattr(spec, name, False)
-    spec.fs_group_policy = spec.fs_group_policy or "ReadWriteOnceWithFSType"
-    if not spec.volume_lifecycle_modes:
-        spec.volume_lifecycle_modes.append("Persistent")
-
-
-def default_role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
+def _fill_role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
     """Fill in API groups and namespaces."""
-    item.role_ref.api_group = item.role_ref.api_group or RBAC_GROUP
     for subject in item.subjects:
         if subject.kind == SERVICE_ACCOUNT:
             # Within a namespace, its own accounts are meant.
@@ -161,17 +124,32 @@ def default_role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
             subject.api_group = subject.api_group or RBAC_GROUP
 
 
-def default_workload(item: o.Workload) -> None:
-    """Drop what only DRAWorkloadResourceClaims uses."""
+# Kubernetes drops claims while DRAWorkloadResourceClaims is off, and nothing here allocates them.
+
+
+def _fill_workload(item: o.Workload) -> None:
     for template in item.spec.pod_group_templates:
         template.ClearField("resource_claims")
 
 
-def default_pod_group(item: o.PodGroup) -> None:
-    """Let its pods be evicted one by one, and drop what only DRAWorkloadResourceClaims uses."""
-    item.spec.disruption_mode = item.spec.disruption_mode or "Pod"
-    # Kubernetes drops it while that feature is off, and nothing allocates claims here.
+def _fill_pod_group(item: o.PodGroup) -> None:
     item.spec.ClearField("resource_claims")
 
 
-_FILL = {kind.message: function(kind.defaults) for kind in KINDS.values()}
+#: What else is filled in beside the values in the register of kinds, by message.
+_FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
+    o.Namespace: _fill_namespace,
+    o.Node: _fill_node,
+    o.Lease: _fill_lease,
+    o.PodDisruptionBudget: _fill_disruption_budget,
+    o.Service: _fill_service,
+    o.StatefulSet: _fill_stateful_set,
+    o.ReplicationController: _fill_replication_controller,
+    o.PersistentVolume: _fill_volume,
+    o.CSIDriver: _fill_csi_driver,
+    o.RoleBinding: _fill_role_binding,
+    o.ClusterRoleBinding: _fill_role_binding,
+    o.LimitRange: default_limit_range,
+    o.Workload: _fill_workload,
+    o.PodGroup: _fill_pod_group,
+}

@@ -67,11 +67,6 @@ def invalid(path: str, value: object, reason: str) -> FieldError:
     return FieldError(path, ErrorType.INVALID, value, reason)
 
 
-def duplicate(path: str, value: object, reason: str = "") -> FieldError:
-    """Return the error: the value may occur only once."""
-    return FieldError(path, ErrorType.DUPLICATE, value, reason)
-
-
 def not_supported(path: str, value: object, supported: Iterable[str]) -> FieldError:
     """Return the error: the value is none of those allowed, which are shown in this order."""
     allowed = ", ".join(f'"{item}"' for item in supported)
@@ -81,19 +76,3 @@ def not_supported(path: str, value: object, supported: Iterable[str]) -> FieldEr
 def forbidden(path: str, reason: str) -> FieldError:
     """Return the error: the field may not be set or changed."""
     return FieldError(path, ErrorType.FORBIDDEN, None, reason)
-
-
-def too_long(path: str, limit: int) -> FieldError:
-    """Return the error: it has more bytes than allowed."""
-    return FieldError(path, ErrorType.TOO_LONG, None, f"may not be more than {limit} bytes")
-
-
-def too_many(path: str, count: int, limit: int) -> FieldError:
-    """Return the error: it has more items than allowed."""
-    items = "item" if limit == 1 else "items"
-    return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {limit} {items}")
-
-
-def not_found(path: str, value: object) -> FieldError:
-    """Return the error: the value names something that does not exist."""
-    return FieldError(path, ErrorType.NOT_FOUND, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from importlib import import_module
@@ -45,13 +45,14 @@ class Kind:
     short_names: tuple[str, ...] = ()
     namespaced: bool = True
     columns: tuple[c.Column, ...] = (c.NAME, c.AGE)
-    #: The functions that complete and check its objects, below ``podsched.api``. They are named and
-    #: not imported here: who only reads and prints objects goes without their modules.
-    defaults: str = ""
-    name_rule: str = "validation.names.dns1123_subdomain"
-    check: str = ""
-    check_update: str = ""
-    check_status: str = ""
+    #: Values of fields that a client has not set; ``defaulting`` fills in the rest.
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    #: The module of ``validation`` with the functions that check its objects, each called
+    #: validate_KIND, with _update or _status at its end. They are not imported here: programs that
+    #: only read and print objects need no rules.
+    rules: str = ""
+    #: The function of ``validation.names`` that checks its objects' names.
+    name_rule: str = "dns1123_subdomain"
     #: The least of Kubernetes' roles of a namespace that may write it; of VIEW, read it.
     role: Access = Access.NONE
     verbs: tuple[str, ...] = VERBS
@@ -104,7 +105,7 @@ class Kind:
 
 
 def function(name: str) -> Callable[..., Any] | None:
-    """Return the function that an entry names; None if it names none."""
+    """Return a function below ``podsched.api`` by name; None if its module has none."""
     module, _, attribute = name.rpartition(".")
-    found = getattr(import_module(f"podsched.api.{module}"), attribute) if name else None
+    found = getattr(import_module(f"podsched.api.{module}"), attribute, None) if name else None
     return cast(Callable[..., Any] | None, found)

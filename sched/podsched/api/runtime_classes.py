@@ -11,7 +11,7 @@ from podsched.api import quantity
 from podsched.api.objects import PodSpec, RuntimeClass, Toleration
 from podsched.api.resources import amounts
 from podsched.api.tolerations import NO_EXECUTE
-from podsched.api.validation.meta import MAX_ITEMS
+from podsched.api.validation.place import MAX_ITEMS
 
 
 def apply_runtime_class(spec: PodSpec, runtime_class: RuntimeClass | None) -> str:

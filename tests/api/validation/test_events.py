@@ -9,6 +9,7 @@ import pytest
 from podsched.api.objects import Event
 from podsched.api.validation import validate
 from podsched.api.validation.events import validate_new_event, validate_new_event_update
+from podsched.api.validation.place import errors_of
 
 
 def new_event(change: Callable[[Event], object] = lambda event: None) -> Event:
@@ -31,7 +32,7 @@ def _series(count: int) -> Callable[[Event], object]:
 
 
 def test_what_a_scheduler_writes_is_taken_by_both_groups() -> None:
-    assert validate("Event", new_event()) == validate_new_event(new_event()) == []
+    assert validate("Event", new_event()) == errors_of(validate_new_event, new_event()) == []
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_an_event_with_a_time_says_who_reports_what(
 def test_a_new_event_of_the_newer_group_has_nothing_of_the_older(
     change: Callable[[Event], object], texts: list[str]
 ) -> None:
-    assert [str(error) for error in validate_new_event(new_event(change))] == texts
+    assert [str(error) for error in errors_of(validate_new_event, new_event(change))] == texts
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_nothing_but_the_series_changes_through_the_newer_group(
     change: Callable[[Event], object], texts: list[str]
 ) -> None:
     old = new_event()
-    found = [str(error) for error in validate_new_event_update(new_event(change), old)]
+    found = [str(error) for error in errors_of(validate_new_event_update, new_event(change), old)]
     assert found == texts
 
 
@@ -119,4 +120,4 @@ def test_a_series_goes_on() -> None:
         event.series.count = 2
         event.series.last_observed_time.seconds = 2
 
-    assert validate_new_event_update(new_event(counted), new_event()) == []
+    assert errors_of(validate_new_event_update, new_event(counted), new_event()) == []

@@ -11,7 +11,7 @@ from podsched.api.field_errors import FieldError
 from podsched.api.kinds import KINDS
 from podsched.api.objects import ContainerPort, Pod
 from podsched.api.validation import validate, validate_status
-from podsched.api.validation.meta import MOST_ERRORS, bounded_items
+from podsched.api.validation.place import MOST_ERRORS, Place
 
 #: Fields on the way to a list, and its own.
 Path = tuple[Any, ...]
@@ -62,9 +62,9 @@ def test_empty_items_by_the_thousand_are_not_told_one_by_one(name: str) -> None:
 
 
 def test_of_a_list_that_is_too_long_no_item_is_looked_at() -> None:
-    errors: list[FieldError] = []
-    assert not [*bounded_items("spec.containers", range(1001), errors)]
-    assert [str(error) for error in errors] == [
+    at = Place("spec.containers")
+    assert not [*at.each(range(1001))]
+    assert [str(error) for error in at.errors] == [
         "spec.containers: Too many: 1001: must have at most 1000 items"
     ]
 

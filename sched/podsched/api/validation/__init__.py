@@ -20,53 +20,57 @@ from podsched.api.field_errors import FieldError
 from podsched.api.kind import function
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.validation.meta import validate_metadata, validate_metadata_update
+from podsched.api.validation.place import Place
 from podsched.api.validation.storable import validate_storable
 
 __all__ = ["validate", "validate_status"]
 
 
-def _named(entry: Callable[[Kind], str]) -> Mapping[str, Callable[..., Any]]:
-    """Return the functions that the kinds name, by kind."""
-    found = {kind.name: function(entry(kind)) for kind in KINDS.values()}
-    return {name: check for name, check in found.items() if check is not None}
+def _rules(of: Callable[[Kind], str]) -> Mapping[str, Callable[..., Any]]:
+    """Return the functions of the kinds that have one; ``of`` returns its name."""
+    found = {kind.name: function(of(kind)) for kind in KINDS.values()}
+    return {name: rule for name, rule in found.items() if rule is not None}
 
 
-_NAME_RULES = _named(lambda kind: kind.name_rule)
-_CREATE = _named(lambda kind: kind.check)
-_UPDATE = _named(lambda kind: kind.check_update)
-_STATUS = _named(lambda kind: kind.check_status)
+def _rule_of(kind: Kind, change: str = "") -> str:
+    module = f"validation.{kind.rules}.validate_{kind.oneof_field}"
+    return f"{module}{change}" if kind.rules else ""
+
+
+_NAME_RULES = _rules(lambda kind: f"validation.names.{kind.name_rule}")
+_CREATE = _rules(_rule_of)
+_UPDATE = _rules(lambda kind: _rule_of(kind, "_update"))
+_STATUS = _rules(lambda kind: _rule_of(kind, "_status"))
 
 
 def validate(
     kind: Kind | str, message: o.AnyObject, old: o.AnyObject | None = None
 ) -> list[FieldError]:
     """Return every mistake in an object that is created, or that replaces ``old``."""
-    found = KINDS[kind] if isinstance(kind, str) else kind
-    errors = validate_metadata(
+    found, at = KINDS[kind] if isinstance(kind, str) else kind, Place()
+    validate_metadata(
+        at("metadata"),
         message.metadata,
         namespaced=found.namespaced,
         name_rule=_NAME_RULES[found.name],
         core=not found.group,
     )
     if old is not None:
-        errors += validate_metadata_update(message.metadata, old.metadata)
+        validate_metadata_update(at("metadata"), message.metadata, old.metadata)
     # What a pod's spec holds is checked with the spec, whose outcome is remembered.
-    errors += validate_storable(message, without=("spec",) if found.name == "Pod" else ())
-    check = _CREATE.get(found.name)
-    if check is not None:
-        errors += check(message)
-    check_update = _UPDATE.get(found.name)
-    if old is not None and check_update is not None:
-        errors += check_update(message, old)
-    return errors
+    at.errors += validate_storable(message, without=("spec",) if found.name == "Pod" else ())
+    if check := _CREATE.get(found.name):
+        check(at, message)
+    if old is not None and (check := _UPDATE.get(found.name)):
+        check(at, message, old)
+    return at.errors
 
 
 def validate_status(kind: Kind | str, message: o.AnyObject, old: o.AnyObject) -> list[FieldError]:
     """Return every mistake in an update of the status alone."""
-    found = KINDS[kind] if isinstance(kind, str) else kind
-    errors = validate_metadata_update(message.metadata, old.metadata)
-    errors += validate_storable(message, without=("spec",))
-    check = _STATUS.get(found.name)
-    if check is not None:
-        errors += check(message)
-    return errors
+    found, at = KINDS[kind] if isinstance(kind, str) else kind, Place()
+    validate_metadata_update(at("metadata"), message.metadata, old.metadata)
+    at.errors += validate_storable(message, without=("spec",))
+    if check := _STATUS.get(found.name):
+        check(at, message)
+    return at.errors

@@ -1,16 +1,9 @@
-"""Nodes, priority classes, disruption budgets and leases."""
+"""Nodes, runtime classes, priority classes, disruption budgets and leases."""
 
 from __future__ import annotations
 
+from podsched.api import objects as o
 from podsched.api.codec import write
-from podsched.api.field_errors import (
-    FieldError,
-    duplicate,
-    forbidden,
-    invalid,
-    required,
-)
-from podsched.api.objects import Lease, Node, PodDisruptionBudget, PriorityClass
 from podsched.api.priorities import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     PREEMPT_LOWER_PRIORITY,
@@ -18,126 +11,117 @@ from podsched.api.priorities import (
     SYSTEM_CLASSES,
     SYSTEM_PREFIX,
 )
-from podsched.api.validation.meta import (
-    IMMUTABLE,
-    bounded_items,
-    not_negative,
-    one_of,
-    validate_label_name,
-    validate_label_selector,
-)
-from podsched.api.validation.names import label_value, percent
-from podsched.api.validation.placement import TAINT_EFFECTS
-from podsched.api.validation.resource_lists import validate_quantities
+from podsched.api.validation.meta import validate_label_selector, validate_labels
+from podsched.api.validation.names import dns1123_label, label_value, percent, qualified_name
+from podsched.api.validation.place import Place
+from podsched.api.validation.placement import TAINT_EFFECTS, validate_tolerations
+from podsched.api.validation.resource_lists import validate_quantities, validate_requirements
 
 #: Characters. Beyond some thousands of digits, Python refuses to make a number of them.
 _MAX_INT_OR_PERCENT = 20
-_UNIQUE = "taints must be unique by key and effect pair"
 
 
-def validate_node(node: Node) -> list[FieldError]:
+def validate_node(at: Place, node: o.Node) -> None:
     """Validate taints and resources."""
-    errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
-    for index, taint in bounded_items("metadata.taints", node.spec.taints, errors):
-        path = f"metadata.taints[{index}]"  # the path that Kubernetes gives
-        errors += validate_label_name(f"{path}.key", taint.key)
-        errors += [invalid(f"{path}.value", taint.value, r) for r in label_value(taint.value)]
+    for item, taint in at("metadata.taints").each(node.spec.taints):  # the path of Kubernetes
+        item("key").rule(taint.key, qualified_name)
+        item("value").rule(taint.value, label_value)
         if not taint.effect:
-            errors.append(required(f"{path}.effect"))
-        else:
-            errors += one_of(f"{path}.effect", taint.effect, TAINT_EFFECTS)
-        if (taint.key, taint.effect) in seen:
-            errors.append(duplicate(path, write(taint), _UNIQUE))
-        seen.add((taint.key, taint.effect))
-    errors += validate_quantities(node.status.capacity, "status.capacity", dotted=True)
-    return errors + validate_quantities(node.status.allocatable, "status.allocatable", dotted=True)
+            item("effect").required()
+        item("effect").one_of(taint.effect, TAINT_EFFECTS)
+        reason = "taints must be unique by key and effect pair"
+        item.once((taint.key, taint.effect), seen, write(taint), reason)
+    validate_quantities(at("status.capacity"), node.status.capacity, dotted=True)
+    validate_quantities(at("status.allocatable"), node.status.allocatable, dotted=True)
 
 
-def validate_node_update(new: Node, old: Node) -> list[FieldError]:
+validate_node_status = validate_node
+
+
+def validate_node_update(at: Place, new: o.Node, old: o.Node) -> None:
     """Check that addresses and providers stay once they are set."""
-    errors = []
     if old.spec.pod_cidr and new.spec.pod_cidr != old.spec.pod_cidr:
         reason = 'node updates may not change podCIDR except from "" to valid'
-        errors.append(forbidden("spec.podCIDRs", reason))
+        at("spec.podCIDRs").forbidden(reason)
     if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:
         reason = 'node updates may not change providerID except from "" to valid'
-        errors.append(forbidden("spec.providerID", reason))
-    return errors
+        at("spec.providerID").forbidden(reason)
 
 
-def validate_priority_class(item: PriorityClass) -> list[FieldError]:
+def validate_runtime_class(at: Place, item: o.RuntimeClass) -> None:
+    """Validate handler, overhead and scheduling (pkg/apis/node/validation)."""
+    at("handler").rule(item.handler, dns1123_label)
+    if item.HasField("overhead"):
+        limits = o.ResourceRequirements(limits=item.overhead.pod_fixed)
+        validate_requirements(at("overhead"), limits)
+    if item.HasField("scheduling"):
+        validate_labels(at("scheduling.nodeSelector"), item.scheduling.node_selector)
+        validate_tolerations(at("scheduling.tolerations"), item.scheduling.tolerations)
+
+
+def validate_runtime_class_update(at: Place, new: o.RuntimeClass, old: o.RuntimeClass) -> None:
+    """Check that the handler stays."""
+    at("handler").fixed(new.handler, old.handler, new.handler)
+
+
+def validate_priority_class(at: Place, item: o.PriorityClass) -> None:
     """Check that names and values reserved for the system are not used."""
-    errors: list[FieldError] = []
     name = item.metadata.name
     if name.startswith(SYSTEM_PREFIX):
         if SYSTEM_CLASSES.get(name) != item.value:
-            reason = (
+            at("metadata.name").forbidden(
                 f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use "
                 f"only. error: {name} is not a known system priority class"
             )
-            errors.append(forbidden("metadata.name", reason))
     elif item.value > HIGHEST_USER_DEFINABLE_PRIORITY:
-        reason = (
+        at("value").forbidden(
             f"maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
         )
-        errors.append(forbidden("value", reason))
     policies = (PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER)
-    return errors + one_of("preemptionPolicy", item.preemption_policy, policies)
+    at("preemptionPolicy").one_of(item.preemption_policy, policies)
 
 
-def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
+def validate_priority_class_update(at: Place, new: o.PriorityClass, old: o.PriorityClass) -> None:
     """Check that value and policy stay: pods have copied them."""
-    errors = []
     if new.value != old.value:
-        errors.append(forbidden("value", "may not be changed in an update."))
-    if new.preemption_policy != old.preemption_policy:
-        errors.append(invalid("preemptionPolicy", new.preemption_policy, IMMUTABLE))
-    return errors
+        at("value").forbidden("may not be changed in an update.")
+    policy = new.preemption_policy
+    at("preemptionPolicy").fixed(policy, old.preemption_policy, policy)
 
 
-def validate_disruption_budget(item: PodDisruptionBudget) -> list[FieldError]:
+def validate_pod_disruption_budget(at: Place, item: o.PodDisruptionBudget) -> None:
     """Check that minAvailable or maxUnavailable is set, not both: a number or a percentage."""
-    spec = item.spec
-    errors: list[FieldError] = []
-    both = spec.HasField("min_available") and spec.HasField("max_unavailable")
-    if both:
+    spec, at = item.spec, at("spec")
+    if spec.HasField("min_available") and spec.HasField("max_unavailable"):
         shown = f"minAvailable={spec.min_available}, maxUnavailable={spec.max_unavailable}"
-        reason = "minAvailable and maxUnavailable cannot be both set"
-        errors.append(invalid("spec", shown, reason))
+        at.invalid(shown, "minAvailable and maxUnavailable cannot be both set")
     if spec.HasField("min_available"):
-        errors += _int_or_percent("spec.minAvailable", spec.min_available)
+        _int_or_percent(at("minAvailable"), spec.min_available)
     if spec.HasField("max_unavailable"):
-        errors += _int_or_percent("spec.maxUnavailable", spec.max_unavailable)
+        _int_or_percent(at("maxUnavailable"), spec.max_unavailable)
     if spec.HasField("selector"):
-        errors += validate_label_selector(spec.selector, "spec.selector")
+        validate_label_selector(at("selector"), spec.selector)
     policies = ("AlwaysAllow", "IfHealthyBudget")
-    path = "spec.unhealthyPodEvictionPolicy"
-    return errors + one_of(path, spec.unhealthy_pod_eviction_policy, policies)
+    at("unhealthyPodEvictionPolicy").one_of(spec.unhealthy_pod_eviction_policy, policies)
 
 
-def _int_or_percent(path: str, text: str) -> list[FieldError]:
-    if len(text) > _MAX_INT_OR_PERCENT:
-        return [invalid(path, text, "must be a number or a percentage of a few digits")]
+def _int_or_percent(at: Place, text: str) -> None:
     digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdigit():
+    if len(text) > _MAX_INT_OR_PERCENT:
+        at.invalid(text, "must be a number or a percentage of a few digits")
+    elif digits.isascii() and digits.isdigit():
         number = int(text)
+        at.least(number)
         if number >= 2**31:
-            return [invalid(path, number, "must be less than or equal to 2147483647")]
-        return not_negative(path, number)
-    errors = [invalid(path, text, reason) for reason in percent(text)]
-    if not errors and int(text[:-1]) > 100:
-        errors.append(invalid(path, text, "must not be greater than 100%"))
-    return errors
+            at.invalid(number, "must be less than or equal to 2147483647")
+    elif at.rule(text, percent) and int(text[:-1]) > 100:
+        at.invalid(text, "must not be greater than 100%")
 
 
-def validate_lease(item: Lease) -> list[FieldError]:
+def validate_lease(at: Place, item: o.Lease) -> None:
     """Check that durations are positive, and transitions not negative."""
-    spec = item.spec
-    errors: list[FieldError] = []
-    if spec.HasField("lease_duration_seconds") and spec.lease_duration_seconds <= 0:
-        path = "spec.leaseDurationSeconds"
-        errors.append(invalid(path, spec.lease_duration_seconds, "must be greater than 0"))
-    if spec.HasField("lease_transitions"):
-        errors += not_negative("spec.leaseTransitions", spec.lease_transitions)
-    return errors
+    duration = item.spec.lease_duration_seconds
+    if item.spec.HasField("lease_duration_seconds") and duration <= 0:
+        at("spec.leaseDurationSeconds").invalid(duration, "must be greater than 0")
+    at("spec.leaseTransitions").least(item.spec.lease_transitions)

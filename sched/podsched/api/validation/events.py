@@ -11,104 +11,87 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.codec import format_time, write
-from podsched.api.field_errors import FieldError, invalid, required
 from podsched.api.objects import Event
-from podsched.api.validation.meta import IMMUTABLE
 from podsched.api.validation.names import qualified_name
+from podsched.api.validation.place import Place
 
-_NEEDS_TO_BE_UNSET: Final = "needs to be unset"
-_FOREIGN: Final = "does not match event.namespace"
 #: Characters.
 _MAX_NAME, _MAX_NOTE = 128, 1024
 #: What events.k8s.io/v1 never changes, in the order in which it looks.
-_FIXED: Final = {
-    "involved_object": "involvedObject",
-    "reason": "reason",
-    "message": "message",
-    "source": "source",
-    "first_timestamp": "firstTimestamp",
-    "last_timestamp": "lastTimestamp",
-    "count": "count",
-    "type": "type",
-    "event_time": "eventTime",
-    "action": "action",
-    "related": "related",
-    "reporting_controller": "reportingController",
-    "reporting_instance": "reportingInstance",
-}
+_FIXED: Final = (
+    *("involved_object", "reason", "message", "source", "first_timestamp", "last_timestamp"),
+    *("count", "type", "event_time", "action", "related"),
+    *("reporting_controller", "reporting_instance"),
+)
 
 
-def validate_event(item: Event) -> list[FieldError]:
+def validate_event(at: Place, item: Event) -> None:
     """Validate an event of either group: what has an eventTime says who reports what."""
     involved, namespace = item.involved_object.namespace, item.metadata.namespace
     timed = item.HasField("event_time")
-    errors: list[FieldError] = []
     allowed = ("default", "kube-system") if timed else ("default",)
     # One with an eventTime may be about an object of any namespace, as in Kubernetes.
     foreign = not timed and namespace != involved if involved else namespace not in allowed
     if foreign:
-        errors.append(invalid("involvedObject.namespace", involved, _FOREIGN))
+        at("involvedObject.namespace").invalid(involved, "does not match event.namespace")
     if not timed:
-        return errors
-    controller = item.reporting_controller
-    if not controller:
-        errors.append(required("reportingController"))
-    errors += [invalid("reportingController", controller, r) for r in qualified_name(controller)]
-    for path, text in (
+        return
+    if not item.reporting_controller:
+        at("reportingController").required()
+    at("reportingController").rule(item.reporting_controller, qualified_name)
+    for name, text in (
         ("reportingInstance", item.reporting_instance),
         ("action", item.action),
         ("reason", item.reason),
     ):
         if not text:
-            errors.append(required(path))
-        elif len(text.encode()) > _MAX_NAME:
-            errors.append(_too_long(path, _MAX_NAME))
-    if len(item.message.encode()) > _MAX_NOTE:
-        errors.append(_too_long("message", _MAX_NOTE))
-    return errors
+            at(name).required()
+        _check_length(at(name), text, _MAX_NAME)
+    _check_length(at("message"), item.message, _MAX_NOTE)
 
 
-def _too_long(path: str, limit: int) -> FieldError:
-    return invalid(path, "", f"can have at most {limit} characters")
+def _check_length(at: Place, text: str, limit: int) -> None:
+    if len(text.encode()) > limit:
+        at.invalid("", f"can have at most {limit} characters")
 
 
-def validate_new_event(item: Event) -> list[FieldError]:
+def validate_new_event(at: Place, item: Event) -> None:
     """Validate what events.k8s.io/v1 asks of a new event beyond ``validate_event``."""
-    errors = _series(item)
+    _check_series(at("series"), item)
     if not item.HasField("event_time"):
-        errors.append(required("eventTime"))
+        at("eventTime").required()
     if item.type not in ("Normal", "Warning"):
-        errors.append(invalid("type", "", f"has invalid value: {item.type}"))
-    for path, there in (
+        at("type").invalid("", f"has invalid value: {item.type}")
+    for name, there in (
         ("firstTimestamp", item.HasField("first_timestamp")),
         ("lastTimestamp", item.HasField("last_timestamp")),
         ("count", item.count),
         ("source", item.source.component or item.source.host),
     ):
         if there:
-            errors.append(invalid(path, "", _NEEDS_TO_BE_UNSET))
-    return errors
+            at(name).invalid("", "needs to be unset")
 
 
-def validate_new_event_update(new: Event, old: Event) -> list[FieldError]:
+def validate_new_event_update(at: Place, new: Event, old: Event) -> None:
     """Check that nothing but the series changes through events.k8s.io/v1."""
-    errors = _series(new) if new.series != old.series else []
-    for name, path in _FIXED.items():
-        now = getattr(new, name)
-        if now != getattr(old, name):
-            errors.append(invalid(path, _shown(now), IMMUTABLE))
-    return errors
+    if new.series != old.series:
+        _check_series(at("series"), new)
+    for name in _FIXED:
+        now, before = getattr(new, name), getattr(old, name)
+        if now != before:
+            path = Event.DESCRIPTOR.fields_by_name[name].json_name
+            # Here, Kubernetes names the field as events.k8s.io/v1 does.
+            path = "reportingController" if name == "reporting_controller" else path
+            at(path).fixed(now, before, _shown(now))
 
 
-def _series(item: Event) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _check_series(at: Place, item: Event) -> None:
     if not item.HasField("series"):
-        return errors
+        return
     if item.series.count < 2:
-        errors.append(invalid("series.count", "", "should be at least 2"))
+        at("count").invalid("", "should be at least 2")
     if not item.series.HasField("last_observed_time"):
-        errors.append(required("series.lastObservedTime"))
-    return errors
+        at("lastObservedTime").required()
 
 
 def _shown(value: object) -> object:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
-from podsched.api.field_errors import FieldError, duplicate, forbidden, invalid, required
 from podsched.api.limit_ranges import CLAIM, CONTAINER, POD
 from podsched.api.objects import LimitRange, LimitRangeItem
-from podsched.api.validation.meta import bounded_items
 from podsched.api.validation.names import qualified_name
+from podsched.api.validation.place import Place
 from podsched.api.validation.resource_lists import (
     container_resource_name,
     is_huge_page,
-    is_native,
+    may_overcommit,
     parse_or_report,
 )
 
@@ -35,61 +34,50 @@ _PARTS = {
 _Amounts = Mapping[str, Fraction]
 
 
-def validate_limit_range(limit_range: LimitRange) -> list[FieldError]:
+def validate_limit_range(at: Place, limit_range: LimitRange) -> None:
     """Validate types, resources, and that the bounds and defaults of each fit together."""
-    errors: list[FieldError] = []
     seen: set[str] = set()
-    for index, item in bounded_items("spec.limits", limit_range.spec.limits, errors):
-        path = f"spec.limits[{index}]"
-        errors += _type_errors(f"{path}.type", item.type)
-        if item.type in seen:
-            errors.append(duplicate(f"{path}.type", item.type))
-        seen.add(item.type)
-        errors += _item_errors(path, item)
-    return errors
+    for each, item in at("spec.limits").each(limit_range.spec.limits):
+        _check_type(each("type"), item.type)
+        each("type").once(item.type, seen)
+        _check_item(each, item)
 
 
-def _type_errors(path: str, name: str) -> Iterator[FieldError]:
-    found = qualified_name(name)
-    yield from (invalid(path, name, reason) for reason in found)
-    if not found and "/" not in name and name not in (CONTAINER, POD, CLAIM):
-        yield invalid(path, name, "must be a standard limit type or fully qualified")
+def _check_type(at: Place, name: str) -> None:
+    known = "/" in name or name in (CONTAINER, POD, CLAIM)
+    if at.rule(name, qualified_name) and not known:
+        at.invalid(name, "must be a standard limit type or fully qualified")
 
 
-def _item_errors(path: str, item: LimitRangeItem) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _check_item(at: Place, item: LimitRangeItem) -> None:
     amounts: dict[str, dict[str, Fraction]] = {}
     for part, field in _PARTS.items():
         quantities: Mapping[str, str] = getattr(item, field)
         if item.type == POD and part in ("default", "defaultRequest"):
             if quantities:
-                reason = "may not be specified when `type` is 'Pod'"
-                errors.append(forbidden(f"{path}.{part}", reason))
+                at(part).forbidden("may not be specified when `type` is 'Pod'")
             quantities = {}
         amounts[part] = {}
-        for _, name in bounded_items(f"{path}.{part}", quantities, errors):
-            text = quantities[name]
-            here = f"{path}.{part}[{name}]"
-            errors += _resource_errors(here, item.type, name)
-            amount = parse_or_report(here, text, errors)
+        for name in at(part).keys(quantities):
+            _check_resource(at(part)[name], item.type, name)
+            amount = parse_or_report(at(part)[name], quantities[name])
             if amount is not None:
                 amounts[part][name] = amount
     if item.type == CLAIM and "storage" not in item.min and "storage" not in item.max:
         reason = "either minimum or maximum storage value is required, but neither was provided"
-        errors.append(required(f"{path}.limits", reason))
+        at("limits").required(reason)
     for name in sorted({name for part in amounts.values() for name in part}):
-        errors += _order_errors(path, item, name, amounts)
-        errors += _ratio_errors(path, item, name, amounts)
-    return errors
+        _check_order(at, item, name, amounts)
+        _check_ratio(at, item, name, amounts)
 
 
-def _resource_errors(path: str, kind: str, name: str) -> list[FieldError]:
+def _check_resource(at: Place, kind: str, name: str) -> None:
     if kind in (CONTAINER, POD):
-        return container_resource_name(path, name)
-    errors = [invalid(path, name, reason) for reason in qualified_name(name)]
-    if not errors and "/" not in name and name not in _STANDARD and not is_huge_page(name):
-        return [invalid(path, name, "must be a standard resource type or fully qualified")]
-    return errors
+        container_resource_name(at, name)
+    elif at.rule(name, qualified_name) and not (
+        "/" in name or name in _STANDARD or is_huge_page(name)
+    ):
+        at.invalid(name, "must be a standard resource type or fully qualified")
 
 
 #: Field that is wrong, whose value is shown, the smaller and the larger, and what they are called.
@@ -106,38 +94,36 @@ _ORDER = (
 )  # fmt: skip
 
 
-def _order_errors(
-    path: str, item: LimitRangeItem, name: str, amounts: Mapping[str, _Amounts]
-) -> Iterator[FieldError]:
+def _check_order(
+    at: Place, item: LimitRangeItem, name: str, amounts: Mapping[str, _Amounts]
+) -> None:
     def text(part: str) -> str:
         quantities: Mapping[str, str] = getattr(item, _PARTS[part])
         return quantities[name]
 
-    for at, shown, small, large, first, second in _ORDER:
+    for wrong, shown, small, large, first, second in _ORDER:
         less, more = amounts[small].get(name), amounts[large].get(name)
         if less is not None and more is not None and less > more:
             reason = f"{first} {text(small)} is greater than {second} {text(large)}"
-            yield invalid(f"{path}.{at}[{name}]", text(shown), reason)
+            at(wrong)[name].invalid(text(shown), reason)
     limit, request = amounts["default"].get(name), amounts["defaultRequest"].get(name)
-    overcommits = is_native(name) and not is_huge_page(name)
-    if not overcommits and limit is not None and request is not None and limit != request:
-        reason = (
-            f"default value {text('default')} must equal to "
-            f"defaultRequest value {text('defaultRequest')} in {name}"
-        )
-        yield invalid(f"{path}.defaultRequest[{name}]", text("defaultRequest"), reason)
+    if limit is None or request is None or may_overcommit(name) or limit == request:
+        return
+    asked = text("defaultRequest")
+    reason = f"default value {text('default')} must equal to defaultRequest value {asked} in {name}"
+    at("defaultRequest")[name].invalid(asked, reason)
 
 
-def _ratio_errors(
-    path: str, item: LimitRangeItem, name: str, amounts: Mapping[str, _Amounts]
-) -> Iterator[FieldError]:
+def _check_ratio(
+    at: Place, item: LimitRangeItem, name: str, amounts: Mapping[str, _Amounts]
+) -> None:
     ratio = amounts["maxLimitRequestRatio"].get(name)
     if ratio is None:
         return
-    here, text = f"{path}.maxLimitRequestRatio[{name}]", item.max_limit_request_ratio[name]
+    here, text = at("maxLimitRequestRatio")[name], item.max_limit_request_ratio[name]
     if ratio < 1:
-        yield invalid(here, text, f"ratio {text} is less than 1")
+        here.invalid(text, f"ratio {text} is less than 1")
     least, most = amounts["min"].get(name), amounts["max"].get(name)
     if least and most is not None and ratio > most / least:
         reason = f"ratio {text} is greater than max/min = {float(most / least):.6f}"
-        yield invalid(here, text, reason)
+        here.invalid(text, reason)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-NameRule = Callable[[str], list[str]]
-"""What is wrong with a name; an empty list if nothing is."""
+NameRule = Callable[[str], Sequence[str]]
+"""Returns what is wrong with a name; nothing if it is valid."""
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"

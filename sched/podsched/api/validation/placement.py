@@ -4,287 +4,202 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from podsched.api.field_errors import (
-    FieldError,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
-from podsched.api.objects import (
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    PodAffinity,
-    PodAffinityTerm,
-    PodAntiAffinity,
-    PodSpec,
-    Toleration,
-    TopologySpreadConstraint,
-)
+from podsched.api import objects as o
 from podsched.api.validation.meta import (
-    MAX_ITEMS,
-    MAX_VALUES,
-    bounded_items,
-    one_of,
-    validate_label_name,
+    check_values,
     validate_label_selector,
+    validate_values,
 )
-from podsched.api.validation.names import dns1123_label, dns1123_subdomain, label_value
+from podsched.api.validation.names import (
+    dns1123_label,
+    dns1123_subdomain,
+    label_value,
+    qualified_name,
+)
+from podsched.api.validation.place import MAX_ITEMS, Place
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_WEIGHT = "must be in the range 1-100"
+_MODES = ("DoNotSchedule", "ScheduleAnyway")
 
 
-def validate_affinity(spec: PodSpec, path: str) -> list[FieldError]:
+def validate_affinity(at: Place, affinity: o.Affinity) -> None:
     """Validate node affinity, pod affinity and pod anti-affinity."""
-    errors: list[FieldError] = []
-    affinity = spec.affinity
     if affinity.HasField("node_affinity"):
-        errors += _node_affinity(affinity.node_affinity, f"{path}.nodeAffinity")
+        _node_affinity(at("nodeAffinity"), affinity.node_affinity)
     if affinity.HasField("pod_affinity"):
-        errors += _pod_affinity(affinity.pod_affinity, f"{path}.podAffinity")
+        _pod_affinity(at("podAffinity"), affinity.pod_affinity)
     if affinity.HasField("pod_anti_affinity"):
-        errors += _pod_affinity(affinity.pod_anti_affinity, f"{path}.podAntiAffinity")
-    return errors
+        _pod_affinity(at("podAntiAffinity"), affinity.pod_anti_affinity)
 
 
-def _node_affinity(affinity: NodeAffinity, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _node_affinity(at: Place, affinity: o.NodeAffinity) -> None:
     if affinity.HasField("required_during_scheduling_ignored_during_execution"):
-        errors += validate_node_selector(
-            affinity.required_during_scheduling_ignored_during_execution, f"{path}.{_REQUIRED}"
-        )
+        required = affinity.required_during_scheduling_ignored_during_execution
+        validate_node_selector(at(_REQUIRED), required)
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
-    for index, term in bounded_items(f"{path}.{_PREFERRED}", preferred, errors):
-        here = f"{path}.{_PREFERRED}[{index}]"
-        if not 1 <= term.weight <= 100:
-            errors.append(invalid(f"{here}.weight", term.weight, _WEIGHT))
-        errors += _node_term(term.preference, f"{here}.preference")
-    return errors
+    for item, term in at(_PREFERRED).each(preferred):
+        _weight(item("weight"), term.weight)
+        _node_term(item("preference"), term.preference)
 
 
-def validate_node_selector(selector: NodeSelector, path: str) -> list[FieldError]:
+def _weight(at: Place, weight: int) -> None:
+    if not 1 <= weight <= 100:
+        at.invalid(weight, "must be in the range 1-100")
+
+
+def validate_node_selector(at: Place, selector: o.NodeSelector) -> None:
     """Check that there is at least one term, each of valid requirements."""
-    here = f"{path}.nodeSelectorTerms"
+    terms = at("nodeSelectorTerms")
     if not selector.node_selector_terms:
-        return [required(here, "must have at least one node selector term")]
-    errors: list[FieldError] = []
-    for index, term in bounded_items(here, selector.node_selector_terms, errors):
-        errors += _node_term(term, f"{here}[{index}]")
-    return errors
+        terms.required("must have at least one node selector term")
+    for item, term in terms.each(selector.node_selector_terms):
+        _node_term(item, term)
 
 
-def _node_term(term: NodeSelectorTerm, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, requirement in bounded_items(
-        f"{path}.matchExpressions", term.match_expressions, errors
-    ):
-        errors += _node_expression(requirement, f"{path}.matchExpressions[{index}]")
-    for index, requirement in bounded_items(f"{path}.matchFields", term.match_fields, errors):
-        errors += _node_field(requirement, f"{path}.matchFields[{index}]")
-    return errors
+def _node_term(at: Place, term: o.NodeSelectorTerm) -> None:
+    for item, requirement in at("matchExpressions").each(term.match_expressions):
+        _node_expression(item, requirement)
+    for item, requirement in at("matchFields").each(term.match_fields):
+        _node_field(item, requirement)
 
 
-def _node_expression(requirement: NodeSelectorRequirement, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    operator, count = requirement.operator, len(requirement.values)
-    if operator in ("In", "NotIn"):
-        if not count:
-            reason = "must be specified when `operator` is 'In' or 'NotIn'"
-            errors.append(required(f"{path}.values", reason))
-    elif operator in ("Exists", "DoesNotExist"):
-        if count:
-            reason = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(forbidden(f"{path}.values", reason))
-    elif operator in ("Gt", "Lt"):
-        if count != 1:
+def _node_expression(at: Place, requirement: o.NodeSelectorRequirement) -> None:
+    operator, values = requirement.operator, requirement.values
+    if operator in ("Gt", "Lt"):
+        if len(values) != 1:
             reason = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(required(f"{path}.values", reason))
-    else:
-        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    errors += validate_label_name(f"{path}.key", requirement.key)
-    for index, value in bounded_items(f"{path}.values", requirement.values, errors, MAX_VALUES):
-        here = f"{path}.values[{index}]"
-        errors += [invalid(here, value, reason) for reason in label_value(value)]
-    return errors
+            at("values").required(reason)
+    elif not check_values(at, operator, values):
+        at("operator").invalid(operator, "not a valid selector operator")
+    at("key").rule(requirement.key, qualified_name)
+    validate_values(at("values"), values)
 
 
-def _node_field(requirement: NodeSelectorRequirement, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _node_field(at: Place, requirement: o.NodeSelectorRequirement) -> None:
     if requirement.operator not in ("In", "NotIn"):
-        reason = "not a valid selector operator"
-        errors.append(invalid(f"{path}.operator", requirement.operator, reason))
+        at("operator").invalid(requirement.operator, "not a valid selector operator")
     elif len(requirement.values) != 1:
-        reason = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        errors.append(required(f"{path}.values", reason))
+        at("values").required(
+            "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        )
     if requirement.key != "metadata.name":
-        reason = "not a valid field selector key"
-        errors.append(invalid(f"{path}.key", requirement.key, reason))
-        return errors
-    for index, value in bounded_items(f"{path}.values", requirement.values, errors, MAX_VALUES):
-        here = f"{path}.values[{index}]"
-        errors += [invalid(here, value, reason) for reason in dns1123_subdomain(value)]
-    return errors
+        at("key").invalid(requirement.key, "not a valid field selector key")
+    else:
+        validate_values(at("values"), requirement.values, dns1123_subdomain)
 
 
-def _pod_affinity(affinity: PodAffinity | PodAntiAffinity, path: str) -> list[FieldError]:
-    wanted = affinity.required_during_scheduling_ignored_during_execution
+def _pod_affinity(at: Place, affinity: o.PodAffinity | o.PodAntiAffinity) -> None:
+    required = affinity.required_during_scheduling_ignored_during_execution
+    for item, term in at(_REQUIRED).each(required):
+        _pod_term(item, term)
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
-    errors: list[FieldError] = []
-    for index, term in bounded_items(f"{path}.{_REQUIRED}", wanted, errors):
-        errors += _pod_term(term, f"{path}.{_REQUIRED}[{index}]")
-    for index, weighted in bounded_items(f"{path}.{_PREFERRED}", preferred, errors):
-        here = f"{path}.{_PREFERRED}[{index}]"
-        if not 1 <= weighted.weight <= 100:
-            errors.append(invalid(f"{here}.weight", weighted.weight, _WEIGHT))
-        errors += _pod_term(weighted.pod_affinity_term, f"{here}.podAffinityTerm")
-    return errors
+    for item, weighted in at(_PREFERRED).each(preferred):
+        _weight(item("weight"), weighted.weight)
+        _pod_term(item("podAffinityTerm"), weighted.pod_affinity_term)
 
 
-def _pod_term(term: PodAffinityTerm, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _pod_term(at: Place, term: o.PodAffinityTerm) -> None:
     if term.HasField("label_selector"):
-        errors += validate_label_selector(term.label_selector, f"{path}.labelSelector")
+        validate_label_selector(at("labelSelector"), term.label_selector)
     if term.HasField("namespace_selector"):
-        errors += validate_label_selector(term.namespace_selector, f"{path}.namespaceSelector")
-    for index, namespace in bounded_items(f"{path}.namespaces", term.namespaces, errors):
-        here = f"{path}.namespaces[{index}]"
-        errors += [invalid(here, namespace, reason) for reason in dns1123_label(namespace)]
-    errors += _label_keys(term.match_label_keys, term, path, "matchLabelKeys")
-    errors += _label_keys(term.mismatch_label_keys, term, path, "mismatchLabelKeys")
+        validate_label_selector(at("namespaceSelector"), term.namespace_selector)
+    for item, namespace in at("namespaces").each(term.namespaces):
+        item.rule(namespace, dns1123_label)
+    _label_keys(at("matchLabelKeys"), term.match_label_keys, term)
+    _label_keys(at("mismatchLabelKeys"), term.mismatch_label_keys, term)
     mismatched = set(term.mismatch_label_keys)
     for index, key in enumerate(term.match_label_keys[:MAX_ITEMS]):
         if key in mismatched:
             reason = "exists in both matchLabelKeys and mismatchLabelKeys"
-            errors.append(invalid(f"{path}.matchLabelKeys[{index}]", key, reason))
+            at("matchLabelKeys")[index].invalid(key, reason)
     if not term.topology_key:
-        errors.append(required(f"{path}.topologyKey", "can not be empty"))
-    return errors + validate_label_name(f"{path}.topologyKey", term.topology_key)
+        at("topologyKey").required("can not be empty")
+    at("topologyKey").rule(term.topology_key, qualified_name)
 
 
 def _label_keys(
-    keys: Sequence[str],
-    owner: PodAffinityTerm | TopologySpreadConstraint,
-    path: str,
-    name: str,
-) -> list[FieldError]:
-    if not keys:
-        return []
-    if not owner.HasField("label_selector"):
-        reason = "must not be specified when labelSelector is not set"
-        return [forbidden(f"{path}.{name}", reason)]
-    errors: list[FieldError] = []
-    for index, key in bounded_items(f"{path}.{name}", keys, errors):
-        errors += validate_label_name(f"{path}.{name}[{index}]", key)
-    return errors
+    at: Place, keys: Sequence[str], owner: o.PodAffinityTerm | o.TopologySpreadConstraint
+) -> None:
+    if keys and not owner.HasField("label_selector"):
+        at.forbidden("must not be specified when labelSelector is not set")
+        return
+    for item, key in at.each(keys):
+        item.rule(key, qualified_name)
 
 
-def validate_tolerations(tolerations: Sequence[Toleration], path: str) -> list[FieldError]:
+def validate_tolerations(at: Place, tolerations: Sequence[o.Toleration]) -> None:
     """Validate keys, operators, values and effects."""
-    errors: list[FieldError] = []
-    for index, toleration in bounded_items(path, tolerations, errors):
-        errors += _toleration(toleration, f"{path}[{index}]")
-    return errors
+    for item, toleration in at.each(tolerations):
+        _toleration(item, toleration)
 
 
-def _toleration(toleration: Toleration, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _toleration(at: Place, toleration: o.Toleration) -> None:
+    operator, value = toleration.operator, toleration.value
     if toleration.key:
-        errors += validate_label_name(f"{path}.key", toleration.key)
-    elif toleration.operator != "Exists":
-        reason = (
+        at("key").rule(toleration.key, qualified_name)
+    elif operator != "Exists":
+        at("operator").invalid(
+            operator,
             "operator must be Exists when `key` is empty, which means "
-            '"match all values and all keys"'
+            '"match all values and all keys"',
         )
-        errors.append(invalid(f"{path}.operator", toleration.operator, reason))
     if toleration.HasField("toleration_seconds") and toleration.effect != "NoExecute":
         reason = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        errors.append(invalid(f"{path}.effect", toleration.effect, reason))
-    if toleration.operator in ("", "Equal"):
-        reasons = label_value(toleration.value)
-        errors += [invalid(f"{path}.operator", toleration.value, reason) for reason in reasons]
-    elif toleration.operator == "Exists":
-        if toleration.value:
-            reason = "value must be empty when `operator` is 'Exists'"
-            errors.append(invalid(f"{path}.operator", toleration.value, reason))
+        at("effect").invalid(toleration.effect, reason)
+    if operator in ("", "Equal"):
+        at("operator").rule(value, label_value)
+    elif operator == "Exists":
+        if value:
+            at("operator").invalid(value, "value must be empty when `operator` is 'Exists'")
     else:
-        errors.append(not_supported(f"{path}.operator", toleration.operator, ("Equal", "Exists")))
-    return errors + one_of(f"{path}.effect", toleration.effect, TAINT_EFFECTS)
+        at("operator").not_supported(operator, ("Equal", "Exists"))
+    at("effect").one_of(toleration.effect, TAINT_EFFECTS)
 
 
-def validate_spread(constraints: Sequence[TopologySpreadConstraint], path: str) -> list[FieldError]:
+def validate_spread(at: Place, constraints: Sequence[o.TopologySpreadConstraint]) -> None:
     """Validate topology spread constraints; each pair of key and mode occurs once."""
-    errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
-    for index, constraint in bounded_items(path, constraints, errors):
-        here = f"{path}[{index}]"
-        errors += _constraint(constraint, here)
+    for item, constraint in at.each(constraints):
+        _constraint(item, constraint)
         pair = (constraint.topology_key, constraint.when_unsatisfiable)
-        if pair in seen:
-            errors.append(
-                duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}")
-            )
-        seen.add(pair)
-    return errors
+        item("{topologyKey, whenUnsatisfiable}").once(pair, seen, f"{{{pair[0]}, {pair[1]}}}")
 
 
-def _constraint(constraint: TopologySpreadConstraint, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _constraint(at: Place, constraint: o.TopologySpreadConstraint) -> None:
     mode = constraint.when_unsatisfiable
     if constraint.max_skew <= 0:
-        reason = "must be greater than zero"
-        errors.append(invalid(f"{path}.maxSkew", constraint.max_skew, reason))
+        at("maxSkew").invalid(constraint.max_skew, "must be greater than zero")
     if not constraint.topology_key:
-        errors.append(required(f"{path}.topologyKey", "can not be empty"))
+        at("topologyKey").required("can not be empty")
     else:
-        errors += validate_label_name(f"{path}.topologyKey", constraint.topology_key)
-    if mode not in ("DoNotSchedule", "ScheduleAnyway"):
-        supported = ("DoNotSchedule", "ScheduleAnyway")
-        errors.append(not_supported(f"{path}.whenUnsatisfiable", mode, supported))
-    errors += _min_domains(constraint, path)
-    for name, value in (
-        ("nodeAffinityPolicy", constraint.node_affinity_policy),
-        ("nodeTaintsPolicy", constraint.node_taints_policy),
-    ):
-        errors += one_of(f"{path}.{name}", value, ("Honor", "Ignore"))
-    errors += _label_keys(constraint.match_label_keys, constraint, path, "matchLabelKeys")
+        at("topologyKey").rule(constraint.topology_key, qualified_name)
+    if mode not in _MODES:
+        at("whenUnsatisfiable").not_supported(mode, _MODES)
+    if constraint.HasField("min_domains"):
+        _min_domains(at("minDomains"), constraint.min_domains, mode)
+    at("nodeAffinityPolicy").one_of(constraint.node_affinity_policy, ("Honor", "Ignore"))
+    at("nodeTaintsPolicy").one_of(constraint.node_taints_policy, ("Honor", "Ignore"))
+    _label_keys(at("matchLabelKeys"), constraint.match_label_keys, constraint)
     if constraint.HasField("label_selector"):
-        errors += validate_label_selector(constraint.label_selector, f"{path}.labelSelector")
-    return errors
+        validate_label_selector(at("labelSelector"), constraint.label_selector)
 
 
-def _min_domains(constraint: TopologySpreadConstraint, path: str) -> list[FieldError]:
-    if not constraint.HasField("min_domains"):
-        return []
-    errors = []
-    here, value = f"{path}.minDomains", constraint.min_domains
+def _min_domains(at: Place, value: int, mode: str) -> None:
     if value <= 0:
-        errors.append(invalid(here, value, "must be greater than zero"))
-    if constraint.when_unsatisfiable != "DoNotSchedule":
-        reason = (
-            "can only use minDomains if whenUnsatisfiable=DoNotSchedule, "
-            f"not {constraint.when_unsatisfiable}"
-        )
-        errors.append(invalid(here, value, reason))
-    return errors
+        at.invalid(value, "must be greater than zero")
+    if mode != "DoNotSchedule":
+        reason = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {mode}"
+        at.invalid(value, reason)
 
 
-def validate_gates(spec: PodSpec, path: str) -> list[FieldError]:
+def validate_gates(at: Place, gates: Sequence[o.PodSchedulingGate]) -> None:
     """Validate scheduling gates: qualified names, each once."""
-    errors: list[FieldError] = []
     seen: set[str] = set()
-    for index, gate in bounded_items(f"{path}.schedulingGates", spec.scheduling_gates, errors):
-        here = f"{path}.schedulingGates[{index}]"
+    for item, gate in at.each(gates):
         if not gate.name:
-            errors.append(required(f"{here}.name"))
+            item("name").required()
         else:
-            errors += validate_label_name(here, gate.name)
-        if gate.name in seen:
-            errors.append(duplicate(here, gate.name))
-        seen.add(gate.name)
-    return errors
+            item.rule(gate.name, qualified_name)
+        item.once(gate.name, seen)

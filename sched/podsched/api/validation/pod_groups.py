@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from google.protobuf.message import Message
 
+from podsched.api import objects as o
 from podsched.api.codec import write
-from podsched.api.field_errors import FieldError, duplicate, invalid, required
-from podsched.api.objects import (
-    PodGroup,
-    PodGroupSchedulingPolicy,
-    PodGroupSpec,
-    PodGroupTemplate,
-    PodGroupTemplateReference,
-    TypedLocalObjectReference,
-    Workload,
-)
 from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
-from podsched.api.validation.meta import (
-    IMMUTABLE,
-    bounded_items,
-    not_negative,
-    one_of,
-    validate_label_name,
-)
 from podsched.api.validation.names import (
     dns1123_label,
     dns1123_subdomain,
     path_segment_name,
     qualified_name,
 )
+from podsched.api.validation.place import Place
 
 MOST_TEMPLATES: Final = 8
 _MOST_CONSTRAINTS: Final = 1
@@ -39,151 +24,113 @@ _MOST_CONSTRAINTS: Final = 1
 _MOST_CONDITIONS: Final = 100
 _MOST_CLAIMS: Final = 4
 DISRUPTION_MODES: Final = ("Pod", "PodGroup")
-_TEMPLATES: Final = "spec.podGroupTemplates"
 
 
-def validate_workload(item: Workload) -> list[FieldError]:
+def validate_workload(at: Place, item: o.Workload) -> None:
     """Validate what it is for, and its templates."""
-    spec = item.spec
-    errors: list[FieldError] = []
+    spec, at = item.spec, at("spec")
     if spec.HasField("controller_ref"):
-        errors += _controller(spec.controller_ref, "spec.controllerRef")
+        _check_controller(at("controllerRef"), spec.controller_ref)
+    templates = at("podGroupTemplates")
     if not spec.pod_group_templates:
-        errors.append(required(_TEMPLATES))
+        templates.required()
     seen: set[str] = set()
-    templates = bounded_items(_TEMPLATES, spec.pod_group_templates, errors, MOST_TEMPLATES)
-    for index, template in templates:
-        path = f"{_TEMPLATES}[{index}]"
-        if template.name in seen:
-            errors.append(duplicate(path, write(template)))
-        seen.add(template.name)
-        errors += _name(f"{path}.name", template.name, dns1123_label)
-        errors += _content(template, path)
-    return errors
+    for each, template in templates.each(spec.pod_group_templates, MOST_TEMPLATES):
+        each.once(template.name, seen, write(template))
+        each("name").name(template.name, dns1123_label)
+        _check_content(each, template)
 
 
-def validate_workload_update(new: Workload, old: Workload) -> list[FieldError]:
+def validate_workload_update(at: Place, new: o.Workload, old: o.Workload) -> None:
     """Check that its templates stay, and what it is for once that is told."""
-    fixed = {"pod_group_templates": _TEMPLATES}
-    if old.spec.HasField("controller_ref"):
-        fixed["controller_ref"] = "spec.controllerRef"
-    return _changed(new.spec, old.spec, fixed)
+    told = ["controller_ref"] if old.spec.HasField("controller_ref") else []
+    _check_unchanged(at("spec"), new.spec, old.spec, ["pod_group_templates", *told])
 
 
-def validate_pod_group(item: PodGroup) -> list[FieldError]:
+def validate_pod_group(at: Place, item: o.PodGroup) -> None:
     """Validate where it is from, and how its pods are scheduled and evicted."""
-    spec = item.spec
-    errors = _content(spec, "spec")
+    spec, at = item.spec, at("spec")
+    _check_content(at, spec)
     if spec.HasField("pod_group_template_ref"):
-        errors += _template_ref(spec.pod_group_template_ref, "spec.podGroupTemplateRef")
-    return errors
+        _check_template_ref(at("podGroupTemplateRef"), spec.pod_group_template_ref)
 
 
-def validate_pod_group_update(new: PodGroup, old: PodGroup) -> list[FieldError]:
+def validate_pod_group_update(at: Place, new: o.PodGroup, old: o.PodGroup) -> None:
     """Check that its spec stays as it is."""
-    fixed = {field.name: f"spec.{field.json_name}" for field in PodGroupSpec.DESCRIPTOR.fields}
-    return _changed(new.spec, old.spec, fixed)
+    _check_unchanged(at("spec"), new.spec, old.spec, o.PodGroupSpec.DESCRIPTOR.fields_by_name)
 
 
-def validate_pod_group_status(item: PodGroup) -> list[FieldError]:
+def validate_pod_group_status(at: Place, item: o.PodGroup) -> None:
     """Validate its conditions. It has no claims whose status could be told."""
-    errors: list[FieldError] = []
-    conditions, path = item.status.conditions, "status.conditions"
+    status, at = item.status, at("status")
     seen: set[str] = set()
-    for index, condition in bounded_items(path, conditions, errors, _MOST_CONDITIONS):
-        here = f"{path}[{index}]"
-        if not condition.type:
-            errors.append(required(f"{here}.type"))
-        else:
-            found = qualified_name(condition.type)
-            errors += [invalid(f"{here}.type", condition.type, reason) for reason in found]
-        if condition.type in seen:
-            errors.append(duplicate(here, write(condition)))
-        seen.add(condition.type)
+    for each, condition in at("conditions").each(status.conditions, _MOST_CONDITIONS):
+        each("type").name(condition.type, qualified_name)
+        each.once(condition.type, seen, write(condition))
         if not condition.status:
-            errors.append(required(f"{here}.status"))
-        errors += one_of(f"{here}.status", condition.status, ("False", "True", "Unknown"))
-        errors += not_negative(f"{here}.observedGeneration", condition.observed_generation)
-    claims: list[FieldError] = []
-    path, statuses = "status.resourceClaimStatuses", item.status.resource_claim_statuses
-    for index, claim in bounded_items(path, statuses, claims, _MOST_CLAIMS):
+            each("status").required()
+        each("status").one_of(condition.status, ("False", "True", "Unknown"))
+        each("observedGeneration").least(condition.observed_generation)
+    claims = at("resourceClaimStatuses").each(status.resource_claim_statuses, _MOST_CLAIMS)
+    for each, claim in claims:
         reason = "must match the name of an entry in `spec.resourceClaims`"
-        claims.append(invalid(f"{path}[{index}].name", claim.name, reason))
-    return errors + claims
+        each("name").invalid(claim.name, reason)
 
 
-def _changed(new: Message, old: Message, fixed: Mapping[str, str]) -> list[FieldError]:
-    """Return the errors of changed fields; ``fixed``: the paths of those that cannot change."""
-    before, after = (_fields(message) for message in (old, new))
-    return [
-        invalid(path, None, IMMUTABLE)
-        for name, path in fixed.items()
-        if before.get(name) != after.get(name)
-    ]
+def _check_unchanged(at: Place, new: Message, old: Message, fields: Iterable[str]) -> None:
+    """Check that fields are as they were, and set only if they were."""
+    before, after = (
+        {field.name: value for field, value in message.ListFields()} for message in (old, new)
+    )
+    for name in fields:
+        path = new.DESCRIPTOR.fields_by_name[name].json_name
+        at(path).fixed(after.get(name), before.get(name), None)
 
 
-def _fields(message: Message) -> dict[str, object]:
-    return {field.name: value for field, value in message.ListFields()}
-
-
-def _content(part: PodGroupSpec | PodGroupTemplate, path: str) -> list[FieldError]:
-    """Return what is wrong with the fields that a PodGroup and a template share."""
-    errors = _policy(part.scheduling_policy, f"{path}.schedulingPolicy")
-    topology, here = part.scheduling_constraints.topology, f"{path}.schedulingConstraints.topology"
-    for index, constraint in bounded_items(here, topology, errors, _MOST_CONSTRAINTS):
-        where = f"{here}[{index}].key"
-        errors += (
-            validate_label_name(where, constraint.key) if constraint.key else [required(where)]
-        )
-    errors += one_of(f"{path}.disruptionMode", part.disruption_mode, DISRUPTION_MODES)
+def _check_content(at: Place, part: o.PodGroupSpec | o.PodGroupTemplate) -> None:
+    """Check the fields that a PodGroup and a template share."""
+    _check_policy(at("schedulingPolicy"), part.scheduling_policy)
+    topology = at("schedulingConstraints.topology")
+    for each, constraint in topology.each(part.scheduling_constraints.topology, _MOST_CONSTRAINTS):
+        each("key").name(constraint.key, qualified_name)
+    at("disruptionMode").one_of(part.disruption_mode, DISRUPTION_MODES)
     if part.priority_class_name:
-        where, name = f"{path}.priorityClassName", part.priority_class_name
-        errors += [invalid(where, name, reason) for reason in dns1123_subdomain(name)]
+        at("priorityClassName").rule(part.priority_class_name, dns1123_subdomain)
     if part.priority > HIGHEST_USER_DEFINABLE_PRIORITY:
         reason = f"must be less than or equal to {HIGHEST_USER_DEFINABLE_PRIORITY}"
-        errors.append(invalid(f"{path}.priority", part.priority, reason))
-    return errors
+        at("priority").invalid(part.priority, reason)
 
 
-def _policy(policy: PodGroupSchedulingPolicy, path: str) -> list[FieldError]:
-    errors = _union(policy, path)
+def _check_policy(at: Place, policy: o.PodGroupSchedulingPolicy) -> None:
+    _check_union(at, policy)
     if policy.HasField("gang"):
-        count, where = policy.gang.min_count, f"{path}.gang.minCount"
+        count, where = policy.gang.min_count, at("gang.minCount")
         if not count:
-            errors.append(required(where))
-        elif count < 1:
-            errors.append(invalid(where, count, "must be greater than or equal to 1"))
-    return errors
+            where.required()
+        else:
+            where.least(count, 1)
 
 
-def _union(message: Message, path: str) -> list[FieldError]:
-    """Check that exactly one member of a message is set."""
+def _check_union(at: Place, message: Message) -> bool:
+    """Check that exactly one member of a message is set; return whether."""
     members = ", ".join(f"`{field.json_name}`" for field in message.DESCRIPTOR.fields)
     found = [field.json_name for field, _ in message.ListFields()]
     if not found:
-        return [invalid(path, "", f"must specify one of: {members}")]
-    if len(found) > 1:
-        shown = f"{{{', '.join(found)}}}"
-        return [invalid(path, shown, f"must specify exactly one of: {members}")]
-    return []
+        at.invalid("", f"must specify one of: {members}")
+    elif len(found) > 1:
+        at.invalid(f"{{{', '.join(found)}}}", f"must specify exactly one of: {members}")
+    return len(found) == 1
 
 
-def _template_ref(reference: PodGroupTemplateReference, path: str) -> list[FieldError]:
-    errors = _union(reference, path)
-    if errors:
-        return errors
-    workload, here = reference.workload, f"{path}.workload"
-    errors += _name(f"{here}.workloadName", workload.workload_name, dns1123_subdomain)
-    template = workload.pod_group_template_name
-    return errors + _name(f"{here}.podGroupTemplateName", template, dns1123_label)
+def _check_template_ref(at: Place, reference: o.PodGroupTemplateReference) -> None:
+    if _check_union(at, reference):
+        workload, at = reference.workload, at("workload")
+        at("workloadName").name(workload.workload_name, dns1123_subdomain)
+        at("podGroupTemplateName").name(workload.pod_group_template_name, dns1123_label)
 
 
-def _controller(reference: TypedLocalObjectReference, path: str) -> list[FieldError]:
-    group = reference.api_group
-    errors = _name(f"{path}.apiGroup", group, dns1123_subdomain) if group else []
-    errors += _name(f"{path}.kind", reference.kind, path_segment_name)
-    return errors + _name(f"{path}.name", reference.name, path_segment_name)
-
-
-def _name(path: str, name: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
-    return [invalid(path, name, reason) for reason in rule(name)] if name else [required(path)]
+def _check_controller(at: Place, reference: o.TypedLocalObjectReference) -> None:
+    if reference.api_group:
+        at("apiGroup").rule(reference.api_group, dns1123_subdomain)
+    at("kind").name(reference.kind, path_segment_name)
+    at("name").name(reference.name, path_segment_name)

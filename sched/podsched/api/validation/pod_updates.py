@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podsched.api.field_errors import FieldError, forbidden, invalid
 from podsched.api.objects import NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration
-from podsched.api.validation.meta import MOST_ERRORS
+from podsched.api.validation.place import MOST_ERRORS, Place
 
 _FROZEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
@@ -20,23 +19,23 @@ _FROZEN = (
 )
 
 
-def validate_pod_update(new: Pod, old: Pod) -> list[FieldError]:
-    """Return every change of the spec that is not allowed."""
+def validate_pod_update(at: Place, new: Pod, old: Pod) -> None:
+    """Check that the spec has no change that is not allowed."""
     if new.spec == old.spec:
-        return []
-    errors = _active_deadline(new.spec, old.spec)
-    errors += _tolerations(new.spec, old.spec)
-    errors += _gates(new.spec, old.spec)
+        return
+    at = at("spec")
+    _check_active_deadline(at("activeDeadlineSeconds"), new.spec, old.spec)
+    _check_tolerations(at("tolerations"), new.spec, old.spec)
+    _check_gates(at("schedulingGates"), new.spec, old.spec)
     comparable = PodSpec()
     comparable.CopyFrom(new.spec)
     _put_back(comparable, old.spec)
     if old.spec.scheduling_gates:
-        errors += _gated_node_selector(new.spec, old.spec)
-        errors += _gated_node_affinity(new.spec, old.spec)
+        _check_gated_node_selector(at("nodeSelector"), new.spec, old.spec)
+        _check_gated_node_affinity(at("affinity.nodeAffinity"), new.spec, old.spec)
         _put_back_placement(comparable, old.spec)
     if comparable != old.spec:
-        errors.append(forbidden("spec", _FROZEN + _changed(comparable, old.spec)))
-    return errors
+        at.forbidden(_FROZEN + _changed(comparable, old.spec))
 
 
 def _changed(comparable: PodSpec, old: PodSpec) -> str:
@@ -77,73 +76,56 @@ def _put_back_placement(spec: PodSpec, old: PodSpec) -> None:
         spec.ClearField("affinity")
 
 
-def _active_deadline(new: PodSpec, old: PodSpec) -> list[FieldError]:
-    path = "spec.activeDeadlineSeconds"
+def _check_active_deadline(at: Place, new: PodSpec, old: PodSpec) -> None:
     if not old.HasField("active_deadline_seconds"):
-        return []
+        return
     if not new.HasField("active_deadline_seconds"):
-        reason = "must not update from a positive integer to nil value"
-        return [invalid(path, None, reason)]
-    if new.active_deadline_seconds > old.active_deadline_seconds:
-        reason = "must be less than or equal to previous value"
-        return [invalid(path, new.active_deadline_seconds, reason)]
-    return []
+        at.invalid(None, "must not update from a positive integer to nil value")
+    elif new.active_deadline_seconds > old.active_deadline_seconds:
+        at.invalid(new.active_deadline_seconds, "must be less than or equal to previous value")
 
 
-def _tolerations(new: PodSpec, old: PodSpec) -> list[FieldError]:
+def _check_tolerations(at: Place, new: PodSpec, old: PodSpec) -> None:
     """Check that old tolerations stay, but for their seconds; new ones may come."""
     kept = {_without_seconds(toleration) for toleration in new.tolerations}
-    if all(_without_seconds(toleration) in kept for toleration in old.tolerations):
-        return []
-    reason = "existing toleration can not be modified except its tolerationSeconds"
-    return [forbidden("spec.tolerations", reason)]
+    if not all(_without_seconds(toleration) in kept for toleration in old.tolerations):
+        at.forbidden("existing toleration can not be modified except its tolerationSeconds")
 
 
 def _without_seconds(toleration: Toleration) -> tuple[str, str, str, str]:
     return (toleration.key, toleration.operator, toleration.value, toleration.effect)
 
 
-def _gates(new: PodSpec, old: PodSpec) -> list[FieldError]:
+def _check_gates(at: Place, new: PodSpec, old: PodSpec) -> None:
     known = {gate.name for gate in old.scheduling_gates}
-    added = [
-        (index, gate.name)
-        for index, gate in enumerate(new.scheduling_gates)
-        if gate.name not in known
-    ]
-    return [
-        forbidden(
-            f"spec.schedulingGates[{index}].name",
-            f"only deletion is allowed, but found new scheduling gate '{name}'",
-        )
-        for index, name in added[:MOST_ERRORS]
-    ]
+    names = [(index, gate.name) for index, gate in enumerate(new.scheduling_gates)]
+    for index, name in [each for each in names if each[1] not in known][:MOST_ERRORS]:
+        reason = f"only deletion is allowed, but found new scheduling gate '{name}'"
+        at[index]("name").forbidden(reason)
 
 
-def _gated_node_selector(new: PodSpec, old: PodSpec) -> list[FieldError]:
-    if all(new.node_selector.get(key) == value for key, value in old.node_selector.items()):
-        return []
-    reason = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-    return [invalid("spec.nodeSelector", dict(new.node_selector), reason)]
+def _check_gated_node_selector(at: Place, new: PodSpec, old: PodSpec) -> None:
+    if not all(new.node_selector.get(key) == value for key, value in old.node_selector.items()):
+        reason = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        at.invalid(dict(new.node_selector), reason)
 
 
-def _gated_node_affinity(new: PodSpec, old: PodSpec) -> list[FieldError]:
-    before = old.affinity.node_affinity.required_during_scheduling_ignored_during_execution
-    after = new.affinity.node_affinity.required_during_scheduling_ignored_during_execution
-    path = (
-        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-        ".nodeSelectorTerms"
+def _check_gated_node_affinity(at: Place, new: PodSpec, old: PodSpec) -> None:
+    before, after = (
+        spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+        for spec in (old, new)
     )
+    at = at("requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")
     if not before.node_selector_terms:
-        return []
+        return
     if len(before.node_selector_terms) != len(after.node_selector_terms):
         reason = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [invalid(path, len(after.node_selector_terms), reason)]
+        at.invalid(len(after.node_selector_terms), reason)
+        return
     pairs = zip(before.node_selector_terms, after.node_selector_terms, strict=True)
-    return [
-        invalid(f"{path}[{index}]", "", "only additions are allowed (no mutations or deletions)")
-        for index, (was, now) in enumerate(pairs)
-        if not _only_added(was, now)
-    ]
+    for index, (was, now) in enumerate(pairs):
+        if not _only_added(was, now):
+            at[index].invalid("", "only additions are allowed (no mutations or deletions)")
 
 
 def _only_added(was: NodeSelectorTerm, now: NodeSelectorTerm) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from podsched.api.field_errors import FieldError, invalid, required
 from podsched.api.objects import ResourceQuota, ResourceQuotaSpec
 from podsched.api.quota import COUNT_PREFIX, is_quota_resource
 from podsched.api.quota_scopes import (
@@ -19,8 +18,8 @@ from podsched.api.quota_scopes import (
     selector_expressions,
 )
 from podsched.api.resources import CPU, PODS
-from podsched.api.validation.meta import IMMUTABLE, bounded, bounded_items
 from podsched.api.validation.names import qualified_name
+from podsched.api.validation.place import Place
 from podsched.api.validation.resource_lists import parse_or_report
 
 #: Of which scopes that exclude one another a quota may have one.
@@ -44,50 +43,46 @@ _NOT_COUNTED = (
 )
 
 
-def validate_resource_quota(item: ResourceQuota) -> list[FieldError]:
+def validate_resource_quota(at: Place, item: ResourceQuota) -> None:
     """Validate what is limited, and how much of it."""
-    spec = item.spec
-    found = _quantities(spec.hard, "spec.hard")
-    found += bounded("spec.scopes", spec.scopes) or _scopes(spec)
+    spec, at = item.spec, at("spec")
+    _check_quantities(at("hard"), spec.hard)
+    if at("scopes").bounded(spec.scopes):
+        _check_scopes(at("scopes"), spec)
     if spec.HasField("scope_selector"):
-        found += _scope_selector(spec)
-    return found
+        _check_selector(at("scopeSelector.matchExpressions"), spec)
 
 
-def validate_resource_quota_update(item: ResourceQuota, old: ResourceQuota) -> list[FieldError]:
+def validate_resource_quota_update(at: Place, new: ResourceQuota, old: ResourceQuota) -> None:
     """Validate that the scopes stay: what is used was counted by them."""
-    if set(item.spec.scopes) == set(old.spec.scopes):
-        return []
-    return [invalid("spec.scopes", list(item.spec.scopes), IMMUTABLE)]
+    scopes = new.spec.scopes
+    at("spec.scopes").fixed(set(scopes), set(old.spec.scopes), list(scopes))
 
 
-def _scopes(spec: ResourceQuotaSpec) -> list[FieldError]:
-    path, shown = "spec.scopes", list(spec.scopes)
-    found: list[FieldError] = []
+def _check_scopes(at: Place, spec: ResourceQuotaSpec) -> None:
+    shown = list(spec.scopes)
     for scope in dict.fromkeys(spec.scopes):
         if scope not in SCOPES:
-            found.append(invalid(path, shown, "unsupported scope"))
-        found += _of_resources(spec, scope, path, shown)
-    return found + _conflicts(set(spec.scopes), path, shown)
+            at.invalid(shown, "unsupported scope")
+        _check_resources(at, spec, scope, shown)
+    _check_conflicts(at, shown)
 
 
-def _scope_selector(spec: ResourceQuotaSpec) -> list[FieldError]:
-    path = "spec.scopeSelector.matchExpressions"
-    written = selector_expressions(spec)
-    found: list[FieldError] = []
-    for _, each in bounded_items(path, written, found):
+def _check_selector(at: Place, spec: ResourceQuotaSpec) -> None:
+    written, known = selector_expressions(spec), len(at.errors)
+    for _, each in at.each(written):
         if not (isinstance(each, Mapping) and _is_expression(each)):
-            found.append(invalid(path, str(each), "must have a scopeName, an operator and values"))
-    if found:
-        return found
+            at.invalid(str(each), "must have a scopeName, an operator and values")
+    if len(at.errors) > known:
+        return
     expressions = expressions_of(spec)[len(spec.scopes) :]
     shown = [each.scope for each in expressions]
-    for _, each in bounded_items(path, expressions, found):
+    for _, each in at.each(expressions):
         if each.scope not in SCOPES:
-            found.append(invalid(f"{path}.scopeName", each.scope, "unsupported scope"))
-        found += _of_resources(spec, each.scope, path, shown)
-        found += _operator(each, path)
-    return found + _conflicts(set(shown), path, shown)
+            at("scopeName").invalid(each.scope, "unsupported scope")
+        _check_resources(at, spec, each.scope, shown)
+        _check_operator(at, each)
+    _check_conflicts(at, shown)
 
 
 def _is_expression(written: Mapping[str, object]) -> bool:
@@ -101,35 +96,29 @@ def _is_expression(written: Mapping[str, object]) -> bool:
     )
 
 
-def _operator(expression: ScopeExpression, path: str) -> list[FieldError]:
-    found = []
+def _check_operator(at: Place, expression: ScopeExpression) -> None:
     scope, operator, values = expression
     if scope in SCOPES and scope != PRIORITY_CLASS and operator != "Exists":
-        found.append(invalid(f"{path}.operator", operator, _NOT_EXISTS))
+        at("operator").invalid(operator, _NOT_EXISTS)
     if operator in ("In", "NotIn"):
         if not values:
-            found.append(required(f"{path}.values", _NO_VALUES))
+            at("values").required(_NO_VALUES)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            found.append(invalid(f"{path}.values", list(values), _VALUES))
+            at("values").invalid(list(values), _VALUES)
     else:
-        found.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    return found
+        at("operator").invalid(operator, "not a valid selector operator")
 
 
-def _of_resources(
-    spec: ResourceQuotaSpec, scope: str, path: str, shown: list[str]
-) -> list[FieldError]:
-    """Return an error for each limit on what is not in the scope: all but pods and what they use.
+def _check_resources(at: Place, spec: ResourceQuotaSpec, scope: str, shown: list[str]) -> None:
+    """Check that only what is in the scope is limited: pods and what they use.
 
     Counts of objects and devices are not looked at, as in Kubernetes.
     """
     may = {PODS} if scope == BEST_EFFORT else {PODS, *_COMPUTE}
-    return [
-        invalid(path, shown, "unsupported scope applied to resource")
-        for name in sorted(spec.hard)
-        if scope in SCOPES and _is_standard(name) and name not in may
-    ]
+    for name in spec.hard:
+        if scope in SCOPES and _is_standard(name) and name not in may:
+            at.invalid(shown, "unsupported scope applied to resource")
 
 
 def _is_standard(name: str) -> bool:
@@ -137,32 +126,31 @@ def _is_standard(name: str) -> bool:
     return "/" not in name and "hugepages-" not in name
 
 
-def _conflicts(scopes: set[str], path: str, shown: list[str]) -> list[FieldError]:
-    return [invalid(path, shown, "conflicting scopes") for pair in _CONFLICTING if pair <= scopes]
+def _check_conflicts(at: Place, scopes: list[str]) -> None:
+    for pair in _CONFLICTING:
+        if pair <= set(scopes):
+            at.invalid(scopes, "conflicting scopes")
 
 
-def validate_resource_quota_status(item: ResourceQuota) -> list[FieldError]:
+def validate_resource_quota_status(at: Place, item: ResourceQuota) -> None:
     """Validate what is used."""
-    status = item.status
-    return _quantities(status.hard, "status.hard") + _quantities(status.used, "status.used")
+    _check_quantities(at("status.hard"), item.status.hard)
+    _check_quantities(at("status.used"), item.status.used)
 
 
-def _quantities(quantities: Mapping[str, str], path: str) -> list[FieldError]:
-    found: list[FieldError] = []
-    for _, name in bounded_items(path, quantities, found):
-        text = quantities[name]
-        here = f"{path}[{name}]"
-        found += [invalid(here, name, reason) for reason in qualified_name(name)]
+def _check_quantities(at: Place, quantities: Mapping[str, str]) -> None:
+    for name in at.keys(quantities):
+        here, text = at[name], quantities[name]
+        here.rule(name, qualified_name)
         if not is_quota_resource(name):
-            found.append(invalid(here, name, _NOT_COUNTED))
-        amount = parse_or_report(here, text, found)
+            here.invalid(name, _NOT_COUNTED)
+        amount = parse_or_report(here, text)
         if amount is None:
             continue
         if amount < 0:
-            found.append(invalid(here, text, "must be greater than or equal to 0"))
+            here.invalid(text, "must be greater than or equal to 0")
         elif not _may_be_divided(name) and amount.denominator != 1:
-            found.append(invalid(here, text, "must be an integer"))
-    return found
+            here.invalid(text, "must be an integer")
 
 
 def _may_be_divided(name: str) -> bool:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from podsched.api import quantity, resources
-from podsched.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from podsched.api.objects import Pod, PodSpec, ResourceRequirements
-from podsched.api.validation.meta import bounded_items
 from podsched.api.validation.names import qualified_name
+from podsched.api.validation.place import Place
 
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 
@@ -24,73 +23,64 @@ def is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
-def is_extended(name: str) -> bool:
-    """Whether the resource is somebody's own, such as example.com/gpu."""
-    return not is_native(name) and not name.startswith("requests.")
+def may_overcommit(name: str) -> bool:
+    """Whether a container's limit of the resource may be above its request."""
+    return is_native(name) and not is_huge_page(name)
 
 
-def parse_or_report(path: str, text: str, errors: list[FieldError]) -> Fraction | None:
+def parse_or_report(at: Place, text: str) -> Fraction | None:
     """Return the amount, or None after adding an error."""
     try:
         return quantity.parse(text)
     except quantity.QuantityError as error:
-        errors.append(invalid(path, text, str(error)))
+        at.invalid(text, str(error))
         return None
 
 
-def validate_quantities(
-    quantities: Mapping[str, str], path: str, *, dotted: bool = False
-) -> list[FieldError]:
+def validate_quantities(at: Place, quantities: Mapping[str, str], *, dotted: bool = False) -> None:
     """Check resources: names are qualified, amounts not negative, devices whole.
 
     dotted: paths end in ".cpu", as Kubernetes' of a node's status do, and not in "[cpu]".
     """
-    errors: list[FieldError] = []
-    for _, name in bounded_items(path, quantities, errors):
-        text = quantities[name]
-        here = f"{path}.{name}" if dotted else f"{path}[{name}]"
-        errors += [invalid(here, name, reason) for reason in qualified_name(name)]
-        amount = parse_or_report(here, text, errors)
-        if amount is not None:
-            errors += _amount(here, name, text, amount)
-    return errors
+    for name in at.keys(quantities):
+        item = at(name) if dotted else at[name]
+        item.rule(name, qualified_name)
+        _amount(item, name, quantities[name])
 
 
-def _amount(path: str, name: str, text: str, amount: Fraction) -> list[FieldError]:
+def _amount(at: Place, name: str, text: str) -> Fraction | None:
+    """Return the amount, with an error if there cannot be so much; None if it is none."""
+    amount = parse_or_report(at, text)
+    if amount is None:
+        return None
+    extended = not is_native(name) and not name.startswith("requests.")
     if amount.numerator < 0:
-        return [invalid(path, text, "must be greater than or equal to 0")]
-    whole = is_extended(name) or is_huge_page(name) or name == resources.PODS
-    if whole and amount.denominator != 1:
-        return [invalid(path, text, "must be an integer")]
-    return []
+        at.invalid(text, "must be greater than or equal to 0")
+    elif amount.denominator != 1 and (extended or is_huge_page(name) or name == resources.PODS):
+        at.invalid(text, "must be an integer")
+    return amount
 
 
-def container_resource_name(path: str, name: str) -> list[FieldError]:
+def container_resource_name(at: Place, name: str) -> None:
     """Check that containers can request a resource of this name."""
-    errors = [invalid(path, name, reason) for reason in qualified_name(name)]
-    if errors:
-        return errors
-    if "/" not in name and name not in _STANDARD and not is_huge_page(name):
-        return [invalid(path, name, "must be a standard resource for containers")]
-    return []
+    known = "/" in name or name in _STANDARD or is_huge_page(name)
+    if at.rule(name, qualified_name) and not known:
+        at.invalid(name, "must be a standard resource for containers")
 
 
-def validate_requirements(requirements: ResourceRequirements, path: str) -> list[FieldError]:
+def validate_requirements(at: Place, requirements: ResourceRequirements) -> None:
     """Validate requests and limits of a container."""
     if _are_plain(requirements):
-        return []
-    errors: list[FieldError] = []
-    limits = _validated(requirements.limits, f"{path}.limits", errors)
-    requests = _validated(requirements.requests, f"{path}.requests", errors)
+        return
+    limits = _validated(at("limits"), requirements.limits)
+    requests = _validated(at("requests"), requirements.requests)
     for name, limit in limits.items():
-        if _overcommit_allowed(name) or name in requests:
-            continue
-        requests[name] = limit
-    errors += _requests_within_limits(requests, limits, requirements, path)
+        if not may_overcommit(name):
+            requests.setdefault(name, limit)
+    _requests_within_limits(at, requests, limits, requirements)
     names = set(limits) | set(requests)
     if any(is_huge_page(name) for name in names) and not names & {"cpu", "memory"}:
-        errors.append(forbidden(path, "HugePages require cpu or memory"))
-    return errors
+        at.forbidden("HugePages require cpu or memory")
 
 
 def _are_plain(requirements: ResourceRequirements) -> bool:
@@ -113,82 +103,64 @@ def _are_plain(requirements: ResourceRequirements) -> bool:
     return True
 
 
-def _validated(
-    quantities: Mapping[str, str], path: str, errors: list[FieldError]
-) -> dict[str, Fraction]:
+def _validated(at: Place, quantities: Mapping[str, str]) -> dict[str, Fraction]:
     found: dict[str, Fraction] = {}
-    for _, name in bounded_items(path, sorted(quantities), errors):
-        here = f"{path}[{name}]"
-        errors += container_resource_name(here, name)
-        amount = parse_or_report(here, quantities[name], errors)
+    for name in at.keys(sorted(quantities)):
+        container_resource_name(at[name], name)
+        amount = _amount(at[name], name, quantities[name])
         if amount is not None:
-            errors += _amount(here, name, quantities[name], amount)
             found[name] = amount
     return found
 
 
-def _overcommit_allowed(name: str) -> bool:
-    return is_native(name) and not is_huge_page(name)
-
-
 def _requests_within_limits(
+    at: Place,
     requests: Mapping[str, Fraction],
     limits: Mapping[str, Fraction],
     requirements: ResourceRequirements,
-    path: str,
-) -> list[FieldError]:
-    errors = []
-    here = f"{path}.requests"
+) -> None:
     for name, amount in requests.items():
         limit = limits.get(name)
         text = requirements.requests.get(name, "")
         if limit is None:
-            if not _overcommit_allowed(name) and name not in requirements.limits:
-                reason = "Limit must be set for non overcommit resources"
-                errors.append(required(f"{path}.limits", reason))
-        elif amount != limit and not _overcommit_allowed(name):
+            if not may_overcommit(name) and name not in requirements.limits:
+                at("limits").required("Limit must be set for non overcommit resources")
+        elif amount != limit and not may_overcommit(name):
             reason = f"must be equal to {name} limit of {requirements.limits[name]}"
-            errors.append(invalid(here, text, reason))
+            at("requests").invalid(text, reason)
         elif amount > limit:
             reason = f"must be less than or equal to {name} limit of {requirements.limits[name]}"
-            errors.append(invalid(here, text, reason))
-    return errors
+            at("requests").invalid(text, reason)
 
 
-def validate_pod_level(spec: PodSpec) -> list[FieldError]:
+def validate_pod_level(at: Place, spec: PodSpec) -> None:
     """Validate spec.resources: names, limits, and not less than the containers request."""
-    errors: list[FieldError] = []
-    if not spec.HasField("resources"):
-        return errors
-    path = "spec.resources"
+    known = len(at.errors)
     for part, quantities in (
         ("limits", spec.resources.limits),
         ("requests", spec.resources.requests),
     ):
-        for _, name in bounded_items(f"{path}.{part}", quantities, errors):
+        for name in at(part).keys(quantities):
             if not resources.is_pod_level_resource(name):
-                supported = ("cpu", "hugepages-*", "memory")
-                errors.append(not_supported(f"{path}.{part}[{name}]", name, supported))
-    if errors:
-        return errors
-    errors += validate_requirements(spec.resources, path)
-    return errors or _at_least_the_containers(spec, f"{path}.requests")
+                at(part)[name].not_supported(name, ("cpu", "hugepages-*", "memory"))
+    if len(at.errors) == known:
+        validate_requirements(at, spec.resources)
+    if len(at.errors) == known:
+        _at_least_the_containers(at("requests"), spec)
 
 
-def _at_least_the_containers(spec: PodSpec, path: str) -> list[FieldError]:
+def _at_least_the_containers(at: Place, spec: PodSpec) -> None:
     try:
         together = resources.container_requests(
             Pod(spec=spec), resources.RequestOptions(use_status=False)
         )
     except quantity.QuantityError:
-        return []
-    errors = []
+        return
     for name, text in spec.resources.requests.items():
         needed = together.get(name)
         if needed is not None and quantity.parse(text) < needed:
-            reason = (
+            at[name].invalid(
+                text,
                 "must be greater than or equal to aggregate container requests of "
-                + quantity.format_decimal(needed)
+                + quantity.format_decimal(needed),
             )
-            errors.append(invalid(f"{path}[{name}]", text, reason))
-    return errors

@@ -2,89 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from podsched.api import objects as o
 from podsched.api.codec import write
-from podsched.api.field_errors import FieldError, invalid, required
-from podsched.api.objects import (
-    ControllerRevision,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-)
-from podsched.api.selectors import compile_selector, from_labels
-from podsched.api.validation.meta import (
-    IMMUTABLE,
-    bounded_items,
-    not_negative,
-    one_of,
-    validate_label_selector,
-    validate_labels,
-)
-
-_MISMATCH = "`selector` does not match template `labels`"
+from podsched.api.selectors import Selector, compile_selector, from_labels
+from podsched.api.validation.meta import validate_label_selector, validate_labels
+from podsched.api.validation.place import Place
 
 
-def validate_service(item: Service) -> list[FieldError]:
+def validate_service(at: Place, item: o.Service) -> None:
     """Validate ports, type and selector."""
-    spec = item.spec
-    errors = validate_labels(spec.selector, "spec.selector")
+    spec, at = item.spec, at("spec")
+    validate_labels(at("selector"), spec.selector)
     if not spec.ports and spec.type != "ExternalName" and spec.cluster_ip != "None":
-        errors.append(required("spec.ports"))
-    for index, port in bounded_items("spec.ports", spec.ports, errors):
-        path = f"spec.ports[{index}]"
-        if not 1 <= port.port <= 65535:
-            reason = "must be between 1 and 65535, inclusive"
-            errors.append(invalid(f"{path}.port", port.port, reason))
-        errors += one_of(f"{path}.protocol", port.protocol, ("TCP", "UDP", "SCTP"))
-    types = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-    return errors + one_of("spec.type", spec.type, types)
+        at("ports").required()
+    for each, port in at("ports").each(spec.ports):
+        each("port").between(port.port, 1, 65535)
+        each("protocol").one_of(port.protocol, ("TCP", "UDP", "SCTP"))
+    at("type").one_of(spec.type, ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
 
 
-def validate_replicated(item: ReplicaSet | StatefulSet) -> list[FieldError]:
+def validate_replica_set(at: Place, item: o.ReplicaSet | o.StatefulSet) -> None:
     """Check replicas, and that the selector selects the pods of the template."""
-    spec = item.spec
-    errors = not_negative("spec.replicas", spec.replicas)
+    spec, at = item.spec, at("spec")
+    at("replicas").least(spec.replicas)
     selector = spec.selector
     if not spec.HasField("selector") or not (selector.match_labels or selector.match_expressions):
-        return [*errors, required("spec.selector")]
-    wrong = validate_label_selector(selector, "spec.selector")
+        at("selector").required()
+        return
+    known = len(at.errors)
+    validate_label_selector(at("selector"), selector)
+    compiled = compile_selector(selector) if len(at.errors) == known else None
     labels = spec.template.metadata.labels
-    errors += wrong + validate_labels(labels, "spec.template.metadata.labels")
-    if not wrong and not compile_selector(selector).matches(labels):
-        errors.append(invalid("spec.template.metadata.labels", dict(labels), _MISMATCH))
-    return errors
+    validate_labels(at("template.metadata.labels"), labels)
+    if compiled is not None:
+        _check_selected(at, compiled, labels)
 
 
-def validate_replication_controller(item: ReplicationController) -> list[FieldError]:
+validate_stateful_set = validate_replica_set
+
+
+def _check_selected(at: Place, selector: Selector, labels: Mapping[str, str]) -> None:
+    if not selector.matches(labels):
+        reason = "`selector` does not match template `labels`"
+        at("template.metadata.labels").invalid(dict(labels), reason)
+
+
+def validate_replication_controller(at: Place, item: o.ReplicationController) -> None:
     """Check replicas, and that the selector selects the pods of the template, if there is one."""
-    spec = item.spec
-    errors = not_negative("spec.replicas", spec.replicas)
+    spec, at = item.spec, at("spec")
+    at("replicas").least(spec.replicas)
     if not spec.selector:
-        return [*errors, required("spec.selector")]
-    errors += validate_labels(spec.selector, "spec.selector")
-    labels = spec.template.metadata.labels
-    if spec.HasField("template") and not from_labels(spec.selector).matches(labels):
-        errors.append(invalid("spec.template.metadata.labels", dict(labels), _MISMATCH))
-    return errors
+        at("selector").required()
+        return
+    validate_labels(at("selector"), spec.selector)
+    if spec.HasField("template"):
+        _check_selected(at, from_labels(spec.selector), spec.template.metadata.labels)
 
 
-def validate_selector_update(
-    new: ReplicaSet | StatefulSet, old: ReplicaSet | StatefulSet
-) -> list[FieldError]:
+def validate_replica_set_update(
+    at: Place, new: o.ReplicaSet | o.StatefulSet, old: o.ReplicaSet | o.StatefulSet
+) -> None:
     """Check that the selector stays: it says to which owner pods belong."""
-    if new.spec.selector == old.spec.selector:
-        return []
-    return [invalid("spec.selector", "", IMMUTABLE)]
+    at("spec.selector").fixed(new.spec.selector, old.spec.selector, "")
 
 
-def validate_controller_revision(item: ControllerRevision) -> list[FieldError]:
+validate_stateful_set_update = validate_replica_set_update
+
+
+def validate_controller_revision(at: Place, item: o.ControllerRevision) -> None:
     """Check that there is a state, and that its number is not negative."""
-    errors = [] if item.HasField("data") else [required("data", "data is mandatory")]
-    return errors + not_negative("revision", item.revision)
+    if not item.HasField("data"):
+        at("data").required("data is mandatory")
+    at("revision").least(item.revision)
 
 
 def validate_controller_revision_update(
-    new: ControllerRevision, old: ControllerRevision
-) -> list[FieldError]:
+    at: Place, new: o.ControllerRevision, old: o.ControllerRevision
+) -> None:
     """Check that the state stays: it is what a controller goes back to."""
-    return [] if new.data == old.data else [invalid("data", write(new).get("data"), IMMUTABLE)]
+    if new.data != old.data:
+        at("data").fixed(new.data, old.data, write(new).get("data"))

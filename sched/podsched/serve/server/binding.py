@@ -12,7 +12,7 @@ from podsched.api.conditions import POD_SCHEDULED, TRUE, is_terminating, set_pod
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Pod, PodCondition, Timestamp
 from podsched.api.reasons import StatusReason
-from podsched.api.validation.meta import bounded
+from podsched.api.validation.place import Place
 from podsched.api.validation.storable import validate_storable
 from podsched.serve.server import errors
 from podsched.serve.server.deletion import check_preconditions
@@ -64,13 +64,12 @@ def bind_step(
 
 def check_conditions(name: str, conditions: Sequence[PodCondition]) -> None:
     """Raise ApiError for invalid conditions or too many of them."""
-    found = bounded("status.conditions", conditions, _MOST_CONDITIONS) or [
-        error
-        for condition in conditions
-        for error in validate_storable(condition, f"status.conditions[{condition.type}]")
-    ]
-    if found:
-        raise errors.invalid_fields(POD, name, found)
+    at = Place("status.conditions")
+    if at.bounded(conditions, _MOST_CONDITIONS):
+        for condition in conditions:
+            at.errors += validate_storable(condition, at[condition.type].path)
+    if at.errors:
+        raise errors.invalid_fields(POD, name, at.errors)
 
 
 def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | None:
@@ -82,8 +81,9 @@ def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | N
     changed = False
     for condition in patch.conditions:
         changed |= set_pod_condition(pod.status, condition, now)
-    if found := bounded("status.conditions", pod.status.conditions):
-        raise errors.invalid_fields(POD, patch.name, found)
+    at = Place("status.conditions")
+    if not at.bounded(pod.status.conditions):
+        raise errors.invalid_fields(POD, patch.name, at.errors)
     if patch.HasField("nominated_node_name"):
         changed |= pod.status.nominated_node_name != patch.nominated_node_name
         pod.status.nominated_node_name = patch.nominated_node_name

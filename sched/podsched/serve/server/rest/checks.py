@@ -14,6 +14,7 @@ from podsched.api.validation.events import (
     validate_new_event,
     validate_new_event_update,
 )
+from podsched.api.validation.place import Place
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError, Violation
@@ -92,13 +93,14 @@ def check_event(target: Target, message: AnyObject, old: AnyObject | None = None
     """Raise ApiError 422 for an event that events.k8s.io/v1 refuses, even if core/v1 accepts it."""
     if target.resource.group != EVENTS_GROUP or not isinstance(message, Event):
         return
-    stricter = (
-        validate_new_event_update(message, old)
-        if isinstance(old, Event)
-        else validate_new_event(message)
-    )
-    if stricter:
-        found = [*validate_event(message), *stricter]
+    at, stricter = Place(), Place()
+    if isinstance(old, Event):
+        validate_new_event_update(stricter, message, old)
+    else:
+        validate_new_event(stricter, message)
+    if stricter.errors:
+        validate_event(at, message)
+        found = [*at.errors, *stricter.errors]
         raise errors.invalid_fields(target.resource.kind, message.metadata.name, found)
 
 

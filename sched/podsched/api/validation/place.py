@@ -1,0 +1,157 @@
+"""Collects the mistakes in an object: a ``Place`` is one of its fields, and knows its path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+from podsched.api.field_errors import ErrorType, FieldError, not_supported
+from podsched.api.validation.names import NameRule
+
+MAX_ITEMS: Final = 1000
+#: Mistakes in one list after which the rest of it is not looked at: a client that sends thousands
+#: of empty items would otherwise be told three mistakes of each.
+MOST_ERRORS: Final = 100
+IMMUTABLE: Final = "field is immutable"
+
+_Item = TypeVar("_Item")
+_P = ParamSpec("_P")
+
+
+class Place:
+    """A field of an object (Kubernetes' ``field.Path``), and the list of the object's errors."""
+
+    __slots__ = ("errors", "path")
+
+    def __init__(self, path: str = "", errors: list[FieldError] | None = None) -> None:
+        self.path = path
+        self.errors: list[FieldError] = [] if errors is None else errors
+
+    def __call__(self, name: str) -> Place:
+        """Return the place of a field of this one; ``name`` may lead through several."""
+        return Place(f"{self.path}.{name}" if self.path else name, self.errors)
+
+    def __getitem__(self, key: object) -> Place:
+        """Return the place of an item of this list, or of an entry of this map."""
+        return Place(f"{self.path}[{key}]", self.errors)
+
+    # ------------------------------------------------------------------ one mistake
+
+    def required(self, reason: str = "") -> None:
+        """Add the error that the field must be set."""
+        self.errors.append(FieldError(self.path, ErrorType.REQUIRED, None, reason))
+
+    def invalid(self, value: object, reason: str) -> None:
+        """Add the error that the value breaks a rule."""
+        self.errors.append(FieldError(self.path, ErrorType.INVALID, value, reason))
+
+    def forbidden(self, reason: str) -> None:
+        """Add the error that the field may not be set or changed."""
+        self.errors.append(FieldError(self.path, ErrorType.FORBIDDEN, None, reason))
+
+    def duplicate(self, value: object, reason: str = "") -> None:
+        """Add the error that the value may occur only once."""
+        self.errors.append(FieldError(self.path, ErrorType.DUPLICATE, value, reason))
+
+    def not_supported(self, value: object, supported: Iterable[str]) -> None:
+        """Add the error that the value is none of those allowed."""
+        self.errors.append(not_supported(self.path, value, supported))
+
+    def not_found(self, value: object) -> None:
+        """Add the error that the value names something that does not exist."""
+        self.errors.append(FieldError(self.path, ErrorType.NOT_FOUND, value))
+
+    def too_long(self, limit: int) -> None:
+        """Add the error that there are more bytes than allowed."""
+        reason = f"may not be more than {limit} bytes"
+        self.errors.append(FieldError(self.path, ErrorType.TOO_LONG, None, reason))
+
+    # ------------------------------------------------------------------ rules
+
+    def rule(self, value: str, rule: NameRule) -> bool:
+        """Check a value by a rule of names; return whether it keeps the rule."""
+        reasons = rule(value)
+        for reason in reasons:
+            self.invalid(value, reason)
+        return not reasons
+
+    def name(self, value: str, rule: NameRule) -> None:
+        """Check a name that must be set."""
+        if value:
+            self.rule(value, rule)
+        else:
+            self.required()
+
+    def one_of(self, value: str, supported: Collection[str]) -> None:
+        """Check that a value is empty or supported."""
+        if value and value not in supported:
+            self.not_supported(value, supported)
+
+    def least(self, value: int, least: int = 0) -> None:
+        """Check that a number is not below a bound."""
+        if value < least:
+            self.invalid(value, f"must be greater than or equal to {least}")
+
+    def between(self, value: int, least: int, most: int) -> None:
+        """Check that a number is within bounds."""
+        if not least <= value <= most:
+            self.invalid(value, f"must be between {least} and {most}, inclusive")
+
+    def once(self, value: Any, seen: set[Any], shown: object = None, reason: str = "") -> None:
+        """Check that a value has not been seen, and add it to those that have.
+
+        shown: what the error shows instead of the value.
+        """
+        if value in seen:
+            self.duplicate(value if shown is None else shown, reason)
+        seen.add(value)
+
+    def fixed(self, new: object, old: object, shown: object) -> None:
+        """Check that a field that cannot change has not changed; ``shown``: in the error."""
+        if new != old:
+            self.invalid(shown, IMMUTABLE)
+
+    # ------------------------------------------------------------------ lists
+
+    def bounded(self, items: Sized, limit: int = MAX_ITEMS) -> bool:
+        """Check that a list has no more items than are worth the time to check; return whether."""
+        if len(items) > limit:
+            reason = f"must have at most {limit} {'item' if limit == 1 else 'items'}"
+            self.errors.append(FieldError(self.path, ErrorType.TOO_MANY, len(items), reason))
+            return False
+        return True
+
+    def each(
+        self, items: Collection[_Item], limit: int = MAX_ITEMS
+    ) -> Iterator[tuple[Place, _Item]]:
+        """Yield place and value of each item of a list.
+
+        Nothing is yielded of a list with too many items; after MOST_ERRORS errors, the rest is
+        left out.
+        """
+        path, errors = self.path, self.errors
+        for index, item in self._worth_checking(items, limit):
+            yield Place(f"{path}[{index}]", errors), item
+
+    def keys(self, items: Collection[_Item], limit: int = MAX_ITEMS) -> Iterator[_Item]:
+        """Yield the keys of a map, as many as ``each`` yields."""
+        for _, key in self._worth_checking(items, limit):
+            yield key
+
+    def _worth_checking(self, items: Collection[_Item], limit: int) -> Iterator[tuple[int, _Item]]:
+        if not items or not self.bounded(items, limit):
+            return
+        enough = len(self.errors) + MOST_ERRORS
+        for index, item in enumerate(items):
+            if len(self.errors) >= enough:
+                return
+            yield index, item
+
+
+def errors_of(
+    check: Callable[Concatenate[Place, _P], None], *args: _P.args, **kwargs: _P.kwargs
+) -> list[FieldError]:
+    """Return the errors that a check finds in an object."""
+    at = Place()
+    check(at, *args, **kwargs)
+    return at.errors
