@@ -12,6 +12,7 @@ from podsched.cli.client import client_options
 from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
+from podsched.serve.client.channels import ClientOptions
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from support.certificates import Certificates
 from support.commands import Commands
@@ -126,7 +127,7 @@ def test_options_win_over_the_environment(
     sched: Commands, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCHED_TLS_CA", "nowhere.pem")
-    assert client_options(tls_ca=str(certificates.ca)).tls_ca == str(certificates.ca)
+    assert client_options(ClientOptions(tls_ca=str(certificates.ca))).tls_ca == str(certificates.ca)
 
 
 @pytest.mark.parametrize(

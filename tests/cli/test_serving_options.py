@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from podsched.cli.serving_options import ServingFlags, serving_flags
+from podsched.cli.serving_options import ServingFlags
 from support.certificates import make_certificates
 from support.commands import Commands
 
 
 def test_without_one_of_them_nothing_changes() -> None:
-    assert not serving_flags().https
-    assert not serving_flags(authorization_always_allow_paths=["/metrics"]).https
-    assert not serving_flags(bind_address="0.0.0.0", secure_port=0).https
+    assert not ServingFlags().https
+    assert not ServingFlags(authorization_always_allow_paths=["/metrics"]).https
+    assert not ServingFlags(bind_address="0.0.0.0", secure_port=0).https
 
 
 @pytest.mark.parametrize(
     ("flags", "address"),
     [
-        (serving_flags(secure_port=10260), "0.0.0.0:10260"),
-        (serving_flags(bind_address="127.0.0.1"), "127.0.0.1:10259"),
-        (serving_flags(bind_address="::1", secure_port=1), "[::1]:1"),
-        (serving_flags(cert_dir=Path("x")), "0.0.0.0:10259"),
+        (ServingFlags(secure_port=10260), "0.0.0.0:10260"),
+        (ServingFlags(bind_address="127.0.0.1"), "127.0.0.1:10259"),
+        (ServingFlags(bind_address="::1", secure_port=1), "[::1]:1"),
+        (ServingFlags(cert_dir=Path("x")), "0.0.0.0:10259"),
     ],
 )
 def test_one_is_enough_and_the_rest_is_as_in_kube_scheduler(
@@ -35,7 +35,7 @@ def test_one_is_enough_and_the_rest_is_as_in_kube_scheduler(
 
 
 def test_a_certificate_is_made_once_for_a_directory(tmp_path: Path) -> None:
-    flags = serving_flags(cert_dir=tmp_path / "certs", tls_min_version="VersionTLS13")
+    flags = ServingFlags(cert_dir=tmp_path / "certs", tls_min_version="VersionTLS13")
     made = flags.tls("ca.crt")
     assert (made.authorities, made.oldest) == ("ca.crt", ssl.TLSVersion.TLSv1_3)
     content = Path(made.certificate).read_bytes()
@@ -46,7 +46,7 @@ def test_a_certificate_is_made_once_for_a_directory(tmp_path: Path) -> None:
 
 def test_the_authorities_of_clients_can_be_named(tmp_path: Path) -> None:
     files = make_certificates(tmp_path)
-    flags = serving_flags(
+    flags = ServingFlags(
         tls_cert_file=files.cert, tls_private_key_file=files.key, client_ca_file=files.ca
     )
     found = flags.tls("other.crt")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import dataclass, replace
 
 import typer
 
@@ -12,73 +11,61 @@ from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.flags import takes_flags
+from podsched.cli.help_texts import Command
 from podsched.cli.manifests import read_manifests
-from podsched.cli.option_groups import GroupedCommand
 from podsched.cli.process_options import (
-    LOOPBACK,
-    HealthListen,
-    InsecureListen,
+    ListenFlags,
     check_client_listener,
     instance_of,
     run_or_fail,
     serving_files,
     telemetry_settings,
-    with_health,
 )
-from podsched.config.settings import AgentSettings
+from podsched.config.flags import flag
+from podsched.config.settings import AgentSettings, TelemetrySettings
 from podsched.serve.agent.agent import AgentError
 from podsched.serve.agent.nodes import BadNode, nodes_of_manifests
+from podsched.serve.client.channels import ClientOptions
 
-Manifests = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FILE|DIR",
-        rich_help_panel="Nodes",
-        help="Node manifests to register. The annotation podsched.io/count sets the number of "
-        "copies of a node.",
-    ),
-]
-NoVolumeController = Annotated[
-    bool,
-    typer.Option(
-        "--no-volume-controller", help="Do not bind claims to volumes or provision volumes."
-    ),
-]
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-class _AgentCommand(GroupedCommand):
-    groups = (client_options, telemetry_settings)
+@dataclass(frozen=True, slots=True)
+class _Flags(ListenFlags):
+    manifests: list[str] | None = flag(None, "FILE|DIR", "Nodes")
+    """Node manifests to register. The annotation podsched.io/count sets the number of copies of a
+    node."""
+    no_volume_controller: bool = flag(False)
+    """Do not bind claims to volumes or provision volumes."""
 
 
-@app.command(cls=_AgentCommand)
+@app.command(cls=Command)
 @takes_flags
 def agent(
     ctx: typer.Context,
     settings: AgentSettings,
+    given: _Flags,
+    client: ClientOptions,
+    telemetry: TelemetrySettings,
     server: Server = "",
-    manifests: Manifests = None,
-    no_volume_controller: NoVolumeController = False,
-    health_listen: HealthListen = LOOPBACK,
-    insecure_listen: InsecureListen = False,
 ) -> None:
     """Play hollow nodes: heartbeats, and pods that start and end; nothing is run."""
     from podsched.app.hollow import run_hollow_nodes
 
-    client, telemetry = ctx.obj
+    client, health = client_options(client), given.health_listen
     tls = serving_files(client)
-    check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
-    given = _nodes(manifests or [])
+    check_client_listener("--health-listen", health, tls, insecure=given.insecure_listen)
+    nodes = _nodes(given.manifests or [])
     settings = replace(
         settings,
         api_endpoints=tuple(endpoints(server)),
-        volume_controller=not no_volume_controller,
+        volume_controller=not given.no_volume_controller,
     )
-    telemetry = with_health(telemetry, health_listen)
+    telemetry = telemetry_settings(telemetry, health)
     options = ProcessOptions("agent", instance_of(settings.node_name_prefix), telemetry, tls)
     try:
         run_or_fail(
-            ctx, options, lambda process: run_hollow_nodes(process, settings, given, client)
+            ctx, options, lambda process: run_hollow_nodes(process, settings, nodes, client)
         )
     except AgentError as exc:
         fail(str(exc))

@@ -4,103 +4,94 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from podsched.app.process import Process, ProcessOptions
-from podsched.cli.audit_options import audit_settings
+from podsched.cli.audit_options import AuditFlags
 from podsched.cli.authentication_options import check_tokens, jwt_settings
 from podsched.cli.errors import USAGE, fail, file_or_fail
 from podsched.cli.flags import takes_flags
-from podsched.cli.option_groups import GroupedCommand
+from podsched.cli.help_texts import Command
 from podsched.cli.process_options import (
-    LOOPBACK,
-    HealthListen,
-    InsecureListen,
-    TraceRatio,
-    WebListen,
+    PageFlags,
     check_listener,
     etcd_options,
     instance_of,
     run_or_fail,
     telemetry_settings,
     web_address,
-    with_health,
 )
+from podsched.config.flags import flag
+from podsched.config.settings import TelemetrySettings
 from podsched.lib.tls_contexts import TlsFiles
+from podsched.serve.server.access.settings import JwtSettings
 from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.endpoints import EtcdOptions
 
-Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Listen address of the gRPC API.")]
-Workers = Annotated[
-    int,
-    typer.Option(
-        metavar="N",
-        min=1,
-        max=64,
-        help="Number of processes that serve these addresses together; for machines with more "
-        "cores than one server uses. Limits such as --max-connections are each process's.",
-    ),
-]
-AsWorker = Annotated[
-    str, typer.Option("--as-worker", hidden=True, help="INDEX/WORKERS:SOCKET, given by the parent.")
-]
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-class _ApiServerCommand(GroupedCommand):
-    groups = (etcd_options, jwt_settings, audit_settings, telemetry_settings)
+@dataclass(frozen=True, slots=True)
+class _Flags(PageFlags):
+    listen: str = flag("127.0.0.1:7443", "HOST:PORT")
+    """Listen address of the gRPC API."""
+    workers: int = flag(1, "N", min=1, max=64)
+    """Number of processes that serve these addresses together; for machines with more cores than
+    one server uses. Limits such as --max-connections are each process's."""
+    as_worker: str = flag("", hidden=True)
+    """INDEX/WORKERS:SOCKET, given by the parent."""
 
 
-@app.command(cls=_ApiServerCommand)
+@app.command(cls=Command)
 @takes_flags
 def apiserver(
     ctx: typer.Context,
     settings: ServerSettings,
-    listen: Listen = "127.0.0.1:7443",
-    insecure_listen: InsecureListen = False,
-    health_listen: HealthListen = LOOPBACK,
-    web_listen: WebListen = None,
-    trace_ratio: TraceRatio = 0.01,
-    workers: Workers = 1,
-    as_worker: AsWorker = "",
+    given: _Flags,
+    etcd: EtcdOptions,
+    jwt: JwtSettings,
+    audit: AuditFlags,
+    telemetry: TelemetrySettings,
 ) -> None:
     """Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd."""
     from podsched.app.apiserver import run_apiserver
 
-    etcd, jwt, audit, telemetry = ctx.obj
-    listening = (listen, health_listen, settings.kube_listen, web_listen)
-    host, port = _checked_listeners(listening, bool(settings.tls_cert), insecure_listen)
-    settings = replace(settings, host=host, port=port, jwt=jwt, audit=audit)
+    etcd = etcd_options(etcd)
+    listening = (given.listen, given.health_listen, settings.kube_listen, given.web_listen)
+    host, port = _checked_listeners(listening, bool(settings.tls_cert), given.insecure_listen)
+    settings = replace(
+        settings, host=host, port=port, jwt=jwt_settings(jwt), audit=audit.settings()
+    )
     _check_files(settings)
     check_tokens(settings)
-    telemetry = replace(with_health(telemetry, health_listen), trace_sample_ratio=trace_ratio)
-    instance, page = instance_of(listen), web_address(web_listen)
+    telemetry = telemetry_settings(telemetry, given.health_listen, given.trace_ratio)
+    instance, page = instance_of(given.listen), web_address(given.web_listen)
     tls = _health_tls(settings)
     options = ProcessOptions("apiserver", instance, telemetry, tls, web_listen=page)
-    if as_worker:
-        settings, options = _worker(as_worker, settings, options)
-    elif workers > 1:
-        _run_workers(ctx, workers, settings, replace(options, web_listen=None))
+    if given.as_worker:
+        settings, options = _worker(given.as_worker, settings, options)
+    elif given.workers > 1:
+        _run_workers(ctx, given, settings, replace(options, web_listen=None))
     run_or_fail(ctx, options, lambda process: run_apiserver(process, settings, etcd))
 
 
 def _run_workers(
-    ctx: typer.Context, workers: int, settings: ServerSettings, options: ProcessOptions
+    ctx: typer.Context, given: _Flags, settings: ServerSettings, options: ProcessOptions
 ) -> None:
     from podsched.app.workers import Reserved, run_workers
 
     shared = {
-        "--listen": ctx.params["listen"],
+        "--listen": given.listen,
         "--kube-listen": settings.kube_listen,
         "--token-listen": settings.token_listen,
     }
 
     async def run(process: Process) -> None:
         with ExitStack() as stack:
-            given = [
+            reserved = [
                 f"{option}={stack.enter_context(Reserved(address)).address}"
                 for option, address in shared.items()
                 if address
@@ -109,10 +100,10 @@ def _run_workers(
             def arguments(index: int, health: Path) -> list[str]:
                 # This command's own; of an option the last one counts. One page is enough.
                 page = ["--web-listen="] if index else []
-                worker = f"--as-worker={index}/{workers}:{health}"
-                return [*sys.argv[1:], *given, *page, worker]
+                worker = f"--as-worker={index}/{given.workers}:{health}"
+                return [*sys.argv[1:], *reserved, *page, worker]
 
-            await run_workers(process, workers, arguments)
+            await run_workers(process, given.workers, arguments)
 
     run_or_fail(ctx, options, run)
 

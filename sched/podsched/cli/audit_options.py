@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail
-from podsched.cli.flags import takes_flags
 from podsched.config.flags import flag
 from podsched.lib.files import open_file
 from podsched.serve.server.audit.log import AuditSettings
@@ -18,7 +17,9 @@ _MOST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Audit:
+class AuditFlags:
+    """What is written about calls, and for how long it is kept."""
+
     audit_log: Path | None = flag(None, "FILE", _PANEL)
     """File for the audit log; without it there is none."""
     audit_policy: Path | None = flag(None, "FILE", _PANEL)
@@ -30,21 +31,19 @@ class _Audit:
     audit_log_maxage: int = flag(0, "DAYS", _PANEL, min=0)
     """Days for which earlier files are kept; 0 keeps them for ever."""
 
-
-@takes_flags
-def audit_settings(given: _Audit) -> AuditSettings | None:
-    """Return the settings of the audit log, None for none; exit if they are invalid."""
-    if given.audit_log is None:
-        if given.audit_policy is not None:
-            fail("--audit-policy needs --audit-log", USAGE)
-        return None
-    return AuditSettings(
-        path=given.audit_log,
-        policy=EVERYTHING if given.audit_policy is None else _policy(given.audit_policy),
-        max_bytes=given.audit_log_maxsize << 20,
-        max_backups=given.audit_log_maxbackup,
-        max_days=given.audit_log_maxage,
-    )
+    def settings(self) -> AuditSettings | None:
+        """Return the settings of the audit log, None for none; exit if they are invalid."""
+        if self.audit_log is None:
+            if self.audit_policy is not None:
+                fail("--audit-policy needs --audit-log", USAGE)
+            return None
+        return AuditSettings(
+            path=self.audit_log,
+            policy=EVERYTHING if self.audit_policy is None else _policy(self.audit_policy),
+            max_bytes=self.audit_log_maxsize << 20,
+            max_backups=self.audit_log_maxbackup,
+            max_days=self.audit_log_maxage,
+        )
 
 
 def _policy(path: Path) -> AuditPolicy:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from podsched.cli.errors import USAGE, fail, file_or_fail
-from podsched.cli.flags import takes_flags
 from podsched.cli.process_options import split_address
 from podsched.lib.network import is_loopback
 from podsched.serve.server.access.settings import JwtSettings
 from podsched.serve.server.settings import ServerSettings
 
 
-@takes_flags
 def jwt_settings(jwt: JwtSettings) -> JwtSettings | None:
     """Return whose JSON Web Tokens are accepted; exit if the options do not fit together."""
     given = (jwt.issuer, jwt.audience, jwt.jwks)

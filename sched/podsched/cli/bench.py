@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -22,30 +23,29 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli import bench_options as given
-from podsched.cli.enums import BenchBackend, CreateMode
+from podsched.cli.enums import BenchBackend, CreateMode, Fault
 from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.printers import aligned
 from podsched.config.errors import ConfigError
-from podsched.lab.bench.explaining import ExplainResult, run_explain
+from podsched.config.flags import flag
+from podsched.config.settings import Accelerator, Evaluator
+from podsched.lab.bench.explaining import run_explain
 from podsched.lab.bench.failover import NODES as FAILOVER_NODES
 from podsched.lab.bench.failover import RATE, FailoverLoad, run_failover
-from podsched.lab.bench.failover_result import FailoverResult
 from podsched.lab.bench.ops import Workload
 from podsched.lab.bench.overload import run_overload
-from podsched.lab.bench.overload_result import OverloadResult
 from podsched.lab.bench.plot import write_chart
 from podsched.lab.bench.queueing import run_queue
 from podsched.lab.bench.repeated import RepeatedResult
 from podsched.lab.bench.restart import BOUND as RESTART_BOUND
 from podsched.lab.bench.restart import NODES as RESTART_NODES
-from podsched.lab.bench.restart import RestartResult, run_restart
-from podsched.lab.bench.results import BenchResult, QueueResult
+from podsched.lab.bench.restart import run_restart
 from podsched.lab.bench.run import BenchOptions, Progress
 from podsched.lab.bench.runner import run_workload
-from podsched.lab.bench.scale import BOUND, ScaleLimits, ScaleResult, run_scale
+from podsched.lab.bench.scale import BOUND, ScaleLimits, run_scale
 from podsched.lab.bench.scale import NODES as SCALE_NODES
-from podsched.lab.bench.soak import MOST_GROWTH, NODES, PODS, SoakResult, run_soak
+from podsched.lab.bench.soak import MOST_GROWTH, NODES, PODS, run_soak
 from podsched.lab.bench.workload_file import load_workloads
 from podsched.lab.bench.workloads import builtin_names, builtin_workloads, sized
 from podsched.serve.client.errors import ClientError
@@ -56,47 +56,75 @@ SOAK, OVERLOAD, RESTART, EXPLAIN = "Soak", "Overload", "Restart", "Explain"
 #: What "all" runs. The others take minutes, and speed is not what they measure.
 _SPEED = (*builtin_names(), FAILOVER, QUEUE)
 _NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, EXPLAIN, SCALE)
+_UNPLOTTED = (FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN)
 
-Result = (
-    RepeatedResult
-    | BenchResult
-    | FailoverResult
-    | QueueResult
-    | RestartResult
-    | SoakResult
-    | OverloadResult
-    | ExplainResult
-    | ScaleResult
-)
 R = TypeVar("R")
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    nodes: int = flag(0, "N", min=0)
+    """Number of nodes; 0: as in the workload."""
+    pods: int = flag(0, "N", min=0)
+    """Number of measured pods; 0: as in the workload."""
+    first: int = flag(-1, "N", min=-1)
+    """Number of initial pods; -1: as in the workload."""
+    backend: tuple[BenchBackend, ...] = flag((BenchBackend.PODSCHED,), show_default=False)
+    """podsched: gRPC; kubernetes: scheduler and client speak Kubernetes' REST API. May be repeated,
+    to compare. [podsched]"""
+    create_mode: CreateMode | None = flag(None)
+    """batch: many pods per call; single: one call per pod; stream: one message per pod on one
+    stream. [batch, but single with kubernetes]"""
+    batch_size: int = flag(500, "N", min=1, max=5000)
+    """Pods per call in batch mode."""
+    in_flight: int = flag(32, "N", min=1)
+    """Concurrent calls in single mode."""
+    rate: float = flag(0, "N", min=0)
+    """Create N pods/s, one call each; 0: no limit."""
+    replicas: int = flag(1, "N", min=1)
+    """Number of scheduler replicas."""
+    evaluator: Evaluator = flag("local")
+    """Where nodes are evaluated; local does not start Ray."""
+    without: tuple[Accelerator, ...] = flag((), "NAME")
+    """Leave out an accelerator of decisions, to see what it earns: incremental, lookahead, shared,
+    variants, remote. May be repeated."""
+    repeat: int = flag(1, "N", min=1)
+    """Runs per workload; the median and the spread are reported."""
+    times: int = flag(3, "N", min=1)
+    """Rounds of Failover per fault."""
+    bound: int = flag(0, "N", min=0)
+    """Pods that are bound before Failover or Restart begins."""
+    api_servers: int = flag(1, "N", min=1)
+    """Number of API servers."""
+    fault: tuple[Fault, ...] = flag((Fault.SIGKILL, Fault.SIGTERM), show_default=False)
+    """What Failover does to the leader; may be repeated. [SIGKILL, SIGTERM]"""
+    most_growth: float = flag(MOST_GROWTH, "BYTES", min=0.0)
+    """Growth per pod beyond which Soak fails."""
+    max_nodes: int = flag(SCALE_NODES[-1], "N", min=1)
+    """Most nodes of scale."""
+    max_bound: int = flag(BOUND[-1], "N", min=0)
+    """Most bound pods of scale."""
+    seconds: float = flag(0, "N", min=0)
+    """Begin no further size of scale after; 0: no limit."""
+    plot: Path | None = flag(None, "FILE")
+    """Write a chart (SVG): throughput over time, Soak's memory, or scale's cost per pod."""
+    as_json: bool = flag(False, names="--json")
+    """Print results as JSON, one line per workload."""
+
+    @property
+    def params(self) -> dict[str, int]:
+        """The parameters of workloads that are replaced."""
+        given = {"initNodes": self.nodes, "measurePods": self.pods}
+        params = {name: number for name, number in given.items() if number}
+        return params if self.first < 0 else {**params, "initPods": self.first}
+
+
+@takes_flags
 def bench(
     workload: Annotated[
         str, typer.Argument(metavar="WORKLOAD", help=f"{', '.join(_NAMES)}, all, list, or FILE.")
     ],
-    nodes: given.Nodes = 0,
-    pods: given.Pods = 0,
-    first: given.First = -1,
-    backend: given.Backends = None,
-    create_mode: given.Mode = None,
-    batch_size: given.BatchSize = 500,
-    in_flight: given.InFlight = 32,
-    rate: given.Rate = 0,
-    replicas: given.Replicas = 1,
-    evaluator: given.Evaluators = "local",
-    without: given.Without = None,
-    repeat: given.Repeat = 1,
-    times: given.Times = 3,
-    bound: given.Bound = 0,
-    api_servers: given.ApiServers = 1,
-    fault: given.Faults = None,
-    most_growth: given.MostGrowth = MOST_GROWTH,
-    max_nodes: given.MaxNodes = SCALE_NODES[-1],
-    max_bound: given.MaxBound = BOUND[-1],
-    seconds: given.Seconds = 0,
-    plot: given.Plot = None,
-    as_json: given.AsJson = False,
+    given: _Flags,
 ) -> None:
     """Measure throughput on a fresh cluster of real processes on this machine.
 
@@ -112,69 +140,43 @@ def bench(
     and what they cost others. "all" leaves out the last five.
     """
     if workload == LIST:
-        _list(as_json=as_json)
+        _list(as_json=given.as_json)
         return
-    if plot is not None and workload in (ALL, FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN):
-        fail(f"--plot: {workload} is not plotted", USAGE)
-    backends = _backends(workload, backend, create_mode, plot)
-    arguments = tuple(f"--without={one.value}" for one in without or ())
-    mode, sizes = create_mode or CreateMode.BATCH, (replicas, api_servers, evaluator, rate)
-    options = BenchOptions(mode, batch_size, in_flight, *sizes, scheduler_arguments=arguments)
-    limits = ScaleLimits(max_nodes, max_bound, seconds)
-    failover = FailoverLoad(nodes or FAILOVER_NODES, bound, rate or RATE, times)
-    if fault:
-        failover = replace(failover, faults=tuple(fault))
-    asked = _Asked(nodes, pods, first, repeat, failover, most_growth, limits, backends)
-    _measure(workload, asked, options, plot, as_json=as_json)
-
-
-def _measure(
-    workload: str, asked: _Asked, options: BenchOptions, plot: Path | None, *, as_json: bool
-) -> None:
+    _check(workload, given)
+    options = BenchOptions(
+        given.create_mode or CreateMode.BATCH,
+        given.batch_size,
+        given.in_flight,
+        given.replicas,
+        given.api_servers,
+        given.evaluator,
+        given.rate,
+        scheduler_arguments=tuple(f"--without={name}" for name in given.without),
+    )
     problems = []
-    for name, measure in _plan(workload, asked, options):
+    for name, measure in _plan(workload, given, options):
         result = measure()
-        _tell(result, plot, as_json=as_json)
+        print(json.dumps(result.as_dict()) if given.as_json else "\n".join(result.lines()))
+        sys.stdout.flush()
+        if given.plot is not None:
+            _plot(result, given.plot)
         problems += [f"{name}: {problem}" for problem in result.problems]
     if problems:
         fail("; ".join(problems), FAILED)
 
 
-class _Asked(NamedTuple):
-    """Sizes asked for; the defaults of ``bench`` stand for the workload's own."""
-
-    nodes: int
-    pods: int
-    first: int
-    repeat: int
-    failover: FailoverLoad
-    most_growth: float
-    limits: ScaleLimits
-    backends: tuple[BenchBackend, ...]
-
-    @property
-    def params(self) -> dict[str, int]:
-        """The parameters of workloads that are replaced."""
-        given = {"initNodes": self.nodes, "measurePods": self.pods}
-        params = {name: number for name, number in given.items() if number}
-        return params if self.first < 0 else {**params, "initPods": self.first}
-
-
-def _backends(
-    workload: str,
-    backends: list[BenchBackend] | None,
-    mode: CreateMode | None,
-    plot: Path | None,
-) -> tuple[BenchBackend, ...]:
-    """Return the backends to measure; exits if the workload or the mode is not for them."""
-    if BenchBackend.KUBERNETES in (backends or ()):
+def _check(workload: str, given: _Flags) -> None:
+    """Exit if what is to be plotted or measured cannot be."""
+    if given.plot is not None and (workload == ALL or workload in _UNPLOTTED):
+        fail(f"--plot: {workload} is not plotted", USAGE)
+    if BenchBackend.KUBERNETES in given.backend:
         if not _is_file(workload) and workload not in builtin_names():
             fail(f"--backend kubernetes: {workload} is measured with podsched's own API", USAGE)
-        if mode not in (None, CreateMode.SINGLE):
+        if given.create_mode not in (None, CreateMode.SINGLE):
+            mode = given.create_mode
             fail(f"--create-mode {mode}: Kubernetes' API creates single pods", USAGE)
-    if plot is not None and len(backends or ()) > 1:
+    if given.plot is not None and len(given.backend) > 1:
         fail("--plot: plots one backend", USAGE)
-    return tuple(backends or (BenchBackend.PODSCHED,))
 
 
 def _is_file(workload: str) -> bool:
@@ -182,87 +184,75 @@ def _is_file(workload: str) -> bool:
 
 
 def _plan(
-    name: str, asked: _Asked, options: BenchOptions
-) -> Iterator[tuple[str, Callable[[], Result]]]:
+    name: str, given: _Flags, options: BenchOptions
+) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what has to be measured, with its name; exits if there is no such workload."""
     if _is_file(name):
-        for workload in _from_file(Path(name), asked):
-            yield from _on_each_backend(workload, asked, options)
+        for workload in _from_file(Path(name), given.params):
+            yield from _on_each_backend(workload, given, options)
         return
     if name not in (*_NAMES, ALL):
         fail(f'unknown workload "{name}"; choose one of {", ".join(_NAMES)}, or a .yaml', USAGE)
     for each in _SPEED if name == ALL else (name,):
         if each in builtin_names():
-            yield from _on_each_backend(sized(each, asked.params), asked, options)
+            yield from _on_each_backend(sized(each, given.params), given, options)
+        elif each == QUEUE:
+            yield each, partial(run_queue, *([given.pods] if given.pods else []))
         else:
-            yield each, partial(_run_other, each, asked, options)
+            yield each, partial(_with_progress, _others(given, options)[each])
 
 
 def _on_each_backend(
-    workload: Workload, asked: _Asked, options: BenchOptions
-) -> Iterator[tuple[str, Callable[[], Result]]]:
-    for backend in asked.backends:
+    workload: Workload, given: _Flags, options: BenchOptions
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    for backend in given.backend:
         chosen = options
         if backend == BenchBackend.KUBERNETES:
             chosen = replace(options, through_kube=True, create_mode=CreateMode.SINGLE)
-        yield workload.name, partial(_run_workload, workload, asked, chosen)
+        yield workload.name, partial(_run_workload, workload, given.repeat, chosen)
 
 
-def _from_file(path: Path, asked: _Asked) -> list[Workload]:
+def _from_file(path: Path, params: dict[str, int]) -> list[Workload]:
     try:
-        workloads = load_workloads(path, asked.params)
+        workloads = load_workloads(path, params)
     except ConfigError as exc:
         fail(str(exc), USAGE)
     except OSError as exc:
         fail(f"{path}: {exc.strerror or exc}", USAGE)
     for workload in workloads:
-        if missing := asked.params.keys() - workload.params.keys():
+        if missing := params.keys() - workload.params.keys():
             wanted = ", ".join(sorted(missing))
             fail(f"{path}: {workload.name} has no parameter {wanted}", USAGE)
     return workloads
 
 
-def _run_workload(workload: Workload, asked: _Asked, options: BenchOptions) -> Result:
-    runs = [
-        _with_progress(lambda bar: asyncio.run(run_workload(workload, options, bar)))
-        for _ in range(asked.repeat)
-    ]
+def _run_workload(workload: Workload, repeat: int, options: BenchOptions) -> Any:
+    runs = [_with_progress(partial(run_workload, workload, options)) for _ in range(repeat)]
     return runs[0] if len(runs) == 1 else RepeatedResult(runs)
 
 
-def _run_other(name: str, asked: _Asked, options: BenchOptions) -> Result:
-    if name == QUEUE:
-        return run_queue(asked.pods) if asked.pods else run_queue()
-    if name == FAILOVER:
-        return _with_progress(lambda bar: asyncio.run(run_failover(asked.failover, options, bar)))
-    if name == RESTART:
-        nodes, bound = asked.nodes or RESTART_NODES, asked.failover.bound or RESTART_BOUND
-        return _with_progress(lambda bar: asyncio.run(run_restart(nodes, bound, options, bar)))
-    if name == SOAK:
-        pods, nodes = asked.pods or PODS, asked.nodes or NODES
-        return _with_progress(
-            lambda bar: asyncio.run(run_soak(pods, nodes, options, bar, asked.most_growth))
-        )
-    if name == SCALE:
-        return _with_progress(lambda bar: asyncio.run(run_scale(asked.limits, options, bar)))
-    size = (asked.nodes, asked.pods)
-    if name == EXPLAIN:
-        return _with_progress(lambda bar: asyncio.run(run_explain(*size, options, bar)))
-    return _with_progress(lambda bar: asyncio.run(run_overload(*size, options, bar)))
+def _others(
+    given: _Flags, options: BenchOptions
+) -> dict[str, Callable[[Progress], Coroutine[Any, Any, Any]]]:
+    """Return how what is no workload is measured; the defaults stand for the usual sizes."""
+    nodes, pods, bound = given.nodes, given.pods, given.bound
+    load = FailoverLoad(
+        nodes or FAILOVER_NODES, bound, given.rate or RATE, given.times, given.fault
+    )
+    limits = ScaleLimits(given.max_nodes, given.max_bound, given.seconds)
+    return {
+        FAILOVER: partial(run_failover, load, options),
+        RESTART: partial(run_restart, nodes or RESTART_NODES, bound or RESTART_BOUND, options),
+        SOAK: partial(
+            run_soak, pods or PODS, nodes or NODES, options, most_growth=given.most_growth
+        ),
+        SCALE: partial(run_scale, limits, options),
+        EXPLAIN: partial(run_explain, nodes, pods, options),
+        OVERLOAD: partial(run_overload, nodes, pods, options),
+    }
 
 
-def _tell(result: Result, plot: Path | None, *, as_json: bool) -> None:
-    print(json.dumps(result.as_dict()) if as_json else "\n".join(result.lines()), flush=True)
-    if plot is not None:
-        _plot(result, plot)
-
-
-def _plot(result: Result, path: Path) -> None:
-    if isinstance(
-        result,
-        FailoverResult | QueueResult | OverloadResult | RestartResult | ExplainResult,
-    ):
-        return
+def _plot(result: Any, path: Path) -> None:
     try:
         write_chart(path, result.chart())
     except OSError as exc:
@@ -280,7 +270,7 @@ def _list(*, as_json: bool) -> None:
         print("\n".join(aligned(rows)))
 
 
-def _with_progress(measure: Callable[[Progress], R]) -> R:
+def _with_progress(measure: Callable[[Progress], Coroutine[Any, Any, R]]) -> R:
     columns = (
         TextColumn("{task.description:>16}"),
         BarColumn(),
@@ -296,7 +286,7 @@ def _with_progress(measure: Callable[[Progress], R]) -> R:
                     bars[stage] = bar.add_task(stage, total=total)
                 bar.update(bars[stage], completed=min(done, total), total=total)
 
-            return measure(progress)
+            return asyncio.run(measure(progress))
     except (ClientError, StoreError, ProcessFailed, TimeoutError) as exc:
         fail(str(exc) or "timed out", FAILED)
 

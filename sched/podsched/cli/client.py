@@ -15,7 +15,6 @@ import typer
 from podsched.api.kinds import UnknownKindError
 from podsched.api.manifest import ManifestError
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, report, warn
-from podsched.cli.flags import takes_flags
 from podsched.cli.output import say
 from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.api_client import ApiClient
@@ -66,8 +65,7 @@ def endpoints(server: str) -> list[str]:
     return found
 
 
-@takes_flags
-def client_options(given: ClientOptions) -> ClientOptions:
+def client_options(given: ClientOptions = ClientOptions()) -> ClientOptions:
     """Return how to connect: with the files given here or named by the environment."""
     files: dict[str, Any] = {}
     for name in _CREDENTIALS:

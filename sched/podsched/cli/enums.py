@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-#: What makes decisions faster without changing one: ``config.settings.ACCELERATORS``.
-Accelerator = StrEnum("Accelerator", ["INCREMENTAL", "LOOKAHEAD", "SHARED", "VARIANTS", "REMOTE"])
-
 
 class CreateMode(StrEnum):
     """How a benchmark creates its pods."""

@@ -8,13 +8,14 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from inspect import Parameter
-from itertools import pairwise
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from itertools import chain, pairwise
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from podsched.cli.errors import invalid_settings_fail
 from podsched.config.flags import FLAG
+from podsched.telemetry.logs import masked
 
 R = TypeVar("R")
 
@@ -22,7 +23,8 @@ R = TypeVar("R")
 def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
     """Have a command's parameters that are dataclasses made of options, one for each flag.
 
-    What cannot be made of them exits with a usage error. A tuple of texts is written A,B,...
+    What cannot be made of them exits with a usage error. A tuple of texts is written A,B,...; an
+    option of another tuple may be repeated.
     """
     parameters = inspect.signature(command, eval_str=True).parameters.values()
     kinds = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
@@ -46,8 +48,10 @@ def _options(kind: Any) -> Iterator[Parameter]:
     hints, texts = get_type_hints(kind), _texts(kind)
     for name, (names, about), default in _flags(kind):
         hint: Any = hints[name]
-        if get_origin(hint) is tuple:
+        if hint == tuple[str, ...]:
             hint, default = str, ",".join(default)
+        elif get_origin(hint) is tuple:
+            hint, default = list[get_args(hint)[0]], list(default)  # type: ignore[misc]
         if hint is bool and not names:
             names = [f"--{name.replace('_', '-')}"]
         annotation: Any = Annotated[hint, typer.Option(*names, help=texts[name], **about)]
@@ -61,8 +65,9 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
         if name not in given:
             continue
         value = given.pop(name)
-        if isinstance(default, tuple) and isinstance(value, str):
-            value = tuple(filter(None, map(str.strip, value.split(","))))
+        if isinstance(default, tuple):
+            parts = map(str.strip, value.split(",")) if isinstance(value, str) else value or ()
+            value = tuple(filter(None, parts))
         values[name] = value
     return kind(**values)
 
@@ -73,12 +78,33 @@ def _flags(kind: Any) -> Iterator[tuple[str, tuple[list[str], dict[str, Any]], A
 
 def _texts(kind: Any) -> dict[str, str]:
     """Return the first paragraphs of the docstrings below the fields of a class."""
-    source: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     texts = {}
-    for field, below in pairwise(source.body):
+    for field, below in chain.from_iterable(map(_body, filter(is_dataclass, kind.__mro__))):
         match field, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
                 value=ast.Constant(value=str(text))
             ):
                 texts[name] = inspect.cleandoc(text).partition("\n\n")[0].replace("\n", " ")
     return texts
+
+
+def _body(kind: Any) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Yield each statement of a class with the next one."""
+    source: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    return pairwise(source.body)
+
+
+def flags_in_effect(ctx: Any) -> dict[str, str]:
+    """Return the options of a command by their names, without credentials."""
+    found = {max(param.opts, key=len): ctx.params.get(param.name) for param in ctx.command.params}
+    shown = {name: _text(value) for name, value in found.items() if name.startswith("--")}
+    return {name: masked(text) for name, text in shown.items()}
+
+
+def _text(value: object) -> str:
+    """Return an option's value as it is written."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(_text, value))
+    return "" if value is None else str(value)

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from podsched.cli.errors import USAGE, fail, warn
-from podsched.cli.flags import takes_flags
-from podsched.cli.option_groups import GroupedCommand
+from podsched.cli.help_texts import Command
 from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.errors import ConfigError
 from podsched.config.feature_gates import check_version, parse_gates
 from podsched.config.flags import flag
 from podsched.config.kube_flags import refusals
-from podsched.config.settings import ControllerSettings, LogLevel
+from podsched.config.settings import LogLevel
 from podsched.telemetry.logs import DEBUG_FROM, parse_modules
 
 _ELECTION, _GATES, _DEPRECATED = "Leader election", "Feature gates", "Deprecated"
@@ -29,7 +28,9 @@ _OBSERVABILITY = "Observability"
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class KubeFlags:
+    """kube-scheduler's flags. Exits if one cannot be honoured."""
+
     write_config_to: Path | None = flag(None, "FILE")
     """Write the configuration in effect to a file, and exit."""
     leader_elect: bool | None = flag(
@@ -76,69 +77,63 @@ class _Given:
     )
     """Use enableContentionProfiling of the configuration."""
 
-
-@dataclass(frozen=True, slots=True)
-class KubeFlags:
-    """What kube-scheduler's flags ask for, checked."""
-
-    overrides: Mapping[str, Any]
-    """Fields of the configuration, as in its file."""
-    write_config_to: Path | None
-    disabled_metrics: frozenset[str]
-    verbosity: int | None
-    log_modules: tuple[tuple[str, str], ...]
-    pod_max_in_unschedulable_pods_duration: float
-    controllers: ControllerSettings
-    gates: Mapping[str, bool]
+    def __post_init__(self) -> None:
+        for field in self._deprecated:
+            warn(f"the flag is deprecated: set {field} in the configuration file")
 
     @property
-    def coordinated(self) -> bool:
-        """Whether the API server appoints the leader."""
-        return self.gates.get("CoordinatedLeaderElection", False)
+    def _deprecated(self) -> dict[str, Any]:
+        profiling, contention = self.profiling, self.contention_profiling
+        return _given({"enableProfiling": profiling, "enableContentionProfiling": contention})
 
-    def level(self, level: LogLevel) -> LogLevel:
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """Fields of the configuration that are given here, as in its file."""
+        election = {
+            "leaderElect": self.leader_elect,
+            "leaseDuration": self.leader_elect_lease_duration,
+            "renewDeadline": self.leader_elect_renew_deadline,
+            "retryPeriod": self.leader_elect_retry_period,
+            "resourceLock": self.leader_elect_resource_lock,
+            "resourceName": self.leader_elect_resource_name,
+            "resourceNamespace": self.leader_elect_resource_namespace,
+        }
+        return _given({**self._deprecated, "leaderElection": _given(election)})
+
+    def gates(self) -> Mapping[str, bool]:
+        """Return the feature gates; exit unless podsched behaves as they and the versions say."""
+        versions = {
+            "--emulated-version": self.emulated_version,
+            "--min-compatibility-version": self.min_compatibility_version,
+        }
+        try:
+            found = parse_gates(",".join(self.feature_gates or []))
+            for option, version in _given(versions).items():
+                check_version(option, version)
+        except ConfigError as exc:
+            fail("\nerror: ".join(str(exc).splitlines()), USAGE)
+        return found
+
+    def log_modules(self) -> tuple[tuple[str, str], ...]:
+        """Return the levels of components; exit if they are malformed."""
+        try:
+            return parse_modules(self.vmodule)
+        except ValueError as exc:
+            fail(f"--vmodule: {exc}", USAGE)
+
+    def log_level(self, level: LogLevel) -> LogLevel:
         """Return the log level in effect; ``level`` is that of ``--log-level``."""
-        return "debug" if (self.verbosity or 0) >= DEBUG_FROM else level
+        return "debug" if (self.v or 0) >= DEBUG_FROM else level
+
+    def max_in_unschedulable(self) -> float:
+        """Return how long pods may be unschedulable, in seconds; exit if it is no duration."""
+        text = self.pod_max_in_unschedulable_pods_duration
+        if text.replace(".", "", 1).isdigit():
+            return float(text)
+        return seconds_or_fail("--pod-max-in-unschedulable-pods-duration", text)
 
 
-@takes_flags
-def kube_flags(given: _Given, controllers: ControllerSettings) -> KubeFlags:
-    """Return what the flags ask for; exit if it cannot be honoured."""
-    gates = _checked_gates(
-        given.feature_gates or [], given.emulated_version, given.min_compatibility_version
-    )
-    election = {
-        "leaderElect": given.leader_elect,
-        "leaseDuration": given.leader_elect_lease_duration,
-        "renewDeadline": given.leader_elect_renew_deadline,
-        "retryPeriod": given.leader_elect_retry_period,
-        "resourceLock": given.leader_elect_resource_lock,
-        "resourceName": given.leader_elect_resource_name,
-        "resourceNamespace": given.leader_elect_resource_namespace,
-    }
-    deprecated = {
-        "enableProfiling": given.profiling,
-        "enableContentionProfiling": given.contention_profiling,
-    }
-    fields = {**deprecated, "leaderElection": _given(election)}
-    for field in _given(deprecated):
-        warn(f"the flag is deprecated: set {field} in the configuration file")
-    return KubeFlags(
-        overrides=_given(fields),
-        write_config_to=given.write_config_to,
-        disabled_metrics=frozenset(filter(None, ",".join(given.disabled_metrics or []).split(","))),
-        verbosity=given.v,
-        log_modules=_modules(given.vmodule),
-        pod_max_in_unschedulable_pods_duration=_seconds(
-            "--pod-max-in-unschedulable-pods-duration",
-            given.pod_max_in_unschedulable_pods_duration,
-        ),
-        controllers=controllers,
-        gates=gates,
-    )
-
-
-class KubeCommand(GroupedCommand):
+class KubeCommand(Command):
     """A command that takes kube-scheduler's flags as they are written for it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -168,33 +163,3 @@ class KubeCommand(GroupedCommand):
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value not in (None, "", {})}
-
-
-def _checked_gates(gates: Sequence[str], emulated: str, compatible: str) -> Mapping[str, bool]:
-    """Return the feature gates; exit unless podsched behaves as they and versions say."""
-    try:
-        found = parse_gates(",".join(gates))
-        for flag, version in (
-            ("--emulated-version", emulated),
-            ("--min-compatibility-version", compatible),
-        ):
-            if version:
-                check_version(flag, version)
-    except ConfigError as exc:
-        fail("\nerror: ".join(str(exc).splitlines()), USAGE)
-    return found
-
-
-def _modules(text: str) -> tuple[tuple[str, str], ...]:
-    try:
-        return parse_modules(text)
-    except ValueError as exc:
-        fail(f"--vmodule: {exc}", USAGE)
-
-
-def _seconds(option: str, text: str) -> float:
-    """Return a duration, or a number of seconds; exit if it is neither."""
-    return float(text) if text.replace(".", "", 1).isdigit() else seconds_or_fail(option, text)
-
-
-__all__ = ["KubeCommand", "KubeFlags", "kube_flags"]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
-from podsched.cli.flags import takes_flags
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.serve.client.errors import ClientError, Forbidden, NotFound, Unavailable
@@ -31,7 +30,9 @@ class Takeover(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class KubernetesFlags:
+    """The cluster to schedule, if it is a Kubernetes cluster."""
+
     kubeconfig: Path | None = flag(None, "FILE", _PANEL)
     """Schedule the Kubernetes cluster of this kubeconfig's current context, in place of podsched's
     own API server. No etcd is needed then."""
@@ -45,33 +46,27 @@ class _Given:
     process is gone (early, by --listen-peers; docs/kubernetes.md says what protects then and what
     does not)."""
 
+    @property
+    def early(self) -> bool:
+        """Whether a standby takes over as soon as the leader's process is gone."""
+        return self.takeover is Takeover.EARLY
 
-@dataclass(frozen=True, slots=True)
-class KubernetesOptions:
-    """The cluster to schedule."""
+    def access(self) -> ClusterAccess | None:
+        """Return how to reach the cluster that is named, None for none; exit if it cannot be."""
+        if self.in_cluster and (self.kubeconfig or self.master):
+            fail("--in-cluster cannot be combined with --kubeconfig or --master", USAGE)
+        if self.in_cluster:
+            from podsched.serve.kube import access
 
-    access: ClusterAccess
-    early: bool
-
-
-@takes_flags
-def kubernetes_options(given: _Given) -> KubernetesOptions | None:
-    """Return the Kubernetes cluster that is named, None for none; exit if it cannot be used."""
-    if given.in_cluster and (given.kubeconfig or given.master):
-        fail("--in-cluster cannot be combined with --kubeconfig or --master", USAGE)
-    early = given.takeover is Takeover.EARLY
-    if given.in_cluster:
-        from podsched.serve.kube import access
-
-        try:
-            return KubernetesOptions(access.in_cluster(), early)
-        except ConfigError as error:
-            fail(f"--in-cluster: {error}", USAGE)
-    if given.kubeconfig is None and not given.master:
-        if early:
-            fail("--takeover is for a Kubernetes cluster: add --kubeconfig FILE", USAGE)
-        return None
-    return KubernetesOptions(access_or_fail(given.kubeconfig, given.master), early)
+            try:
+                return access.in_cluster()
+            except ConfigError as error:
+                fail(f"--in-cluster: {error}", USAGE)
+        if self.kubeconfig is None and not self.master:
+            if self.early:
+                fail("--takeover is for a Kubernetes cluster: add --kubeconfig FILE", USAGE)
+            return None
+        return access_or_fail(self.kubeconfig, self.master)
 
 
 def access_or_fail(kubeconfig: Path | None, master: str = "", context: str = "") -> ClusterAccess:

@@ -12,9 +12,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from podsched.app.demo import DemoOptions, run_demo
 from podsched.app.demo_observer import DemoFailed
@@ -25,7 +22,7 @@ from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, fail, warn
 from podsched.cli.flags import takes_flags
-from podsched.cli.process_options import InsecureListen, check_listener, split_address
+from podsched.cli.process_options import check_listener, split_address
 from podsched.config.flags import flag
 from podsched.config.settings import Evaluator
 from podsched.lib.certificate_error import CertificateError
@@ -38,13 +35,9 @@ from podsched.serve.store.errors import StoreError
 DEFAULT_KUBE = "127.0.0.1:6443"
 DEFAULT_WEB = "127.0.0.1:7480"
 
-EvaluatorOption = Annotated[
-    Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
-]
-
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _Flags:
     replicas: int = flag(3, "N", min=1)
     """Number of scheduler replicas."""
     nodes: int = flag(3, "N", min=0)
@@ -80,17 +73,21 @@ class _Given:
     tls_host: list[str] | None = flag(None, "NAME|IP")
     """Name or address by which others reach the API server, for certificates that are made; may be
     given several times."""
+    evaluator: Evaluator = flag("auto")
+    """Where nodes are evaluated; local does not start Ray."""
+    insecure_listen: bool = flag(False)
+    """Allow listeners without TLS on addresses that other machines can reach."""
 
 
 @takes_flags
-def up(
-    given: _Given, evaluator: EvaluatorOption = "auto", insecure_listen: InsecureListen = False
-) -> None:
+def up(given: _Flags) -> None:
     """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C."""
     secured = given.tls or given.tls_dir is not None
     for name in ("api", "kube", "web"):
         address: str = getattr(given, name)
-        check_listener(f"--{name}", address, tls=secured, insecure=insecure_listen, remedy="--tls")
+        check_listener(
+            f"--{name}", address, tls=secured, insecure=given.insecure_listen, remedy="--tls"
+        )
     if not can_listen(*split_address("--api", given.api)):
         fail(f"--api: cannot listen on {given.api}: is another sched up running?", FAILED)
     read_config(given.config)
@@ -108,11 +105,11 @@ def up(
             node_cpu=given.node_cpu,
             node_memory=given.node_memory,
             node_pods=given.node_pods,
-            evaluator=evaluator,
+            evaluator=given.evaluator,
             scheduler_config=given.config.resolve() if given.config else None,
             tls_dir=(given.tls_dir or directory / "certs").resolve() if secured else None,
             tls_hosts=tuple(given.tls_host or ()),
-            insecure_listen=insecure_listen,
+            insecure_listen=given.insecure_listen,
         )
         try:
             asyncio.run(_up(LocalCluster(options, warn, _tell)))
@@ -237,24 +234,31 @@ def what_next() -> str:
     return text
 
 
-def demo(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    evaluator: EvaluatorOption = "ray",
-    kills: Annotated[
-        int, typer.Option(min=0, max=2, metavar="N", help="How often to kill the leader.")
-    ] = 1,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _DemoFlags:
+    as_json: bool = flag(False, names="--json")
+    """Print the report as JSON."""
+    evaluator: Evaluator = flag("ray")
+    """Where nodes are evaluated; local does not start Ray."""
+    kills: int = flag(1, "N", min=0, max=2)
+    """How often to kill the leader."""
+
+
+@takes_flags
+def demo(given: _DemoFlags) -> None:
     """Schedule a workload on a fresh cluster, kill the leader, and print a report."""
 
     def say(text: str) -> None:
-        if not as_json:
+        if not given.as_json:
             print(text, file=sys.stderr, flush=True)
 
     try:
-        report = asyncio.run(run_demo(DemoOptions(evaluator=evaluator, kills=kills), say))
+        report = asyncio.run(
+            run_demo(DemoOptions(evaluator=given.evaluator, kills=given.kills), say)
+        )
     except (DemoFailed, ClientError, ProcessFailed, StoreError, OSError) as exc:
         fail(str(exc), FAILED)
-    if as_json:
+    if given.as_json:
         print(json.dumps(report.as_dict()))
     else:
         print_report(report)

@@ -13,7 +13,6 @@ import yaml
 from podsched.api.objects import ConfigMap
 from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail
-from podsched.cli.flags import takes_flags
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import MAX_BYTES, read_document
@@ -66,12 +65,6 @@ class Source:
         if self.algorithm_provider:
             return f"--algorithm-provider {self.algorithm_provider}"
         return str(self.policy_file or self.config or ("command line" if self.overrides else ""))
-
-
-@takes_flags
-def policy_source(source: Source) -> Source:
-    """Return the part of a source that these options name."""
-    return source
 
 
 def document_of(source: Source) -> dict[str, Any]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import dataclass, replace
 
 import typer
 
 from podsched.app.process import Process, ProcessOptions, run_process
 from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
-from podsched.cli.flags import takes_flags
-from podsched.cli.option_groups import flags_in_effect
+from podsched.cli.flags import flags_in_effect
 from podsched.config.errors import ConfigError
+from podsched.config.flags import flag
 from podsched.config.settings import TelemetrySettings
 from podsched.framework.plugin import PluginError
 from podsched.lib.certificate_error import CertificateError
@@ -37,43 +36,25 @@ _OPERATORS_MISTAKES = (
 )
 _OBSERVABILITY = "Observability"
 
-HealthListen = Annotated[
-    str,
-    typer.Option(
-        "--health-listen",
-        rich_help_panel=_OBSERVABILITY,
-        metavar="HOST:PORT",
-        help="Listen address of /healthz, /livez, /readyz and /metrics; port 0 picks a free port.",
-    ),
-]
-WebListen = Annotated[
-    str | None,
-    typer.Option(
-        "--web-listen",
-        rich_help_panel=_OBSERVABILITY,
-        metavar="HOST:PORT",
-        help="Listen address of the page for browsers; port 0 picks a free port. Default: no page.",
-        show_default=False,
-    ),
-]
-InsecureListen = Annotated[
-    bool,
-    typer.Option(
-        "--insecure-listen",
-        help="Allow listeners without TLS on addresses that other machines can reach.",
-    ),
-]
-TraceRatio = Annotated[
-    float,
-    typer.Option(
-        "--trace-ratio",
-        rich_help_panel=_OBSERVABILITY,
-        min=0,
-        max=1,
-        metavar="RATIO",
-        help="Fraction of scheduling attempts to trace.",
-    ),
-]
+
+@dataclass(frozen=True, slots=True)
+class ListenFlags:
+    """Where every process listens for those who look at it."""
+
+    health_listen: str = flag(LOOPBACK, "HOST:PORT", _OBSERVABILITY)
+    """Listen address of /healthz, /livez, /readyz and /metrics; port 0 picks a free port."""
+    insecure_listen: bool = flag(False)
+    """Allow listeners without TLS on addresses that other machines can reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFlags(ListenFlags):
+    """The same of a process that has a page for browsers, and begins traces."""
+
+    web_listen: str | None = flag(None, "HOST:PORT", _OBSERVABILITY, show_default=False)
+    """Listen address of the page for browsers; port 0 picks a free port. Default: no page."""
+    trace_ratio: float = flag(0.01, "RATIO", _OBSERVABILITY, min=0, max=1)
+    """Fraction of scheduling attempts to trace."""
 
 
 def split_address(option: str, address: str) -> tuple[str, int]:
@@ -130,7 +111,6 @@ def serving_files(client: ClientOptions) -> TlsFiles | None:
     return TlsFiles(client.tls_ca, client.tls_cert, client.tls_key)
 
 
-@takes_flags
 def etcd_options(options: EtcdOptions) -> EtcdOptions:
     """Return how to connect to etcd; exit if the options do not fit together."""
     if not options.endpoints:
@@ -143,16 +123,12 @@ def etcd_options(options: EtcdOptions) -> EtcdOptions:
     return replace(options, username=options.username or None, password=password)
 
 
-@takes_flags
-def telemetry_settings(settings: TelemetrySettings) -> TelemetrySettings:
-    """Return the settings of logs and traces, with no trace begun; exit if they are invalid."""
-    return replace(settings, trace_sample_ratio=0.0)
-
-
-def with_health(telemetry: TelemetrySettings, health_listen: str) -> TelemetrySettings:
+def telemetry_settings(
+    telemetry: TelemetrySettings, health_listen: str, trace_ratio: float = 0.0
+) -> TelemetrySettings:
     """Return the settings with where the health server listens; exit if that is malformed."""
     host, port = split_address("--health-listen", health_listen)
-    return replace(telemetry, health_host=host, health_port=port)
+    return replace(telemetry, health_host=host, health_port=port, trace_sample_ratio=trace_ratio)
 
 
 def instance_of(part: str) -> str:

@@ -6,17 +6,22 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
-from podsched.cli import replay_options as given
+import typer
+
 from podsched.cli.config import read_config
 from podsched.cli.errors import USAGE, fail, warn
+from podsched.cli.flags import takes_flags
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
-from podsched.cli.replay_options import Trace
 from podsched.cli.replay_report import differences, document, notes, span, summaries
 from podsched.cli.replay_verification import own_config, verify_decisions
 from podsched.cli.timeouts import seconds_or_fail
+from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config
 from podsched.lab.bench.plot import write_chart
 from podsched.lab.replay.calibration import calibrate, calibration_line
@@ -35,6 +40,14 @@ _RECORDED, _REPLAYED = "recorded", "replayed"
 _STEPS = 1000
 
 
+class Trace(StrEnum):
+    """Formats of public traces."""
+
+    GOOGLE_2011 = "google2011"
+    AZURE = "azure"
+    ALIBABA_2018 = "alibaba2018"
+
+
 _READERS: Mapping[Trace, Callable[[Path, float], Workload]] = {
     Trace.GOOGLE_2011: google2011.read,
     Trace.AZURE: azure.read,
@@ -42,16 +55,38 @@ _READERS: Mapping[Trace, Callable[[Path, float], Workload]] = {
 }
 
 
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="What sched record has written; with --trace, a directory."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    config: Path | None = flag(None, "FILE")
+    """KubeSchedulerConfiguration to try."""
+    nodes: str = flag("", "+N|-N")
+    """So many nodes more, like those there are, or fewer."""
+    trace: Trace | None = flag(None)
+    """Read a public trace of this format, its CSV tables."""
+    duration: str = flag("", "TIME", names="--for")
+    """Read the first so much of a trace, as in 6h."""
+    plot: Path | None = flag(None, "FILE")
+    """Write a chart of the runs over time (SVG)."""
+    verify: bool = flag(False)
+    """Make each recorded decision again, and compare it bit by bit."""
+    as_json: bool = flag(False, names="--json")
+    """Print everything as JSON, every pod that differs."""
+    eta: bool = flag(False)
+    """Tell how well estimates of waiting times hold in the last run."""
+
+
+@takes_flags
 def replay(
-    file: given.File,
-    config: given.Config = None,
-    nodes: given.Nodes = "",
-    trace: given.TraceFormat = None,
-    duration: given.For = "",
-    plot: given.Plot = None,
-    verify: given.Verify = False,
-    as_json: given.AsJson = False,
-    eta: given.Eta = False,
+    file: File,
+    given: _Flags,
 ) -> None:
     """Run a recording again in virtual time, and show what differs.
 
@@ -62,38 +97,41 @@ def replay(
     trace of Google's, Azure's or Alibaba's clusters (docs/replay.md).
     """
     configure_logging("text", "error")
-    difference = _nodes(nodes)
-    if verify:
-        if difference or trace is not None or plot is not None:
+    difference = _nodes(given.nodes)
+    if given.verify:
+        if difference or given.trace is not None or given.plot is not None:
             fail("--verify is for a recording as it is: leave out the other options", USAGE)
         verify_decisions(
-            file, _read(file), None if config is None else read_config(config), as_json
+            file,
+            _read(file),
+            None if given.config is None else read_config(given.config),
+            given.as_json,
         )
         return
-    source = _recorded(file) if trace is None else _traced(trace, file, duration)
-    if trace is None and duration:
+    source = _recorded(file) if given.trace is None else _traced(given.trace, file, given.duration)
+    if given.trace is None and given.duration:
         fail("--for is for traces: add --trace", USAGE)
     workload, own = source
-    tried = own if config is None else read_config(config)
+    tried = own if given.config is None else read_config(given.config)
     changed = _resized(workload, difference)
     began = time.monotonic()
     histories = [(_REPLAYED, _simulate(workload, own, _REPLAYED))]
-    if config is not None or difference:
-        name = _name(config, difference)
+    if given.config is not None or difference:
+        name = _name(given.config, difference)
         histories.append((name, _simulate(changed, tried, name)))
     took, simulated = time.monotonic() - began, workload.seconds * len(histories)
     if workload.recorded is not None:
         histories.insert(0, (_RECORDED, workload.recorded))
     runs = _measured(histories)
     found = compare(runs[-2].history, runs[-1].history) if len(runs) > 1 else None
-    if plot is not None:
-        write_chart(plot, chart(file.name, runs))
-    if as_json:
+    if given.plot is not None:
+        write_chart(given.plot, chart(file.name, runs))
+    if given.as_json:
         print(json.dumps(document(runs, found), indent=2))
         return
     say(f"{file.name}: {span(simulated)} replayed in {took:.1f} s\n")
     say("\n".join([*summaries(runs), *notes(runs), *differences(runs, found)]))
-    if eta:
+    if given.eta:
         say("\n" + calibration_line(calibrate(runs[-1].history)))
 
 

@@ -2,248 +2,222 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING
 
 import typer
 
+from podsched.api import quantity
 from podsched.app.process import ProcessOptions
-from podsched.cli.bench_options import Without
 from podsched.cli.client import Server, client_options, endpoints
-from podsched.cli.config import again, read_source
-from podsched.cli.decision_options import DecisionFlags, decision_flags
-from podsched.cli.errors import USAGE, fail, invalid_settings_fail
+from podsched.cli.config import again, read_config, read_source
+from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
 from podsched.cli.flags import takes_flags
-from podsched.cli.kube_options import KubeCommand, KubeFlags, kube_flags
-from podsched.cli.kubernetes import KubernetesOptions, kubernetes_options
-from podsched.cli.policy import Source, policy_source
+from podsched.cli.kube_options import KubeCommand, KubeFlags
+from podsched.cli.kubernetes import KubernetesFlags
+from podsched.cli.policy import Source
 from podsched.cli.process_options import (
     LOOPBACK,
-    HealthListen,
-    InsecureListen,
-    TraceRatio,
-    WebListen,
+    PageFlags,
     check_client_listener,
     client_page,
     etcd_options,
     run_or_fail,
     serving_files,
     telemetry_settings,
-    with_health,
 )
-from podsched.cli.serving_options import ServingFlags, serving_flags
-from podsched.config.load import to_yaml
-from podsched.config.settings import EvaluatorSettings, SchedulerSettings, TelemetrySettings
+from podsched.cli.serving_options import ServingFlags
+from podsched.config.flags import flag
+from podsched.config.load import SchedulerConfiguration, to_yaml
+from podsched.config.settings import (
+    ControllerSettings,
+    EvaluatorSettings,
+    SchedulerSettings,
+    TelemetrySettings,
+)
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.store.endpoints import EtcdOptions
 
 if TYPE_CHECKING:
-    from podsched.app.replica import BackendFactory, ReplicaOptions
-    from podsched.config.leader_election import LeaderElectionSettings
+    from podsched.app.replica import ReplicaOptions
     from podsched.lib.tls_contexts import TlsFiles
-    from podsched.serve.client.channels import ClientOptions
-    from podsched.serve.store.endpoints import EtcdOptions
+    from podsched.serve.kube.access import ClusterAccess
     from podsched.term.election.options import ElectionOptions
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration file."),
-]
-Identity = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="Name of this replica, to which a random suffix is added. Default: the host name.",
-    ),
-]
-LeaderPriority = Annotated[
-    int,
-    typer.Option(
-        metavar="N",
-        help="A leader hands over to a warm standby of higher priority.",
-    ),
-]
-ListenPeers = Annotated[
-    str,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="Listen address for other replicas, which connect to the leader to notice at "
-        "once when it dies.",
-    ),
-]
-AdvertisePeers = Annotated[
-    str,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="Address at which other replicas reach --listen-peers. Default: the listen address.",
-    ),
-]
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Flags(PageFlags):
+    config: Path | None = flag(None, "FILE")
+    """KubeSchedulerConfiguration file."""
+    listen_peers: str = flag(LOOPBACK, "HOST:PORT")
+    """Listen address for other replicas, which connect to the leader to notice at once when it
+    dies."""
+    advertise_peers: str = flag("", "HOST:PORT")
+    """Address at which other replicas reach --listen-peers. Default: the listen address."""
+    decision_log_size: str = flag("", "SIZE", "Decisions")
+    """Bytes kept at most, such as 1Gi; the oldest decisions go first. Default: 256Mi in a
+    directory, 16Mi in memory."""
+    shadow_config: Path | None = flag(None, "FILE", "Decisions")
+    """KubeSchedulerConfiguration with which to decide on every pod a second time; changes nothing,
+    and tells by metric and log where it differs. For standbys."""
+
+
+@app.command(cls=KubeCommand)
 @takes_flags
-def evaluator_settings(settings: EvaluatorSettings, without: Without = None) -> EvaluatorSettings:
-    """Return where nodes are evaluated; exit if the settings are invalid."""
-    return replace(settings, without=tuple(one.value for one in without or ()))
-
-
-class _Given(NamedTuple):
-    """What the groups of options ask for, in the order of ``_SchedulerCommand.groups``."""
-
-    flags: KubeFlags
-    policy: Source
-    serving: ServingFlags
-    kubernetes: KubernetesOptions | None
-    decisions: DecisionFlags
-    evaluation: EvaluatorSettings
-    client: ClientOptions
-    etcd: EtcdOptions
-    telemetry: TelemetrySettings
-
-
-class _SchedulerCommand(KubeCommand):
-    groups = (
-        kube_flags,
-        policy_source,
-        serving_flags,
-        kubernetes_options,
-        decision_flags,
-        evaluator_settings,
-        client_options,
-        etcd_options,
-        telemetry_settings,
-    )
-
-
-@app.command(cls=_SchedulerCommand)
 def scheduler(
     ctx: typer.Context,
+    given: _Flags,
+    settings: SchedulerSettings,
+    flags: KubeFlags,
+    controllers: ControllerSettings,
+    source: Source,
+    serving: ServingFlags,
+    kubernetes: KubernetesFlags,
+    evaluation: EvaluatorSettings,
+    client: ClientOptions,
+    etcd: EtcdOptions,
+    telemetry: TelemetrySettings,
     server: Server = "",
-    config: ConfigFile = None,
-    identity: Identity = "",
-    leader_priority: LeaderPriority = 0,
-    listen_peers: ListenPeers = LOOPBACK,
-    advertise_peers: AdvertisePeers = "",
-    health_listen: HealthListen = LOOPBACK,
-    web_listen: WebListen = None,
-    insecure_listen: InsecureListen = False,
-    trace_ratio: TraceRatio = 0.01,
 ) -> None:
     """Run a scheduler replica; it schedules pods while it holds the lease."""
+    from podsched.app.podsched_backend import PodschedOptions
     from podsched.app.replica import ReplicaOptions, run_replica, unique_identity
 
-    given = _checked(ctx)
-    flags, serving, client = given.flags, given.serving, given.client
+    client, etcd, gates = client_options(client), etcd_options(etcd), flags.gates()
+    coordinated = gates.get("CoordinatedLeaderElection", False)
+    access = kubernetes.access()
+    _check_cluster(ctx, source, kubernetes, coordinated, named=access is not None)
+    honoured = ("clientConnection.qps", "clientConnection.burst") if access else ()
     source = replace(
-        given.policy, config=config, server=server, client=client, overrides=flags.overrides
+        source,
+        config=given.config,
+        server=server,
+        client=client,
+        overrides=flags.overrides,
+        honoured=honoured,
     )
     configuration, _ = read_source(source)
     if flags.write_config_to is not None:
         flags.write_config_to.write_text(to_yaml(configuration))
         return
-    tls = health_tls = serving_files(client)
+    health, tls = given.health_listen, serving_files(client)
+    health_tls = tls
     if serving.https:
-        health_listen, health_tls = serving.address, serving.tls(client.tls_ca)
+        health, health_tls = serving.address, serving.tls(client.tls_ca)
     else:
-        check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
-    election = _election(listen_peers, advertise_peers, tls, insecure=insecure_listen)
-    settings = _settings(given, server, identity, leader_priority)
-    own = _own_backend(settings, client, given.etcd, configuration.leader_election, election)
-    options = ReplicaOptions(configuration, settings, election, own, flags.controllers, client)
-    options = replace(options, read_again=again(source), shadow=given.decisions.shadow)
-    telemetry = with_health(_telemetry(given, trace_ratio), health_listen)
-    unique, page = unique_identity(identity), client_page(web_listen, health_tls, insecure_listen)
-    process = ProcessOptions("scheduler", unique, telemetry, health_tls, serving.https, {}, page)
-    run_or_fail(ctx, process, lambda p: run_replica(p, _on_kubernetes(options, given)))
-
-
-def _own_backend(
-    settings: SchedulerSettings,
-    client: ClientOptions,
-    etcd: EtcdOptions,
-    lock: LeaderElectionSettings,
-    election: ElectionOptions,
-) -> BackendFactory:
-    """Return what makes the backend of podsched's own API."""
-    from podsched.app.podsched_backend import PodschedOptions
-
-    ttl = election.liveness_ttl
-    return PodschedOptions(settings.api_endpoints, client, etcd, lock, ttl).backend
-
-
-def _settings(given: _Given, server: str, identity: str, priority: int) -> SchedulerSettings:
+        check_client_listener("--health-listen", health, tls, insecure=given.insecure_listen)
+    election = _election(given, tls)
     with invalid_settings_fail():
-        return SchedulerSettings(
+        settings = replace(
+            settings,
             api_endpoints=tuple(endpoints(server)),
-            identity=identity,
-            leader_priority=priority,
-            evaluation=given.evaluation,
-            pod_max_in_unschedulable_pods_duration=(
-                given.flags.pod_max_in_unschedulable_pods_duration
-            ),
-            decision_log=given.decisions.place,
-            decision_log_size=given.decisions.size,
+            evaluation=evaluation,
+            pod_max_in_unschedulable_pods_duration=flags.max_in_unschedulable(),
+            decision_log_size=_size(given.decision_log_size),
         )
-
-
-def _telemetry(given: _Given, trace_ratio: float) -> TelemetrySettings:
-    return replace(
-        given.telemetry,
-        log_level=given.flags.level(given.telemetry.log_level),
-        log_modules=given.flags.log_modules,
-        feature_gates=given.flags.gates,
-        disabled_metrics=given.flags.disabled_metrics,
-        open_paths=given.serving.open_paths,
-        trace_sample_ratio=trace_ratio,
+    lock = configuration.leader_election
+    own = PodschedOptions(settings.api_endpoints, client, etcd, lock, election.liveness_ttl)
+    options = ReplicaOptions(
+        configuration,
+        settings,
+        election,
+        own.backend,
+        controllers,
+        client,
+        again(source),
+        _shadow(given.shadow_config),
     )
+    if access is not None:
+        options = _on_kubernetes(options, access, kubernetes.early, coordinated)
+    telemetry = replace(
+        telemetry_settings(telemetry, health, given.trace_ratio),
+        log_level=flags.log_level(telemetry.log_level),
+        log_modules=flags.log_modules(),
+        feature_gates=gates,
+        disabled_metrics=frozenset(",".join(flags.disabled_metrics or ()).split(",")) - {""},
+        open_paths=serving.open_paths,
+    )
+    identity = unique_identity(settings.identity)
+    page = client_page(given.web_listen, health_tls, given.insecure_listen)
+    process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https, {}, page)
+    run_or_fail(ctx, process, lambda p: run_replica(p, options))
 
 
-def _election(
-    listen: str, advertise: str, tls: TlsFiles | None, *, insecure: bool
-) -> ElectionOptions:
+def _check_cluster(
+    ctx: typer.Context,
+    source: Source,
+    kubernetes: KubernetesFlags,
+    coordinated: bool,
+    *,
+    named: bool,
+) -> None:
+    """Exit if the options name two clusters, or ask for what the cluster cannot do."""
+    if coordinated and (not named or kubernetes.early):
+        needs = "needs --kubeconfig or --in-cluster, and --takeover lease"
+        fail(f"--feature-gates CoordinatedLeaderElection=true {needs}", USAGE)
+    if not named:
+        return
+    # SCHED_SERVER may be set for other commands.
+    origin = ctx.get_parameter_source("server")
+    if origin is not None and origin.name == "COMMANDLINE":
+        fail("--server and --kubeconfig name two clusters: use one of them", USAGE)
+    if source.policy_configmap:
+        fail("--policy-configmap is read from podsched's API server: use a file", USAGE)
+
+
+def _size(text: str) -> int:
+    """Return the bytes of the decision log, 0 for the default; exit if it is no size."""
+    try:
+        return quantity.value(text) if text else 0
+    except ValueError:
+        fail(f"--decision-log-size: {text!r} is not a size such as 256Mi", USAGE)
+
+
+def _shadow(path: Path | None) -> SchedulerConfiguration | None:
+    """Return the configuration to decide with beside the one in effect; exit if it is invalid."""
+    if path is None:
+        return None
+    shadow = read_config(path)
+    if shadow.extenders:
+        warn(f"{path}: extenders: a shadow does not ask them")
+    return shadow
+
+
+def _election(given: _Flags, tls: TlsFiles | None) -> ElectionOptions:
     """Return where peers connect to; exit if strangers could."""
     from podsched.term.election.options import ElectionOptions
 
-    host, port = check_client_listener("--listen-peers", listen, tls, insecure=insecure)
-    return ElectionOptions(listen_host=host, listen_port=port, advertise_address=advertise, tls=tls)
+    host, port = check_client_listener(
+        "--listen-peers", given.listen_peers, tls, insecure=given.insecure_listen
+    )
+    return ElectionOptions(
+        listen_host=host, listen_port=port, advertise_address=given.advertise_peers, tls=tls
+    )
 
 
-def _on_kubernetes(options: ReplicaOptions, given: _Given) -> ReplicaOptions:
-    """Return the options of a replica for a Kubernetes cluster, if one is named.
+def _on_kubernetes(
+    options: ReplicaOptions, access: ClusterAccess, early: bool, coordinated: bool
+) -> ReplicaOptions:
+    """Return the options of a replica for a Kubernetes cluster.
 
     Its Leases know no liveness key, and Ray actors cannot bind there.
     """
     from podsched.app.kube_backend import KubeOptions
 
-    kubernetes, coordinated = given.kubernetes, given.flags.coordinated
-    if kubernetes is None:
-        return options
     config, election, evaluation = options.config, options.election, options.settings.evaluation
     connection, lock = config.effective.client_connection, config.leader_election
-    host = election.listen_host if kubernetes.early else None
-    cluster = KubeOptions(
-        kubernetes.access, connection, lock, early=kubernetes.early, coordinated=coordinated
-    )
+    cluster = KubeOptions(access, connection, lock, early=early, coordinated=coordinated)
     return replace(
         options,
         settings=replace(options.settings, evaluation=replace(evaluation, binder="direct")),
-        election=replace(election, listen_host=host, liveness_ttl=0, coordinated=coordinated),
+        election=replace(
+            election,
+            listen_host=election.listen_host if early else None,
+            liveness_ttl=0,
+            coordinated=coordinated,
+        ),
         backend=cluster.backend,
     )
-
-
-def _checked(ctx: typer.Context) -> _Given:
-    """Return what the groups of options ask for; exit if they name two clusters."""
-    given = _Given(*ctx.obj)
-    if given.flags.coordinated and (given.kubernetes is None or given.kubernetes.early):
-        needs = "needs --kubeconfig or --in-cluster, and --takeover lease"
-        fail(f"--feature-gates CoordinatedLeaderElection=true {needs}", USAGE)
-    if given.kubernetes is None:
-        return given
-    # SCHED_SERVER may be set for other commands.
-    source = ctx.get_parameter_source("server")
-    if source is not None and source.name == "COMMANDLINE":
-        fail("--server and --kubeconfig name two clusters: use one of them", USAGE)
-    if given.policy.policy_configmap:
-        fail("--policy-configmap is read from podsched's API server: use a file", USAGE)
-    honoured = ("clientConnection.qps", "clientConnection.burst")
-    return given._replace(policy=replace(given.policy, honoured=honoured))

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from podsched.app.serving_certificate import serving_certificate
 from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
-from podsched.cli.flags import takes_flags
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.run_directory import RunDirectory
@@ -25,7 +24,9 @@ _VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVers
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class ServingFlags:
+    """What is served over HTTPS. Exits if the options do not fit together."""
+
     bind_address: str = flag("", "ADDRESS", _PANEL)
     """Address for HTTPS, in place of --health-listen. Default, if one of these options is given:
     0.0.0.0, all addresses."""
@@ -46,24 +47,31 @@ class _Given:
     authorization_always_allow_paths: list[str] | None = flag(None, "PATH,...", _PANEL)
     """Paths that answer clients without a certificate; /healthz, /livez and /readyz always do."""
 
+    def __post_init__(self) -> None:
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            fail("--tls-cert-file and --tls-private-key-file must be used together", USAGE)
+        if self.tls_min_version and self.tls_min_version not in _VERSIONS:
+            versions = ", ".join(_VERSIONS)
+            fail(f"--tls-min-version {self.tls_min_version}: must be one of {versions}", USAGE)
+        for name in ("tls_cert_file", "tls_private_key_file", "client_ca_file"):
+            file_or_fail(f"--{name.replace('_', '-')}", getattr(self, name))
 
-@dataclass(frozen=True, slots=True)
-class ServingFlags:
-    """What the options ask for, checked."""
-
-    bind_address: str
-    secure_port: int | None
-    cert_dir: Path | None
-    files: tuple[str, str]
-    """Certificate and private key; "": to be made or found in ``cert_dir``."""
-    oldest: ssl.TLSVersion | None
-    client_ca: str
-    open_paths: tuple[str, ...]
+    @property
+    def open_paths(self) -> tuple[str, ...]:
+        """Paths that answer without a certificate."""
+        paths = ",".join(self.authorization_always_allow_paths or []).split(",")
+        return tuple(filter(None, (path.strip() for path in paths)))
 
     @property
     def https(self) -> bool:
         """Whether to serve as kube-scheduler does; --secure-port=0 turns it off, as there."""
-        given = (self.bind_address, self.cert_dir, *self.files, self.oldest, self.client_ca)
+        given = (
+            self.bind_address,
+            self.cert_dir,
+            self.tls_cert_file,
+            self.tls_min_version,
+            self.client_ca_file,
+        )
         return self.secure_port != 0 and (self.secure_port is not None or any(given))
 
     @property
@@ -77,45 +85,24 @@ class ServingFlags:
 
         ``authorities``: of clients, unless --client-ca-file names others.
         """
-        certificate, key = self.files if all(self.files) else self._made()
-        oldest = self.oldest or ssl.TLSVersion.TLSv1_2
-        return TlsFiles(self.client_ca or authorities, certificate, key, oldest=oldest)
+        oldest = _VERSIONS.get(self.tls_min_version, ssl.TLSVersion.TLSv1_2)
+        certificate, key = self.tls_cert_file, self.tls_private_key_file
+        if certificate is None or key is None:
+            certificate, key = self._made()
+        clients = str(self.client_ca_file or authorities)
+        return TlsFiles(clients, str(certificate), str(key), oldest=oldest)
 
-    def _made(self) -> tuple[str, str]:
+    def _made(self) -> tuple[Path, Path]:
         try:
             directory = self.cert_dir or _for_this_run()
-            certificate, key = serving_certificate(directory, self.bind_address or "0.0.0.0")
+            return serving_certificate(directory, self.bind_address or "0.0.0.0")
         except CertificateError as exc:
             fail(f"--cert-dir: {exc}", FAILED)
         except OSError as exc:
             fail(f"--cert-dir {self.cert_dir or ''}: {exc.strerror or exc}", FAILED)
-        return str(certificate), str(key)
 
 
 def _for_this_run() -> Path:
     directory = RunDirectory("certificates")
     atexit.register(directory.remove)
     return directory.path
-
-
-@takes_flags
-def serving_flags(given: _Given) -> ServingFlags:
-    """Return what the options ask for; exit if they do not fit together."""
-    if bool(given.tls_cert_file) != bool(given.tls_private_key_file):
-        fail("--tls-cert-file and --tls-private-key-file must be used together", USAGE)
-    oldest = given.tls_min_version
-    if oldest and oldest not in _VERSIONS:
-        fail(f"--tls-min-version {oldest}: must be one of {', '.join(_VERSIONS)}", USAGE)
-    paths = ",".join(given.authorization_always_allow_paths or []).split(",")
-    return ServingFlags(
-        given.bind_address,
-        given.secure_port,
-        given.cert_dir,
-        (
-            file_or_fail("--tls-cert-file", given.tls_cert_file),
-            file_or_fail("--tls-private-key-file", given.tls_private_key_file),
-        ),
-        _VERSIONS.get(oldest),
-        file_or_fail("--client-ca-file", given.client_ca_file),
-        tuple(filter(None, (path.strip() for path in paths))),
-    )

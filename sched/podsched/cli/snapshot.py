@@ -13,13 +13,14 @@ import typer
 
 from podsched.api.etcd_keys import ROOT, parse_object_key
 from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
-from podsched.cli.option_groups import GroupedCommand
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.cli.process_options import etcd_options
 from podsched.cli.progress import working
 from podsched.lib.run_directory import files_of_running
+from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.errors import EmbeddedEtcdError, StoreError
 from podsched.serve.store.snapshot import (
     Contents,
@@ -43,13 +44,11 @@ File = Annotated[
 ]
 
 
-class _SaveCommand(GroupedCommand):
-    groups = (etcd_options,)
-
-
-@app.command(cls=_SaveCommand)
+@app.command(cls=Command)
+@takes_flags
 def save(
     ctx: typer.Context,
+    options: EtcdOptions,
     file: File,
     check: Annotated[
         bool, typer.Option(help="Restore it for a moment to see what it holds.")
@@ -59,7 +58,7 @@ def save(
 
     Without --etcd-endpoints, of the sched up that runs on this machine, if there is one.
     """
-    (options,) = ctx.obj
+    options = etcd_options(options)
     source = ctx.get_parameter_source("endpoints")
     if source is not None and source.name == "DEFAULT" and (found := _running_etcd()):
         if len(found) > 1:

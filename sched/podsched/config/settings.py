@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -23,7 +24,8 @@ BINDERS = ("auto", "direct", "ray")
 #: What makes decisions faster without changing one (``decide``): evaluations that are kept,
 #: several pods placed between two looks, columns that evaluations share, pods that differ in
 #: requests alone decided on without an evaluation, and evaluations by Ray actors.
-ACCELERATORS = ("incremental", "lookahead", "shared", "variants", "remote")
+Accelerator = StrEnum("Accelerator", ["INCREMENTAL", "LOOKAHEAD", "SHARED", "VARIANTS", "REMOTE"])
+ACCELERATORS = tuple(Accelerator)
 LOG_FORMATS = ("text", "json")
 LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -142,17 +144,18 @@ class EvaluatorSettings(_Checked):
     binder: BinderChoice = "auto"
     """ray: bind through actors while there are any; direct: through this process's connection;
     auto: like the evaluator."""
-    without: tuple[str, ...] = ()
-    """Accelerators to leave out, to see what each earns; the decisions are the same."""
+    without: tuple[Accelerator, ...] = flag((), "NAME")
+    """Leave out an accelerator of decisions, to see what it earns: incremental, lookahead, shared,
+    variants, remote. May be repeated.
+
+    The decisions are the same.
+    """
 
     def _errors(self) -> Iterator[FieldError]:
         if self.evaluator not in EVALUATORS:
             yield not_supported("evaluator", self.evaluator, EVALUATORS)
         if self.binder not in BINDERS:
             yield not_supported("binder", self.binder, BINDERS)
-        for name in self.without:
-            if name not in ACCELERATORS:
-                yield not_supported("without", name, ACCELERATORS)
         yield from self._not_negative("ray_from_nodes", "ray_dry_runs_from_nodes", "shards")
         yield from self._positive("ray_call_timeout", "ray_retry_period")
 
@@ -163,10 +166,10 @@ class SchedulerSettings(_Checked):
 
     api_endpoints: tuple[str, ...] = ("127.0.0.1:7443",)
     """Addresses of API servers ("host:port"); the next one is used when one fails."""
-    identity: str = ""
-    """Name of this replica; empty: host name, "_" and a random id, as kube-scheduler does."""
-    leader_priority: int = 0
-    """A standby of higher priority than the leader's gets the lock once it is warm."""
+    identity: str = flag("", "NAME")
+    """Name of this replica, to which a random suffix is added. Default: the host name."""
+    leader_priority: int = flag(0, "N")
+    """A leader hands over to a warm standby of higher priority."""
     evaluation: EvaluatorSettings = EvaluatorSettings()
     """Where nodes are evaluated."""
     max_batch: int = 256
@@ -177,9 +180,11 @@ class SchedulerSettings(_Checked):
     """Interval at which an idle leader looks for unschedulable pods that would fit; 0: never."""
     audit_sample: int = 64
     """Number of pods checked each time."""
-    decision_log: str = "memory"
-    """Where decisions are kept: a directory of this replica's own, "memory", or "off". In memory
-    they answer questions and are gone with the process; nothing is written that nobody asked for.
+    decision_log: str = flag("memory", "DIR|memory|off", "Decisions")
+    """Where to keep what is decided and why, for sched decisions and sched explain: a directory of
+    this replica's own, memory (the last 16Mi), or off.
+
+    In memory decisions are gone with the process; nothing is written that nobody asked for.
     """
     decision_log_size: int = 0
     """Bytes kept at most; 0: 256 MiB in a directory, 16 MiB in memory. A decision takes 40 bytes
