@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podsched.cache.trial import Trial
-from podsched.config.settings import ACCELERATORS
+from podsched.config.settings import Accelerator
 from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision
 from podsched.decide.runtime.plugin_handle import Chance
@@ -95,7 +95,7 @@ def decide(
 
 
 @pytest.mark.parametrize("percentage", [None, 40], ids=["all nodes", "a share of the nodes"])
-@pytest.mark.parametrize("without", [(), *((name,) for name in ACCELERATORS)], ids=str)
+@pytest.mark.parametrize("without", [(), *((name,) for name in Accelerator)], ids=str)
 def test_with_and_without_accelerators_the_decisions_are_those_of_the_reference(
     without: tuple[str, ...], percentage: int | None
 ) -> None:

@@ -25,7 +25,6 @@ BINDERS = ("auto", "direct", "ray")
 #: several pods placed between two looks, columns that evaluations share, pods that differ in
 #: requests alone decided on without an evaluation, and evaluations by Ray actors.
 Accelerator = StrEnum("Accelerator", ["INCREMENTAL", "LOOKAHEAD", "SHARED", "VARIANTS", "REMOTE"])
-ACCELERATORS = tuple(Accelerator)
 LOG_FORMATS = ("text", "json")
 LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS = ("debug", "info", "warning", "error")
