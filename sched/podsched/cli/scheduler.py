@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,14 +92,8 @@ def scheduler(
     access = kubernetes.access()
     _check_cluster(ctx, source, kubernetes, coordinated, named=access is not None)
     honoured = ("clientConnection.qps", "clientConnection.burst") if access else ()
-    source = replace(
-        source,
-        config=given.config,
-        server=server,
-        client=client,
-        overrides=flags.overrides,
-        honoured=honoured,
-    )
+    source = replace(source, config=given.config, server=server, client=client)
+    source = replace(source, overrides=flags.overrides, honoured=honoured)
     configuration, _ = read_source(source)
     if flags.write_config_to is not None:
         flags.write_config_to.write_text(to_yaml(configuration))
@@ -132,18 +127,29 @@ def scheduler(
     )
     if access is not None:
         options = _on_kubernetes(options, access, kubernetes.early, coordinated)
-    telemetry = replace(
-        telemetry_settings(telemetry, health, given.trace_ratio),
+    telemetry = telemetry_settings(telemetry, health, given.trace_ratio)
+    telemetry = _telemetry(telemetry, flags, gates, serving)
+    identity = unique_identity(settings.identity)
+    page = client_page(given.web_listen, health_tls, given.insecure_listen)
+    process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https, {}, page)
+    run_or_fail(ctx, process, lambda p: run_replica(p, options))
+
+
+def _telemetry(
+    telemetry: TelemetrySettings,
+    flags: KubeFlags,
+    gates: Mapping[str, bool],
+    serving: ServingFlags,
+) -> TelemetrySettings:
+    """Return the settings with what kube-scheduler's flags say of them."""
+    return replace(
+        telemetry,
         log_level=flags.log_level(telemetry.log_level),
         log_modules=flags.log_modules(),
         feature_gates=gates,
         disabled_metrics=frozenset(",".join(flags.disabled_metrics or ()).split(",")) - {""},
         open_paths=serving.open_paths,
     )
-    identity = unique_identity(settings.identity)
-    page = client_page(given.web_listen, health_tls, given.insecure_listen)
-    process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https, {}, page)
-    run_or_fail(ctx, process, lambda p: run_replica(p, options))
 
 
 def _check_cluster(
