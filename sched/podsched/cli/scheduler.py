@@ -105,14 +105,7 @@ def scheduler(
     else:
         check_client_listener("--health-listen", health, tls, insecure=given.insecure_listen)
     election = _election(given, tls)
-    with invalid_settings_fail():
-        settings = replace(
-            settings,
-            api_endpoints=tuple(endpoints(server)),
-            evaluation=evaluation,
-            pod_max_in_unschedulable_pods_duration=flags.max_in_unschedulable(),
-            decision_log_size=_size(given.decision_log_size),
-        )
+    settings = _settings(settings, given, flags, evaluation, server)
     lock = configuration.leader_election
     own = PodschedOptions(settings.api_endpoints, client, etcd, lock, election.liveness_ttl)
     options = ReplicaOptions(
@@ -133,6 +126,24 @@ def scheduler(
     page = client_page(given.web_listen, health_tls, given.insecure_listen)
     process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https, {}, page)
     run_or_fail(ctx, process, lambda p: run_replica(p, options))
+
+
+def _settings(
+    settings: SchedulerSettings,
+    given: _Flags,
+    flags: KubeFlags,
+    evaluation: EvaluatorSettings,
+    server: str,
+) -> SchedulerSettings:
+    """Return the settings with what other options say of them; exit if they are invalid."""
+    with invalid_settings_fail():
+        return replace(
+            settings,
+            api_endpoints=tuple(endpoints(server)),
+            evaluation=evaluation,
+            pod_max_in_unschedulable_pods_duration=flags.max_in_unschedulable(),
+            decision_log_size=_size(given.decision_log_size),
+        )
 
 
 def _telemetry(
