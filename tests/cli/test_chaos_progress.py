@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from podsched.cli.chaos_progress import progress
+from podsched.cli.chaos import progress
 from podsched.lab.chaos.run import Status
 
 STATUS = Status("breaking", 12.34, 4.3, (), "scheduler-1", 40, 2)

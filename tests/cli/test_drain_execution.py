@@ -8,7 +8,7 @@ import pytest
 
 from podsched.api.objects import Node, Pod
 from podsched.cli.drain import Rules, drain_node
-from podsched.cli.dry_run import DryRun
+from podsched.cli.options import DryRun
 from podsched.serve.client.errors import Forbidden, Unavailable
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1

@@ -14,7 +14,7 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Pod
-from podsched.cli.replay_verification import own_config
+from podsched.cli.replay import own_config
 from podsched.lab.replay.recording import read_recording
 from podsched.lab.replay.repetition import repeat
 from podsched.registry import factories

@@ -7,14 +7,17 @@ listens on loopback by default, logs to ``<data_dir>/logs`` and ends with this p
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from podsched.actors.local_ray import LocalRay, RayStartError
 from podsched.app.cluster_tls import ClusterTls
-from podsched.app.kubeconfig import write_kubeconfig
 from podsched.app.supervisor import (
     GRACE,
     ManagedProcess,
@@ -26,6 +29,7 @@ from podsched.app.supervisor import (
 )
 from podsched.lib.network import can_listen, free_port, is_loopback
 from podsched.lib.tasks import TaskSet
+from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.errors import EmbeddedEtcdError
 from podsched.serve.store.etcd_version import known_fault
@@ -366,3 +370,30 @@ class LocalCluster:
             await self.ray.stop()
         if self._etcd is not None:
             await self._etcd.stop()
+
+
+_NAME = "podsched"
+
+
+def kubeconfig(address: str, tls: TlsFiles | None) -> dict[str, Any]:
+    """Return a kubeconfig. address: host:port; tls: the files of its user, None without TLS."""
+    cluster: dict[str, Any] = {"server": f"{'https' if tls else 'http'}://{address}"}
+    user: dict[str, Any] = {}
+    if tls is not None:
+        cluster["certificate-authority"] = tls.authorities
+        user = {"client-certificate": tls.certificate, "client-key": tls.key}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": _NAME, "cluster": cluster}],
+        "users": [{"name": _NAME, "user": user}],
+        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
+        "current-context": _NAME,
+    }
+
+
+def write_kubeconfig(path: Path, address: str, tls: TlsFiles | None) -> None:
+    """Write a kubeconfig that only its owner can read. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        yaml.safe_dump(kubeconfig(address, tls), file, sort_keys=False)

@@ -24,14 +24,13 @@ from podsched.lib.memory import keep_freed_memory, set_survivors_aside
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import HealthChecks
-from podsched.telemetry.http import Access, Handler, Pages, serve_health
+from podsched.telemetry.http import Access, Component, Handler, Pages, serve_health
 from podsched.telemetry.http_server import HttpServer
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.log_output import configure_logging
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import BuildMetrics, ProcessMetrics, RegistryMetrics
 from podsched.telemetry.tracing import Tracer, configure_tracing
-from podsched.telemetry.zpages import Component
 
 _log = get_logger("process")
 

@@ -6,13 +6,12 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import typer
 
 from podsched.app.process import Process, ProcessOptions
-from podsched.cli.audit_options import AuditFlags
-from podsched.cli.authentication_options import check_tokens, jwt_settings
-from podsched.cli.errors import USAGE, fail, file_or_fail
+from podsched.cli.errors import USAGE, fail, file_or_fail, invalid_settings_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command
 from podsched.cli.process_options import (
@@ -21,13 +20,18 @@ from podsched.cli.process_options import (
     etcd_options,
     instance_of,
     run_or_fail,
+    split_address,
     telemetry_settings,
     web_address,
 )
 from podsched.config.flags import flag
 from podsched.config.settings import TelemetrySettings
+from podsched.lib.files import open_file
+from podsched.lib.network import is_loopback
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.access.settings import JwtSettings
+from podsched.serve.server.audit.log import AuditSettings
+from podsched.serve.server.audit.policy import EVERYTHING, AuditPolicy, parse_policy
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.endpoints import EtcdOptions
 
@@ -156,3 +160,95 @@ def _check_files(settings: ServerSettings) -> None:
         fail("--tls-client-ca needs --tls-cert and --tls-key", USAGE)
     for option, file in (("cert", cert), ("key", key), ("client-ca", client_ca)):
         file_or_fail(f"--tls-{option}", file)
+
+
+def jwt_settings(jwt: JwtSettings) -> JwtSettings | None:
+    """Return whose JSON Web Tokens are accepted; exit if the options do not fit together."""
+    given = (jwt.issuer, jwt.audience, jwt.jwks)
+    if not any(given):
+        return None
+    if not all(given):
+        fail("--jwt-issuer, --jwt-audience and --jwt-jwks must be used together", USAGE)
+    if not jwt.is_url:
+        file_or_fail("--jwt-jwks", jwt.jwks)
+    elif not jwt.jwks.startswith("https:") and not _is_local(jwt.jwks):
+        why = "whoever is on the way could put in keys: use https"
+        fail(f"--jwt-jwks {jwt.jwks}: {why}", USAGE)
+    return jwt
+
+
+def check_tokens(settings: ServerSettings) -> None:
+    """Exit if tokens would cross the network in clear, or if nobody could show one."""
+    file_or_fail("--token-file", settings.token_file)
+    accepted, listen = bool(settings.token_file or settings.jwt), settings.token_listen
+    if listen:
+        split_address("--token-listen", listen)
+    if listen and not (accepted and settings.tls_client_ca):
+        fail("--token-listen is for tokens beside --tls-client-ca", USAGE)
+    if accepted and settings.tls_client_ca and not listen:
+        fail(
+            "--tls-client-ca demands a certificate of everyone at --listen: give an address for "
+            "clients with tokens, too, with --token-listen",
+            USAGE,
+        )
+    if accepted and not settings.tls_cert and not is_loopback(settings.host):
+        address = f"{settings.host}:{settings.port}"
+        fail(f"--listen {address}: tokens cross the network only with --tls-cert", USAGE)
+
+
+def _is_local(url: str) -> bool:
+    try:
+        return is_loopback(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+
+
+_PANEL = "Audit"
+#: Bytes of a policy file.
+_MOST = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFlags:
+    """What is written about calls, and for how long it is kept."""
+
+    audit_log: Path | None = flag(None, "FILE", _PANEL)
+    """File for the audit log; without it there is none."""
+    audit_policy: Path | None = flag(None, "FILE", _PANEL)
+    """audit.k8s.io/v1 Policy: what is written; without it, Metadata of every call."""
+    audit_log_maxsize: int = flag(100, "MB", _PANEL, min=1)
+    """Size at which a new file is begun."""
+    audit_log_maxbackup: int = flag(10, "N", _PANEL, min=0)
+    """Number of earlier files kept; 0 keeps all."""
+    audit_log_maxage: int = flag(0, "DAYS", _PANEL, min=0)
+    """Days for which earlier files are kept; 0 keeps them for ever."""
+
+    def settings(self) -> AuditSettings | None:
+        """Return the settings of the audit log, None for none; exit if they are invalid."""
+        if self.audit_log is None:
+            if self.audit_policy is not None:
+                fail("--audit-policy needs --audit-log", USAGE)
+            return None
+        return AuditSettings(
+            path=self.audit_log,
+            policy=EVERYTHING if self.audit_policy is None else _policy(self.audit_policy),
+            max_bytes=self.audit_log_maxsize << 20,
+            max_backups=self.audit_log_maxbackup,
+            max_days=self.audit_log_maxage,
+        )
+
+
+def _policy(path: Path) -> AuditPolicy:
+    try:
+        with open_file(path) as stream:
+            content = stream.read(_MOST + 1)
+    except OSError as exc:
+        fail(f"--audit-policy {path}: {exc.strerror or exc}", USAGE)
+    if len(content) > _MOST:
+        fail(f"--audit-policy {path}: more than 1 MiB", USAGE)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as exc:
+        fail(f"--audit-policy {path}: {exc}", USAGE)
+    with invalid_settings_fail():
+        return parse_policy(text, str(path))

@@ -7,8 +7,9 @@ import json
 import math
 import random
 import shutil
+import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import Annotated
 import typer
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.chaos_progress import progress
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
@@ -31,7 +31,7 @@ from podsched.lab.chaos.outcome import ChaosOutcome, judge
 from podsched.lab.chaos.plan import shortest_run
 from podsched.lab.chaos.records import HistoryError
 from podsched.lab.chaos.report import write_report
-from podsched.lab.chaos.run import ChaosOptions, run_chaos
+from podsched.lab.chaos.run import ChaosOptions, Status, run_chaos
 from podsched.lab.chaos.telling import around
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
@@ -220,4 +220,58 @@ def tell(outcome: ChaosOutcome, report: Path | None, *, as_json: bool) -> None:
         fail(f"seed {seed}: {outcome.count_of_violations} of promises", FAILED)
 
 
-__all__ = ["app"]
+@contextmanager
+def progress(seconds: float) -> Iterator[Callable[[Status], None]]:
+    """Yield what is to be called with each status.
+
+    It shows a bar and what is broken now; for a pipe it prints a line for each change of that.
+    """
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
+
+    # What is broken gets what is left of the line, and is cut where it is longer.
+    columns = (
+        TextColumn("{task.fields[stage]:>9}", table_column=Column(no_wrap=True, min_width=9)),
+        BarColumn(bar_width=10, table_column=Column(min_width=10)),
+        TextColumn("{task.fields[now]:>4.0f} s", table_column=Column(no_wrap=True, min_width=6)),
+        TextColumn(
+            "{task.fields[text]}",
+            markup=False,
+            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+        ),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bars:
+        task = bars.add_task("", total=seconds, stage="starting", now=0.0, text="")
+
+        def tell(status: Status) -> None:
+            bars.update(
+                task,
+                completed=status.broken_for,
+                stage=status.stage,
+                now=status.now,
+                text=_text(status),
+            )
+
+        yield tell
+
+
+class _Lines:
+    """Prints a line when something else is broken than before."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, tuple[str, ...]] | None = None
+
+    def __call__(self, status: Status) -> None:
+        if (status.stage, status.broken) != self._last:
+            self._last = (status.stage, status.broken)
+            say(f"{status.now:7.1f} s  {status.stage}  {_text(status)}", error=True)
+
+
+def _text(status: Status) -> str:
+    leader = status.leader or "no leader"
+    broken = "; ".join(status.broken) or "nothing is broken"
+    return f"{leader}, {status.bound} bound, {status.waiting} waiting | {broken}"

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from podsched.cli.client import Server, refusals_fail, with_client
-from podsched.cli.dry_run import DryRun
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
+from podsched.cli.options import DryRun
 from podsched.cli.output import say
 from podsched.cli.policy import (
     Source,

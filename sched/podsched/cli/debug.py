@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import os
+import platform
+import re
+import ssl
+import sys
+import tarfile
 import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
-from podsched.cli.bundle_archive import MIB, Archive
-from podsched.cli.bundle_cluster import add_cluster, add_this_machine
-from podsched.cli.bundle_processes import Process, add_logs, add_process, processes_here
+from podsched import __version__
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject
 from podsched.cli.client import Server, client_options, endpoints, open_client
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
+from podsched.cli.status import LOCK, collect
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.errors import ClientError
+from podsched.telemetry.logs import MASK, masked, masked_data
 
 app = typer.Typer(
     help="Gather what is needed to find a fault.",
@@ -102,4 +121,307 @@ async def _collect(archive: Archive, server: str, health: list[str], logs: list[
     add_logs(archive, [*(p.log for p in found if p.log is not None), *logs])
 
 
-__all__ = ["app"]
+MIB: Final = 1 << 20
+
+# What ``masked`` does not look for: keys in PEM, JSON Web Tokens, and secrets in JSON or YAML.
+_FIELD: Final = re.compile(
+    r'("?[\w.-]*(?:token|passw|secret|authorization|credential|api_?key)[\w.-]*"?\s*[:=]\s*)'
+    r'("(?:[^"\\\n]|\\.)*"|[^\s,}"]+)',
+    re.I,
+)
+_SECRETS: Final = (
+    (re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(-----END \1-----|\Z)", re.S), MASK),
+    (re.compile(r"\beyJ[\w-]{10,}\.[\w-]+\.[\w-]*"), MASK),
+)
+
+
+def without_secrets(text: str) -> str:
+    """Return a text in which what looks like a secret is masked, control characters escaped."""
+    text = masked(text)  # first: it knows that after "Bearer" comes one more word
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return _FIELD.sub(_mask_value, text)
+
+
+def _mask_value(found: re.Match[str]) -> str:
+    quote = '"' if found[2].startswith('"') else ""
+    return f"{found[1]}{quote}{MASK}{quote}"
+
+
+class Archive:
+    """Texts by name, in the order of their importance: those that come too late are cut."""
+
+    def __init__(self, most: int) -> None:
+        """``most``: bytes of all texts together."""
+        self._left = most
+        self._texts: dict[str, bytes] = {}
+        self.missing: list[str] = []
+        #: Whether a process has answered.
+        self.reached = False
+
+    @property
+    def names(self) -> list[str]:
+        """What is in it."""
+        return list(self._texts)
+
+    def miss(self, what: str, why: str) -> None:
+        """Report something that was not collected."""
+        self.missing.append(f"{what}: {masked(why)}")
+
+    def add(self, name: str, text: str, *, keep_end: bool = False) -> None:
+        """Add a text; of one that is too long the beginning, or the end."""
+        content = without_secrets(text).encode(errors="backslashreplace")
+        if len(content) > self._left:
+            self.miss(name, f"cut to {self._left:,} of {len(content):,} bytes (--max-size)")
+            cut = len(content) - self._left
+            content = content[cut:] if keep_end else content[: self._left]
+        self._left -= len(content)
+        while name in self._texts:
+            name += "+"
+        self._texts[name] = content
+
+    def add_data(self, name: str, data: Any) -> None:
+        """Add plain data as JSON, secret fields masked."""
+        self.add(name, json.dumps(masked_data(data), indent=1, ensure_ascii=False, default=str))
+
+    def write(self, path: Path) -> int:
+        """Write a new file that only its owner may read; return its size. Raises OSError."""
+        report = "\n".join(["Not collected:", *(self.missing or ["nothing"]), ""])
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        folder = path.name.partition(".")[0]
+        with (
+            os.fdopen(descriptor, "wb") as file,
+            tarfile.open(fileobj=file, mode="w:gz") as archive,
+        ):
+            for name, content in {"report.txt": report.encode(), **self._texts}.items():
+                member = tarfile.TarInfo(f"{folder}/{name}")
+                member.size, member.mode = len(content), 0o600
+                archive.addfile(member, io.BytesIO(content))
+        return path.stat().st_size
+
+
+_PACKAGES = (
+    "aetcd", "aiohttp", "grpcio", "numpy", "opentelemetry-sdk", "orjson", "prometheus-client",
+    "protobuf", "pydantic", "ray", "structlog",
+)  # fmt: skip
+_VARIABLES = ("SCHED_", "RAY_", "OTEL_", "GRPC_", "PYTHON")
+#: The kinds whose objects are packed, and of each so many at most: the latest.
+_SHOWN = ("Node", "Pod", "Event", "Lease", "PodDisruptionBudget", "PriorityClass", "ReplicaSet")
+_MOST_OBJECTS = 2000
+_ANYWHERE = ("0.0.0.0", "::")
+#: Of containers; they hold what programs are told in confidence.
+_PRIVATE = ("env", "envFrom", "args", "command")
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def add_this_machine(archive: Archive) -> None:
+    """Add versions, and the variables that podsched and its libraries read."""
+    packages = {}
+    for name in _PACKAGES:
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = ""
+    archive.add_data(
+        "versions.json",
+        {
+            "podsched": __version__,
+            "python": sys.version,
+            "platform": platform.platform(),
+            "cpus": os.cpu_count(),
+            "packages": packages,
+            "environment": {k: v for k, v in os.environ.items() if k.startswith(_VARIABLES)},
+        },
+    )
+
+
+async def add_cluster(
+    archive: Archive, client: ApiClient, known: Sequence[Process]
+) -> list[Process]:
+    """Add status and objects; return the processes: the replicas, and those known already."""
+    try:
+        status = await collect(client, LOCK)
+    except ClientError as error:
+        archive.miss("the API server", str(error))
+        return list(known)
+    archive.reached = True
+    archive.add_data("status.json", status)
+    counts: dict[str, Any] = {}
+    for kind in KINDS.values():
+        try:
+            items = (await client.list(kind.name)).items
+        except ClientError as error:
+            archive.miss(f"objects/{kind.plural}", str(error))
+            continue
+        counts[kind.plural] = len(items)
+        if kind.name in _SHOWN and items:
+            latest = sorted(items, key=_version)[-_MOST_OBJECTS:]
+            archive.add_data(f"objects/{kind.plural}.json", [without_private(i) for i in latest])
+    archive.add_data("objects/counts.json", counts)
+    replicas = [_replica(about) for about in status["replicas"] if about["state"] != "gone"]
+    by_url = {process.url: process for process in (*replicas, *known) if process.url}
+    local = {process.url: process.log for process in known}
+    names = {process.url: process.name for process in replicas}
+    return [
+        Process(names.get(url, process.name), url, local.get(url, process.log))
+        for url, process in by_url.items()
+    ] + [process for process in known if not process.url]
+
+
+def without_private(item: AnyObject) -> dict[str, Any]:
+    """Return a manifest without what containers are told."""
+    manifest = to_manifest(item)
+    manifest.get("metadata", {}).get("annotations", {}).pop(_APPLIED, None)
+    spec = manifest.get("spec", {})
+    for pod in (spec, spec.get("template", {}).get("spec", {})):
+        for containers in ("containers", "initContainers", "ephemeralContainers"):
+            for container in pod.get(containers, ()):
+                for private in _PRIVATE:
+                    container.pop(private, None)
+                for probe in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
+                    container.pop(probe, None)
+    return manifest
+
+
+def _version(item: AnyObject) -> int:
+    return int(item.metadata.resource_version or 0)
+
+
+def _replica(about: dict[str, Any]) -> Process:
+    """Return a replica; one that listens on all addresses is asked at its host."""
+    url = str(about["health"])
+    parts = urlsplit(url)
+    if parts.hostname in _ANYWHERE and about["host"]:
+        url = urlunsplit(parts._replace(netloc=f"{about['host']}:{parts.port}"))
+    return Process(f"scheduler-{about['identity']}", url)
+
+
+#: Pages of the health server, and the files that they are packed as. A process has some of them.
+_PAGES: Final = {
+    "/metrics": "metrics.txt",
+    "/readyz?verbose": "readyz.txt",
+    "/livez?verbose": "livez.txt",
+    "/statusz": "statusz.txt",
+    "/flagz": "flags.txt",
+    "/configz": "config.json",
+    "/debug/cache": "cache-and-queue.txt",
+    "/debug/pprof/goroutine?debug=2": "tasks.txt",
+}
+_OPTIONAL: Final = ("/configz", "/debug/cache", "/debug/pprof/goroutine?debug=2")
+_TIMEOUT: Final = 5.0
+_MOST_PAGE: Final = 16 * MIB
+_MOST_LOG: Final = 4 * MIB
+_MOST_LOGS: Final = 100
+_COMMANDS: Final = ("apiserver", "scheduler", "agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of the cluster; ``url``: of its health server, "" where it is not known."""
+
+    name: str
+    url: str
+    log: Path | None = None
+
+
+def processes_here(servers: Sequence[str]) -> list[Process]:
+    """Return the processes of the cluster that run on this machine under this user.
+
+    /proc has their command lines, which name an API server of the cluster. Their log is where their
+    standard error goes, if that is a file.
+    """
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if folder.stat().st_uid != os.getuid():
+                continue
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            log = (folder / "fd" / "2").resolve()
+        except OSError:
+            continue  # it has ended
+        process = process_of(words, int(folder.name), servers)
+        if process is not None:
+            found.append(Process(process.name, process.url, log if log.is_file() else None))
+    return found
+
+
+def process_of(words: Sequence[str], pid: int, servers: Sequence[str]) -> Process | None:
+    """Return the process that a command line starts, if it is one of the cluster's."""
+    start = words[:6]
+    command = next((word for word in start if word in _COMMANDS), "")
+    if not command or not any(word.endswith(("podsched", "sched")) for word in start):
+        return None
+    options = dict(_options(words))
+    named = options.get("--listen" if command == "apiserver" else "--server", "")
+    if not set(named.split(",")) & set(servers):
+        return None
+    address = options.get("--health-listen", "")
+    scheme = "https" if "--tls-cert" in options else "http"
+    known = address and not address.endswith(":0")
+    return Process(f"{command}-{pid}", f"{scheme}://{address}" if known else "")
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            yield name, value if equals else following
+
+
+async def add_process(archive: Archive, process: Process, options: ClientOptions) -> None:
+    """Add the pages of a process, as far as it has them."""
+    if not process.url:
+        archive.miss(process.name, "its health address is not known: name it with --health")
+        return
+    for path, file in _PAGES.items():
+        try:
+            text = await asyncio.to_thread(_read, process.url.rstrip("/") + path, options)
+        except urllib.error.HTTPError as error:
+            if path not in _OPTIONAL or error.code != 404:
+                archive.miss(f"{process.name}{path}", f"HTTP {error.code}")
+        except (OSError, ValueError) as error:
+            archive.miss(process.name, f"{process.url}: {getattr(error, 'reason', error)}")
+            return
+        else:
+            archive.reached = True
+            archive.add(f"processes/{process.name}/{file}", text)
+
+
+def _read(url: str, options: ClientOptions) -> str:
+    """Return a page; a probe that fails is one, too. Raises OSError, ValueError."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("not an http:// or https:// address")
+    tls = None
+    if url.startswith("https://"):
+        tls = ssl.create_default_context(cafile=options.tls_ca or None)
+        if options.tls_cert:
+            tls.load_cert_chain(options.tls_cert, options.tls_key)
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT, context=tls) as answer:
+            raw: bytes = answer.read(_MOST_PAGE)
+    except urllib.error.HTTPError as error:
+        if error.code != 500:
+            raise
+        raw = error.read(_MOST_PAGE)
+    return raw.decode(errors="replace")
+
+
+def add_logs(archive: Archive, paths: Sequence[Path]) -> None:
+    """Add the ends of log files, and of those in directories."""
+    files = []
+    for path in dict.fromkeys(paths):
+        files += sorted(path.glob("*.log*")) if path.is_dir() else [path]
+    for path in list(dict.fromkeys(files))[:_MOST_LOGS]:
+        try:
+            with path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _MOST_LOG))
+                text = file.read(_MOST_LOG).decode(errors="replace")
+        except OSError as error:
+            archive.miss(str(path), error.strerror or str(error))
+            continue
+        if size > _MOST_LOG:
+            text = text.partition("\n")[2]
+        archive.add(f"logs/{path.name}", text, keep_end=True)
+    if len(files) > _MOST_LOGS:
+        archive.miss("logs", f"{len(files) - _MOST_LOGS} of {len(files)} files left out")

@@ -31,11 +31,11 @@ from podsched.cli.cluster_source import (
 from podsched.cli.edit import is_unschedulable, set_unschedulable
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
+from podsched.cli.options import Timeout, seconds_or_fail
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned
 from podsched.cli.relocation import Mover, PodMove, Stopped
-from podsched.cli.timeouts import Timeout, seconds_or_fail
 from podsched.cli.what_if import config_of, world_of
 from podsched.config.flags import flag
 from podsched.framework.pods import PodInfo

@@ -20,7 +20,7 @@ from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, report
 from podsched.cli.node_usage import humanised, requested_on, usage_rows
-from podsched.cli.object_options import LabelSelector
+from podsched.cli.options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, terminal_width
 from podsched.cli.targets import Targets, about, parse_targets, resolve

@@ -11,15 +11,20 @@ import typer
 
 from podsched.api.objects import Pod
 from podsched.cli.client import Server, with_client
-from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.edit import node_name, tell_unschedulable
 from podsched.cli.errors import FAILED, report
 from podsched.cli.flags import takes_flags
-from podsched.cli.object_options import LabelSelector
+from podsched.cli.options import (
+    DryRun,
+    DryRunOption,
+    GracePeriod,
+    LabelSelector,
+    Timeout,
+    seconds_or_fail,
+)
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.targets import complete_nodes
-from podsched.cli.timeouts import GracePeriod, Timeout, seconds_or_fail
 from podsched.config.flags import flag
 from podsched.lib.tasks import task_group
 from podsched.serve.client.api_client import ApiClient

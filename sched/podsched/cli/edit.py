@@ -10,10 +10,9 @@ import typer
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import Node
 from podsched.cli.client import Namespace, Server, with_client
-from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.formats import reference
-from podsched.cli.object_options import LabelSelector
+from podsched.cli.options import DryRun, DryRunOption, LabelSelector
 from podsched.cli.output import say
 from podsched.cli.targets import (
     check_scope,

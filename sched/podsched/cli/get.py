@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -16,17 +18,16 @@ from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.formats import RAW, Format, OutputOption, Printer, SortBy, parse_format, sorted_by
 from podsched.cli.node_usage import requested_on, usage_cells
-from podsched.cli.object_options import LabelSelector
+from podsched.cli.options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import Usage
-from podsched.cli.raw import get_raw
-from podsched.cli.redraw import is_terminal
+from podsched.cli.redraw import WatchedTable, is_terminal
 from podsched.cli.targets import Target, Targets, parse_targets
-from podsched.cli.watched_table import WatchedTable
 from podsched.lib.printable import printable
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Compacted, NotFound
 from podsched.serve.client.object_watch import Change, watch_objects
+from podsched.v1.api_pb2 import RawObject
 
 FieldSelector = Annotated[
     str,
@@ -209,3 +210,41 @@ async def _node_usage(
     pods = (await client.list("Pod", field_selector=one)).items
     requested = requested_on(pods)
     return lambda node: usage_cells(node, requested.get(node.metadata.name, {}))
+
+
+def get_raw(targets: Sequence[str], server: str, namespace: str, *, alone: bool) -> None:
+    """Print what is stored of the objects named; exit if one does not exist.
+
+    ``alone``: without selectors and ``--watch``, which need objects that can be decoded.
+    """
+    if not alone:
+        fail("-o raw shows single objects, without selectors and --watch", USAGE)
+
+    async def work(client: ApiClient) -> bool:
+        missing = False
+        for target in parse_targets(targets):
+            if not target.name:
+                fail("-o raw shows single objects: name them", USAGE)
+            scope = namespace if target.kind.namespaced else ""
+            try:
+                print(as_json(await client.get_raw(target.kind.name, target.name, scope)))
+            except NotFound as exc:
+                missing = True
+                report("", exc)
+        return missing
+
+    if with_client(server, work):
+        raise typer.Exit(FAILED)
+
+
+def as_json(raw: RawObject) -> str:
+    """Return it as JSON, the bytes as base64: they themselves would do a terminal no good."""
+    shown = {
+        "kind": raw.kind,
+        "namespace": raw.namespace,
+        "name": raw.name,
+        "resourceVersion": str(raw.resource_version),
+        "problem": raw.problem,
+        "value": base64.b64encode(raw.value).decode(),
+    }
+    return json.dumps({key: value for key, value in shown.items() if value}, indent=2)

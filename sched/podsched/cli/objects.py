@@ -14,14 +14,16 @@ from podsched.api.kinds import Kind, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
-from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.enums import Cascade
 from podsched.cli.errors import FAILED, USAGE, fail, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
 from podsched.cli.manifests import Manifests, read_known
-from podsched.cli.object_options import (
+from podsched.cli.options import (
+    DryRun,
+    DryRunOption,
     Filename,
+    GracePeriod,
     LabelSelector,
     OptionalFilename,
     Recursive,
@@ -31,7 +33,6 @@ from podsched.cli.object_options import (
 from podsched.cli.output import say
 from podsched.cli.progress import Progress, progress_bar
 from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
-from podsched.cli.timeouts import GracePeriod
 from podsched.cli.trace import Trace, traced
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient

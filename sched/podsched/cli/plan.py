@@ -33,7 +33,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
 from podsched.cli.manifests import read_known
-from podsched.cli.object_options import Filename, Recursive, Strict
+from podsched.cli.options import Filename, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped

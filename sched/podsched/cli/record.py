@@ -18,8 +18,8 @@ from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.kubernetes import access_or_fail
+from podsched.cli.options import seconds_or_fail
 from podsched.cli.output import say
-from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.flags import flag
 from podsched.config.load import to_public
 from podsched.lab.replay.capture import INTERRUPTED, RECORDED_KINDS, TIME_IS_UP, Capture

@@ -8,27 +8,30 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from podsched.cli.config import read_config
-from podsched.cli.errors import USAGE, fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
+from podsched.cli.options import seconds_or_fail
 from podsched.cli.output import say
+from podsched.cli.printers import aligned
 from podsched.cli.progress import progress_bar
-from podsched.cli.replay_report import differences, document, notes, span, summaries
-from podsched.cli.replay_verification import own_config, verify_decisions
-from podsched.cli.timeouts import seconds_or_fail
+from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
-from podsched.config.load import SchedulerConfiguration, default_config
+from podsched.config.load import SchedulerConfiguration, default_config, load_config
+from podsched.decide.runtime.user_plugins import user_plugin_specs
 from podsched.lab.bench.plot import write_chart
 from podsched.lab.replay.calibration import calibrate, calibration_line
 from podsched.lab.replay.charts import chart
-from podsched.lab.replay.comparison import Run, compare, run_of
+from podsched.lab.replay.comparison import QUANTILES, Comparison, Fate, Run, compare, run_of
 from podsched.lab.replay.history import History, large_pod
 from podsched.lab.replay.recording import MAX_SECONDS, BadRecording, Recording, read_recording
+from podsched.lab.replay.repetition import NotRepeatable, Verdict, repeat
 from podsched.lab.replay.simulation import simulate_workload
 from podsched.lab.replay.traces import alibaba2018, azure, google2011
 from podsched.lab.replay.traces.tables import BadTrace
@@ -209,4 +212,178 @@ def _simulate(workload: Workload, config: SchedulerConfiguration, name: str) -> 
         return simulate_workload(workload, config, factories(), passed)
 
 
-__all__ = ["replay"]
+#: Pods that fare differently, or decisions that differ, that are shown; --json has all.
+MOST_SHOWN = 10
+
+
+def document(runs: Sequence[Run], found: Comparison | None) -> dict[str, Any]:
+    """Return everything as plain data, with every pod that fares differently."""
+    told: dict[str, Any] = {"runs": [run.to_json() for run in runs]}
+    if found is not None:
+        names = {"before": runs[-2].name, "after": runs[-1].name}
+        told["differences"] = {**names, **found.to_json()}
+    return told
+
+
+def summaries(runs: Sequence[Run]) -> list[str]:
+    """Return the lines of a table of what runs came to."""
+    rows: list[tuple[str, Callable[[Run], str]]] = [
+        ("pods", lambda run: f"{run.summary.pods:,}"),
+        ("bound", lambda run: f"{run.summary.bound:,}"),
+        ("never bound", lambda run: f"{run.summary.never_bound:,}"),
+        ("fitted nowhere at first", lambda run: f"{run.summary.unschedulable:,}"),
+        ("preempted", lambda run: f"{run.summary.preempted:,}"),
+    ]
+    for place, share in enumerate(QUANTILES):
+        label = "longest wait" if share == 1 else f"wait, {share:.0%}"
+        rows.append((label, partial(_wait, place)))
+    rows += [
+        ("cpu requested, mean", lambda run: f"{run.summary.utilisation['cpu']:.1%}"),
+        ("memory requested, mean", lambda run: f"{run.summary.utilisation['memory']:.1%}"),
+        ("fragmentation, mean", lambda run: f"{run.summary.fragmentation:.1%}"),
+    ]
+    table = [["", *(run.name.upper() for run in runs)]]
+    table += [[label, *(value(run) for run in runs)] for label, value in rows]
+    return aligned(table)
+
+
+def notes(runs: Sequence[Run]) -> list[str]:
+    """Return what is to be known of the figures."""
+    before = sum(pod.waited_before for pod in runs[0].history.decided())
+    if not before:
+        return []
+    pods = "1 pod" if before == 1 else f"{before:,} pods"
+    verb = "its wait counts" if before == 1 else "their waits count"
+    return ["", f"{pods} waited already when the recording began: {verb} from then."]
+
+
+def _wait(place: int, run: Run) -> str:
+    return span(run.summary.waits[place])
+
+
+def differences(runs: Sequence[Run], found: Comparison | None) -> list[str]:
+    """Return the lines that tell what differs between the last two, and of a few pods how."""
+    if found is None:
+        return []
+    before, after = runs[-2], runs[-1]
+    lines = ["", f'Of {found.pods:,} pods, with "{after.name}" against "{before.name}":']
+    counts = [
+        (found.elsewhere, "are placed elsewhere"),
+        (found.longer, "wait longer (by 1 s or more)"),
+        (found.shorter, "wait shorter"),
+        (found.only_after, "are bound that were not"),
+        (found.only_before, "are not bound that were"),
+        (found.preempted, "are preempted that were not"),
+        (found.spared, "are not preempted that were"),
+    ]
+    lines += [f"  {len(fates):>7,} {what}" for fates, what in counts]
+    shown = _shown(found)
+    if shown:
+        head = ["POD", "WAS ON", "IS ON", "WAITED", "WAITS"]
+        lines += ["", *aligned([head, *(_row(fate) for fate in shown)])]
+    return lines
+
+
+def _shown(found: Comparison) -> list[Fate]:
+    """Return a few pods for which most differs."""
+    shown: dict[str, Fate] = {}
+    for fates in (found.only_before, found.longer, found.only_after, found.shorter):
+        for fate in fates[: MOST_SHOWN // 3 + 1]:
+            shown.setdefault(fate.before.uid, fate)
+    for fate in found.elsewhere:
+        shown.setdefault(fate.before.uid, fate)
+    return list(shown.values())[:MOST_SHOWN]
+
+
+def _row(fate: Fate) -> list[str]:
+    waits = [span(pod.waited) for pod in (fate.before, fate.after)]
+    return [fate.before.key, fate.before.node or "-", fate.after.node or "-", *waits]
+
+
+def span(seconds: float | None) -> str:
+    """Return a duration as people write it."""
+    if seconds is None:
+        return "-"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def own_config(
+    recording: Recording, checkpoint: Mapping[str, Any] | None = None
+) -> SchedulerConfiguration:
+    """Return the configuration of a checkpoint, or of the last one; exit if it is broken.
+
+    The leader's own goes before the one that ``sched record`` was given, and that before the
+    default one.
+    """
+    document = recording.header.get("configuration")
+    held = [note.document for note in recording.checkpoints] if checkpoint is None else [checkpoint]
+    for found in held:
+        document = found.get("configuration", document)
+    if document is None:
+        return default_config()
+    try:
+        return load_config(document, known_plugins=user_plugin_specs(factories()))
+    except ConfigError as error:
+        fail(f"the configuration in the recording cannot be used: {error}")
+
+
+def verify_decisions(
+    file: Path, recording: Recording, config: SchedulerConfiguration | None, as_json: bool
+) -> None:
+    """Make all recorded decisions again; exit with 1 if one differs, or none could be made."""
+    began = time.monotonic()
+    try:
+        verdict = repeat(
+            recording, lambda found: config or own_config(recording, found), factories()
+        )
+    except NotRepeatable as error:
+        fail(f"{file}: the decisions cannot be made again: {error}")
+    took = time.monotonic() - began
+    if as_json:
+        print(json.dumps(_document(verdict), indent=2))
+    else:
+        say("\n".join(_lines(file, verdict, took)))
+    if verdict.mismatches or not verdict.repeated:
+        raise typer.Exit(FAILED)
+
+
+def _lines(file: Path, verdict: Verdict, took: float) -> list[str]:
+    differ = len(verdict.mismatches)
+    outcome = f"{differ:,} came out differently" if differ else "all came out the same"
+    if not verdict.repeated:
+        outcome = "nothing could be compared"
+    lines = [
+        f"{file.name}: {verdict.repeated:,} decisions on {verdict.pods:,} pods made again in "
+        f"{took:.1f} s:",
+        f"  {outcome}",
+        f"  {verdict.placed:,} chose a node, {verdict.preempting:,} preempted; of "
+        f"{verdict.scored:,} the scores of single nodes were compared",
+    ]
+    lines += [f"  {count:,} left out: {why}" for why, count in verdict.left_out.items()]
+    lines += [f"  {mismatch}" for mismatch in verdict.mismatches[:MOST_SHOWN]]
+    if differ > MOST_SHOWN:
+        lines.append(f"  and {differ - MOST_SHOWN:,} more")
+    return lines
+
+
+def _document(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "repeated": verdict.repeated,
+        "pods": verdict.pods,
+        "placed": verdict.placed,
+        "preempting": verdict.preempting,
+        "scored": verdict.scored,
+        "leftOut": verdict.left_out,
+        "mismatches": [
+            {
+                "number": found.number,
+                "pod": found.pod,
+                "fields": {n: {"recorded": w, "repeated": i} for n, (w, i) in found.fields.items()},
+            }
+            for found in verdict.mismatches
+        ],
+    }

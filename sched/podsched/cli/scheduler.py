@@ -15,7 +15,7 @@ from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.config import again, read_config, read_source
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
 from podsched.cli.flags import takes_flags
-from podsched.cli.kube_options import KubeCommand, KubeFlags
+from podsched.cli.kube_options import KubeCommand, KubeFlags, ServingFlags
 from podsched.cli.kubernetes import KubernetesFlags
 from podsched.cli.policy import Source
 from podsched.cli.process_options import (
@@ -28,7 +28,6 @@ from podsched.cli.process_options import (
     serving_files,
     telemetry_settings,
 )
-from podsched.cli.serving_options import ServingFlags
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, to_yaml
 from podsched.config.settings import (

@@ -12,10 +12,9 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
-from podsched.cli.object_options import LabelSelector
+from podsched.cli.options import LabelSelector, Timeout, seconds_or_fail
 from podsched.cli.output import say
 from podsched.cli.targets import Target, Targets, parse_targets, resolve
-from podsched.cli.timeouts import Timeout, seconds_or_fail
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
 

@@ -8,14 +8,16 @@ by default. It rejects all methods except GET and HEAD, and PUT of /debug/flags/
 from __future__ import annotations
 
 import json
+import platform
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
 
 from podsched.lib.event_loop import Turn
+from podsched.lib.printable import printable_line
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import Answer, HealthChecks, Probe
 from podsched.telemetry.http_server import HttpServer, serve_application
@@ -23,7 +25,6 @@ from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import HealthMetrics
 from podsched.telemetry.task_stacks import change_verbosity, show_stacks
-from podsched.telemetry.zpages import Component, flags_text, status_text
 
 _log = get_logger("health")
 
@@ -45,6 +46,14 @@ class Access:
     """Whether to demand a certificate even where there are no authorities, so that none will do."""
     open_paths: Collection[str] = ()
     """Paths that answer everybody, beside the probes; one that ends in * stands for all below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """What runs, and in which version."""
+
+    name: str = "podsched"
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +211,35 @@ def _config_handler(config: ConfigSource) -> Handler:
 
 def _respond(answer: Answer) -> web.Response:
     return web.Response(status=200 if answer.ok else 500, text=answer.text, headers=_NO_CACHE)
+
+
+_WARNING = (
+    "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility "
+    "guarantees and is for debugging purposes only."
+)
+
+
+def status_text(component: Component, started: float, now: float, paths: Sequence[str]) -> str:
+    """Return the page; ``started`` and ``now`` are seconds since the epoch."""
+    up = max(0, int(now - started))
+    began = time.strftime("%a %b %e %H:%M:%S UTC %Y", time.gmtime(started))
+    return "\n".join(
+        (
+            "",
+            f"{component.name} statusz",
+            _WARNING,
+            "",
+            f"Started: {began}",
+            f"Up: {up // 3600} hr {up // 60 % 60:02} min {up % 60:02} sec",
+            f"Python version: {platform.python_version()}",
+            f"Binary version: {component.version}",
+            f"Paths: {' '.join(sorted(paths))}",
+            "",
+        )
+    )
+
+
+def flags_text(component: Component, flags: Mapping[str, str]) -> str:
+    """Return the page of the options in effect, by name."""
+    lines = (printable_line(f"{name}={value}") for name, value in sorted(flags.items()))
+    return "\n".join(("", f"{component.name} flags", _WARNING, "", *lines, ""))

@@ -1,6 +1,6 @@
 import pytest
 
-from podsched.cli.bundle_processes import process_of
+from podsched.cli.debug import process_of
 
 SERVERS = ["127.0.0.1:7443"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.cli.serving_options import ServingFlags
+from podsched.cli.kube_options import ServingFlags
 from support.certificates import make_certificates
 from support.commands import Commands
 

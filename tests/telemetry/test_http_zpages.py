@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.telemetry.zpages import Component, flags_text, status_text
+from podsched.telemetry.http import Component, flags_text, status_text
 
 
 def test_it_says_since_when_it_runs_what_it_is_and_what_it_serves() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from podsched.cli.raw import as_json
+from podsched.cli.get import as_json
 from podsched.v1.api_pb2 import RawObject
 from support.commands import Commands
 

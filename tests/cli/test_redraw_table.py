@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from podsched.api.objects import Pod
 from podsched.cli.formats import Format, Printer
-from podsched.cli.watched_table import WatchedTable
+from podsched.cli.redraw import WatchedTable
 from podsched.serve.client.object_watch import Change, ChangeType
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.cli.bundle_archive import Archive, without_secrets
+from podsched.cli.debug import Archive, without_secrets
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,84 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from podsched.cli.errors import USAGE, fail
+from podsched.config.durations import parse_duration
+
+_FILENAME = typer.Option(
+    "--filename",
+    "-f",
+    metavar="FILE|DIR|-",
+    help="Manifest file, directory of manifests, or - for standard input; repeatable.",
+)
+Filename = Annotated[list[str], _FILENAME]
+OptionalFilename = Annotated[list[str] | None, _FILENAME]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields instead of warning.")]
+Recursive = Annotated[
+    bool, typer.Option("--recursive", "-R", help="Read the directories in directories, too.")
+]
+SkipUnknown = Annotated[
+    bool,
+    typer.Option("--skip-unknown", help="Warn of kinds that podsched does not have, not fail."),
+]
+LabelSelector = Annotated[
+    str,
+    typer.Option(
+        "--selector",
+        "-l",
+        metavar="SELECTOR",
+        help="Select objects by labels, such as app=web,tier!=front.",
+    ),
+]
+
+
+Timeout = Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Such as 30s or 5m.")]
+GracePeriod = Annotated[
+    int,
+    typer.Option(
+        metavar="SECONDS",
+        help="Time that pods get to terminate; 0: at once, -1: as in the pod's spec.",
+    ),
+]
+
+
+def seconds_or_fail(option: str, text: str) -> float:
+    """Return a duration in seconds; exit if it is malformed or negative."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as exc:
+        fail(f"{option}: {exc}", USAGE)
+    if seconds < 0:
+        fail(f"{option}: {text} is negative", USAGE)
+    return seconds
+
+
+class DryRun(StrEnum):
+    """Values of ``--dry-run``."""
+
+    NONE = "none"
+    SERVER = "server"
+
+    @property
+    def asked(self) -> bool:
+        """Whether nothing is to be stored."""
+        return self is DryRun.SERVER
+
+    @property
+    def suffix(self) -> str:
+        """What lines that say what was done end with, as kubectl's do."""
+        return " (server dry run)" if self.asked else ""
+
+
+DryRunOption = Annotated[
+    DryRun,
+    typer.Option(
+        "--dry-run",
+        help="server: have the API server check what is asked for, and change nothing.",
+    ),
+]
