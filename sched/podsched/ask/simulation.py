@@ -12,38 +12,32 @@ from __future__ import annotations
 import gzip
 import json
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 from google.protobuf.json_format import MessageToDict
 
 from podsched.api.manifest import from_manifest
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import find_changes
+from podsched.ask.explain.choosing import Choosing
+from podsched.ask.explain.fitting import Fitting, fit
 from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.profiles import ALL
 from podsched.decide.evaluation.diagnosis import Diagnosis
-from podsched.decide.evaluation.filtering import ProfileFilters, rejected_everywhere
-from podsched.decide.evaluation.pre_filtering import run_pre_filter
-from podsched.decide.evaluation.scoring import run_pre_score, run_score
-from podsched.decide.reference import filter_nodes
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.decide.runtime.user_plugins import user_plugin_specs
-from podsched.framework.filter_outcome import FilterOutcome
-from podsched.framework.plugin import CycleState, PluginFactory
+from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
 from podsched.framework.status import Code, Status
-from podsched.framework.verdicts import Rows
 from podsched.lib.files import open_file
 from podsched.v1 import objects_pb2 as v1
 
@@ -164,23 +158,6 @@ def _read(scenario: Mapping[str, Any]) -> tuple[Cache, PodInfo]:
     return cache, make_pod_info(pending, cache.classes)
 
 
-@dataclass(slots=True)
-class _Cycle:
-    """One pod's cycle: what its steps share."""
-
-    runtime: ProfileRuntime
-    cluster: ClusterState
-    pod: PodInfo
-    state: CycleState = field(default_factory=CycleState)
-
-    @property
-    def rows(self) -> Rows:
-        """All nodes, in name order."""
-        names = self.cluster.columns.names
-        rows = self.cluster.columns.live_rows.tolist()
-        return np.array(sorted(rows, key=lambda row: names[row]), dtype=np.intp)
-
-
 def _gated(plugin: str, status: Status) -> dict[str, Any]:
     """Return what becomes of a pod that is not even tried."""
     gate = {"plugin": plugin, "reasons": sorted(status.reasons)}
@@ -188,32 +165,28 @@ def _gated(plugin: str, status: Status) -> dict[str, Any]:
 
 
 def simulate_pod(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> dict[str, Any]:
-    """Return the decision for a pending pod, as plain data; nothing is changed."""
-    cycle = _Cycle(runtime, cluster, pod)
+    """Return the decision for a pending pod, as plain data, nodes by name; nothing is changed."""
     try:
-        pre = run_pre_filter(runtime, cycle.state, pod, cluster)
+        fitting = fit(runtime, cluster, pod)
     except PluginFailure as failure:
         return {"outcome": "Error", "prefilter": _status(failure.status)}
+    pre, outcome = fitting.pre, fitting.outcome
     result: dict[str, Any] = {"prefilter": _status(pre.status)}
     if pre.node_names is not None:
         result["prefilter"]["nodeNames"] = sorted(pre.node_names)
     if not pre.status.ok:
-        diagnosis = Diagnosis(len(cycle.rows), pre)
-        outcome = rejected_everywhere(cycle.rows, pre.status)
-        return _unschedulable(cycle, result, diagnosis, outcome)
-    outcome = filter_nodes(runtime, cycle.state, pod, pre, cycle.rows, cluster)
-    statuses = [outcome.status(index) for index in range(len(outcome.rows))]
+        return _unschedulable(fitting, result)
     names = [cluster.columns.names[row] for row in outcome.rows.tolist()]
-    result["filter"] = {n: _status(s) for n, s in zip(names, statuses, strict=True)}
-    feasible = outcome.rows[[status.ok for status in statuses]]
-    if len(feasible):
-        result["feasible"] = [cluster.columns.names[row] for row in feasible.tolist()]
-    if any(status.code is Code.ERROR for status in statuses):
+    statuses = dict(sorted((name, outcome.status(at)) for at, name in enumerate(names)))
+    result["filter"] = {name: _status(status) for name, status in statuses.items()}
+    feasible = [name for name, status in statuses.items() if status.ok]
+    if feasible:
+        result["feasible"] = feasible
+    if any(status.code is Code.ERROR for status in statuses.values()):
         return {"outcome": "Error", **result}
-    if not len(feasible):
-        diagnosis = Diagnosis(len(outcome.rows), pre, outcome)
-        return _unschedulable(cycle, result, diagnosis, outcome)
-    return {"outcome": "Schedulable", **result, **_choose(cycle, feasible)}
+    if not feasible:
+        return _unschedulable(fitting, result)
+    return {"outcome": "Schedulable", **result, **_choose(fitting, feasible)}
 
 
 def _status(status: Status) -> dict[str, Any]:
@@ -221,37 +194,36 @@ def _status(status: Status) -> dict[str, Any]:
     return {"code": status.code.text, "plugin": plugin, "reasons": sorted(status.reasons)}
 
 
-def _choose(cycle: _Cycle, feasible: Rows) -> dict[str, Any]:
-    names = [cycle.cluster.columns.names[row] for row in feasible.tolist()]
+def _choose(fitting: Fitting, names: Sequence[str]) -> dict[str, Any]:
+    """Return the scores of the feasible nodes, which have these names, and the best of them."""
     result: dict[str, Any] = {}
-    if cycle.pod.nominated_node_name in names:
-        result["nominatedNodeUsed"] = cycle.pod.nominated_node_name
-    nodes = cycle.cluster.columns
+    if fitting.pod.nominated_node_name in names:
+        result["nominatedNodeUsed"] = fitting.pod.nominated_node_name
     try:
-        run_pre_score(cycle.runtime, cycle.state, cycle.pod, cycle.cluster, feasible)
-        scores = run_score(cycle.runtime, cycle.state, cycle.pod, nodes, feasible)
+        scores = {node.node: node for node in Choosing(fitting).all()}
     except PluginFailure as failure:
         return result | {"scoreError": str(failure)}
     result["score"] = {
         name: {
-            "plugins": {plugin: int(of[index]) for plugin, of in scores.plugins.items()},
-            "total": int(scores.total[index]),
+            "plugins": {one.plugin: one.score for one in scores[name].plugins},
+            "total": scores[name].total,
         }
-        for index, name in enumerate(names)
+        for name in names
     }
-    best = scores.total.max()
-    result["best"] = [n for n, t in zip(names, scores.total.tolist(), strict=True) if t == best]
+    best = max(score.total for score in scores.values())
+    result["best"] = [name for name in names if scores[name].total == best]
     return result
 
 
-def _unschedulable(
-    cycle: _Cycle, result: dict[str, Any], diagnosis: Diagnosis, outcome: FilterOutcome
-) -> dict[str, Any]:
-    result = {"outcome": "Unschedulable", **result, "message": diagnosis.fit_error()}
-    for named in cycle.runtime.post_filter:
+def _unschedulable(fitting: Fitting, result: dict[str, Any]) -> dict[str, Any]:
+    outcome = fitting.outcome if fitting.pre.status.ok else None
+    message = Diagnosis(len(fitting.outcome.rows), fitting.pre, outcome).fit_error()
+    result = {"outcome": "Unschedulable", **result, "message": message}
+    for named in fitting.runtime.post_filter:
         if isinstance(named.plugin, ExplainsPreemption):
-            runner = ProfileFilters(cycle.runtime, cycle.cluster, outcome)
-            report = named.plugin.explain_preemption(cycle.state, cycle.pod, cycle.cluster, runner)
+            report = named.plugin.explain_preemption(
+                fitting.state, fitting.pod, fitting.cluster, fitting.filters
+            )
             result["preemption"] = _preemption(report)
     return result
 

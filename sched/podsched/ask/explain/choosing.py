@@ -50,6 +50,10 @@ class Choosing:
             first = [at, *(other for other in first if other != at)]
         return [self._score(at) for at in first[:MAX_SCORES]]
 
+    def all(self) -> list[NodeScore]:
+        """Return the scores of all feasible nodes."""
+        return [self._score(at) for at in range(len(self._names))]
+
     def of(self, name: str) -> NodeScore:
         """Return one feasible node's scores."""
         return self._score(self._names.index(name))

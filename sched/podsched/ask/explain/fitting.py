@@ -14,11 +14,11 @@ from podsched.decide.evaluation.filtering import (
     fork_with_nominees,
     nominees,
     rejected_everywhere,
-    run_filters,
 )
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
+from podsched.decide.reference import filter_nodes
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
+from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
@@ -74,28 +74,7 @@ def fit(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> Fitting
     pre = run_pre_filter(runtime, state, pod, cluster)
     rows = cluster.columns.live_rows
     if pre.status.ok:
-        outcome = _filtered(runtime, cluster, pod, state, pre)
+        outcome = filter_nodes(runtime, state, pod, pre, rows, cluster)
     else:
         outcome = rejected_everywhere(rows, pre.status)
     return Fitting(runtime, cluster, pod, pre, outcome, state)
-
-
-def _filtered(
-    runtime: ProfileRuntime,
-    cluster: ClusterState,
-    pod: PodInfo,
-    state: CycleState,
-    pre: PreFilterOutcome,
-) -> FilterOutcome:
-    """Return the outcome on all rows; those that PreFilter left out are EXCLUDED."""
-    nodes = cluster.columns
-    rows = nodes.live_rows
-    if pre.node_names is None:
-        return run_filters(runtime, state, pod, nodes, rows, cluster)
-    named = [row for name in pre.node_names if (row := nodes.row_of(name)) is not None]
-    inside = np.isin(rows, np.array(named, dtype=np.intp))
-    some = run_filters(runtime, state, pod, nodes, rows[inside], cluster)
-    plugin = np.full(len(rows), EXCLUDED, dtype=np.int16)
-    bits = np.zeros(len(rows), dtype=np.uint64)
-    plugin[inside], bits[inside] = some.plugin, some.bits
-    return FilterOutcome(rows, plugin, bits, some.plugins, some.reasons, pre.excluded)

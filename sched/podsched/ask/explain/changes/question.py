@@ -6,21 +6,22 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
 from podsched.ask.explain.changes.change import Change, Kind
+from podsched.ask.explain.fitting import fit
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.cache.trial import Trial
-from podsched.decide.evaluation.filtering import Nominees, filter_one, nominees, run_filters
-from podsched.decide.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
+from podsched.decide.evaluation.filtering import filter_one, fork_with_nominees, nominees
 from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
-from podsched.framework.filter_outcome import PASSED
+from podsched.framework.filter_outcome import EXCLUDED
 from podsched.framework.nodes import Bools, ForkedColumns, Int64s
 from podsched.framework.plugin import ComparesRequests, CycleState, Remedy
 from podsched.framework.pods import PodInfo
@@ -108,29 +109,14 @@ class Question:
 
     def feasible(self, pod: PodInfo) -> Rows:
         """Return the rows that a pod fits as the cluster is now, all plugins asked afresh."""
-        state = CycleState()
         if self.runtime.gate(pod) is not None:
             return NO_ROWS
         try:
-            pre = run_pre_filter(self.runtime, state, pod, self.cluster)
+            fitting = fit(self.runtime, self.cluster, pod)
         except PluginFailure:
             return NO_ROWS
-        if not pre.status.ok:
-            return NO_ROWS
-        rows = self._candidates(pre)
-        nodes = self.cluster.columns
-        outcome = run_filters(self.runtime, state, pod, nodes, rows, self.cluster)
-        if any(reason.code is Code.ERROR for reasons in outcome.reasons for reason in reasons):
-            return NO_ROWS
-        passed: Rows = rows[outcome.plugin == PASSED]
-        return passed
-
-    def _candidates(self, pre: PreFilterOutcome) -> Rows:
-        nodes = self.cluster.columns
-        if pre.node_names is None:
-            return nodes.live_rows
-        found = (nodes.row_of(name) for name in pre.node_names)
-        return np.array(sorted(row for row in found if row is not None), dtype=np.intp)
+        reasons = chain.from_iterable(fitting.outcome.reasons)
+        return NO_ROWS if any(r.code is Code.ERROR for r in reasons) else fitting.feasible
 
     # ------------------------------------------------------------------ why it does not fit
 
@@ -138,20 +124,20 @@ class Question:
     def rejections(self) -> Rejections | None:
         """Whom each filter rejects; None where PreFilter rejects the pod or a plugin fails."""
         try:
-            pre = run_pre_filter(self.runtime, self.state, self.pod, self.cluster)
+            fitting = fit(self.runtime, self.cluster, self.pod)
         except PluginFailure:
             return None
-        if not pre.status.ok:
+        if not fitting.pre.status.ok:
             return None
-        rows, nodes = self._candidates(pre), self.cluster.columns
+        self.state, outcome = fitting.state, fitting.outcome
+        rows, nodes = outcome.rows[outcome.plugin != EXCLUDED], self.cluster.columns
+        fork = self._with_nominees(rows)
         verdicts: dict[str, list[Verdicts]] = {}
-        counted = nominees(self.pod, self.cluster, nodes, rows)
-        fork = self._with_nominees(rows, counted) if counted else None
         for named in self.runtime.filter:
             if named.name in self.state.skip_filter:
                 continue
             of_plugin = [filter_one(named, self.state, self.pod, nodes, rows)]
-            if fork is not None:
+            if fitting.nominees:
                 every = np.arange(len(rows))
                 of_plugin.append(filter_one(named, self.state, self.pod, fork, every))
             if any(r.code is Code.ERROR for one in of_plugin for r in one.reasons):
@@ -159,23 +145,19 @@ class Question:
             verdicts[named.name] = of_plugin
         return Rejections(rows, verdicts)
 
-    def _with_nominees(self, rows: Rows, counted: Nominees) -> ForkedColumns:
-        fork = self.cluster.columns.fork(rows)
-        for place, others in zip(counted.places.tolist(), counted.pods, strict=True):
-            there = fork.pods(place)
-            for other in others:
-                if other.uid not in there:
-                    fork.add_pod(place, other)
-        return fork
+    def _with_nominees(self, rows: Rows) -> ForkedColumns:
+        """Return a fork of rows on which nominated pods are counted."""
+        nodes = self.cluster.columns
+        counted = nominees(self.pod, self.cluster, nodes, rows)
+        pods = dict(zip(counted.places.tolist(), counted.pods, strict=True))
+        return fork_with_nominees(nodes, rows, [pods.get(at, ()) for at in range(len(rows))])
 
     def room(self, rows: Rows) -> dict[str, Int64s]:
         """Return what is left of each resource that the pod is short of somewhere, by row.
 
         Nominated pods are counted; below zero where a node is overcommitted. "pods" is left out.
         """
-        nodes = self.cluster.columns
-        counted = nominees(self.pod, self.cluster, nodes, rows)
-        fork = self._with_nominees(rows, counted)
+        fork = self._with_nominees(rows)
         return {
             resource: fork.allocatable(resource) - fork.requested(resource)
             for resource in self.demand
@@ -183,9 +165,7 @@ class Question:
 
     def room_for_pods(self, rows: Rows) -> Int64s:
         """Return how many more pods each row may have, nominated ones counted."""
-        fork = self._with_nominees(
-            rows, nominees(self.pod, self.cluster, self.cluster.columns, rows)
-        )
+        fork = self._with_nominees(rows)
         return fork.allowed_pod_number - fork.pod_count
 
     @cached_property
