@@ -8,7 +8,7 @@ dropped only where no requirement alone is enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -18,6 +18,7 @@ from podsched.ask.explain.changes.question import MOST_TRIES, Question, copy_of
 from podsched.v1 import objects_pb2 as v1
 
 _DO_NOT_SCHEDULE: Final = "DoNotSchedule"
+_REQUIRED: Final = "required_during_scheduling_ignored_during_execution"
 
 
 class _Dropped(NamedTuple):
@@ -26,31 +27,6 @@ class _Dropped(NamedTuple):
     description: str
     pod: v1.Pod
     size: int = 1
-
-
-def drop_selector(question: Question) -> Change | None:
-    """Return the best requirement of nodeSelector or required node affinity to drop."""
-    return _best(question, Kind.NODE_SELECTOR, _selectors(question.pod.pod))
-
-
-def drop_affinity(question: Question) -> Change | None:
-    """Return the best required term of inter-pod affinity or anti-affinity to drop."""
-    return _best(question, Kind.AFFINITY, _affinity_terms(question.pod.pod))
-
-
-def drop_spread(question: Question) -> Change | None:
-    """Return the best hard topology spread constraint to drop."""
-    return _best(question, Kind.SPREAD, _constraints(question.pod.pod))
-
-
-def drop_port(question: Question) -> Change | None:
-    """Return the best host port to give up."""
-    return _best(question, Kind.PORT, _ports(question.pod.pod))
-
-
-def drop_label(question: Question) -> Change | None:
-    """Return the best label of the pod itself to drop: terms of other pods may look at it."""
-    return _best(question, Kind.LABEL, _labels(question.pod.pod))
 
 
 def remove_gates(question: Question) -> Change | None:
@@ -63,7 +39,9 @@ def remove_gates(question: Question) -> Change | None:
     return question.pod_change(Kind.GATES, description, float(len(gates)), question.pod.pod)
 
 
-def _best(question: Question, kind: Kind, dropped: Iterator[_Dropped]) -> Change | None:
+def drop(question: Question, kind: Kind) -> Change | None:
+    """Return the best demand of a kind to drop; None where none is enough."""
+    dropped = _DEMANDS[kind](question.pod.pod)
     tried = list(islice(dropped, MOST_TRIES))
     cut_short = next(dropped, None) is not None
     found = [
@@ -76,23 +54,16 @@ def _best(question: Question, kind: Kind, dropped: Iterator[_Dropped]) -> Change
     return replace(min(found, key=lambda c: (c.cost, -c.nodes)), exhaustive=not cut_short)
 
 
-def _without(pod: v1.Pod, change: Callable[[v1.Pod], object]) -> v1.Pod:
-    copy = copy_of(pod)
-    change(copy)
-    return copy
-
-
 # ---------------------------------------------------------------------------------- demands
 
 
 def _selectors(pod: v1.Pod) -> Iterator[_Dropped]:
     for key, value in sorted(pod.spec.node_selector.items()):
-        yield _Dropped(
-            f"drop {key}={value} of its nodeSelector",
-            _without(pod, lambda p, key=key: p.spec.node_selector.pop(key)),  # type: ignore[misc]
-        )
+        copy = copy_of(pod)
+        del copy.spec.node_selector[key]
+        yield _Dropped(f"drop {key}={value} of its nodeSelector", copy)
     node_affinity = pod.spec.affinity.node_affinity
-    if not node_affinity.HasField("required_during_scheduling_ignored_during_execution"):
+    if not node_affinity.HasField(_REQUIRED):
         return
     terms = node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms
     counts = [len(term.match_expressions) + len(term.match_fields) for term in terms]
@@ -100,16 +71,10 @@ def _selectors(pod: v1.Pod) -> Iterator[_Dropped]:
         # Without its only requirement a term would match no node.
         if counts[place] > 1:
             yield from _requirements(pod, place, term)
-    yield _Dropped(
-        "drop its required node affinity",
-        _without(pod, _drop_required_node_affinity),
-        size=max(2, sum(counts)) if sum(counts) > 1 else 1,
-    )
-
-
-def _drop_required_node_affinity(pod: v1.Pod) -> None:
-    affinity = pod.spec.affinity.node_affinity
-    affinity.ClearField("required_during_scheduling_ignored_during_execution")
+    copy = copy_of(pod)
+    copy.spec.affinity.node_affinity.ClearField(_REQUIRED)
+    size = max(2, sum(counts)) if sum(counts) > 1 else 1
+    yield _Dropped("drop its required node affinity", copy, size)
 
 
 def _requirements(pod: v1.Pod, place: int, term: v1.NodeSelectorTerm) -> Iterator[_Dropped]:
@@ -181,3 +146,13 @@ def _selector(selector: v1.LabelSelector) -> str:
         values = f" ({', '.join(expression.values)})" if expression.values else ""
         parts.append(f"{expression.key} {expression.operator}{values}")
     return "pods with " + ", ".join(parts) if parts else "all pods"
+
+
+_DEMANDS: Final[Mapping[Kind, Callable[[v1.Pod], Iterator[_Dropped]]]] = {
+    Kind.NODE_SELECTOR: _selectors,
+    Kind.AFFINITY: _affinity_terms,
+    Kind.SPREAD: _constraints,
+    Kind.PORT: _ports,
+    # Terms of other pods may look at its labels.
+    Kind.LABEL: _labels,
+}

@@ -6,18 +6,12 @@ A caller that has other things to do between the kinds takes them one by one fro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.demands import (
-    drop_affinity,
-    drop_label,
-    drop_port,
-    drop_selector,
-    drop_spread,
-    remove_gates,
-)
+from podsched.ask.explain.changes.demands import drop, remove_gates
 from podsched.ask.explain.changes.nodes import add_node, uncordon
 from podsched.ask.explain.changes.pods_gone import pods_gone
 from podsched.ask.explain.changes.question import Question
@@ -31,11 +25,11 @@ FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProx
     Kind.UNCORDON: uncordon,
     Kind.REQUESTS: lower_requests,
     Kind.TOLERATION: add_toleration,
-    Kind.NODE_SELECTOR: drop_selector,
-    Kind.AFFINITY: drop_affinity,
-    Kind.SPREAD: drop_spread,
-    Kind.PORT: drop_port,
-    Kind.LABEL: drop_label,
+    Kind.NODE_SELECTOR: partial(drop, kind=Kind.NODE_SELECTOR),
+    Kind.AFFINITY: partial(drop, kind=Kind.AFFINITY),
+    Kind.SPREAD: partial(drop, kind=Kind.SPREAD),
+    Kind.PORT: partial(drop, kind=Kind.PORT),
+    Kind.LABEL: partial(drop, kind=Kind.LABEL),
     Kind.PODS_GONE: pods_gone,
     Kind.NODE: add_node,
 })  # fmt: skip
