@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from podsched.api.objects import Pod
 from podsched.lab.bench.overload_result import percentile
-from podsched.lab.bench.pod_watch import BoundCounter, watching
-from podsched.lab.bench.run import BenchOptions, Progress, bench_cluster, create_all
+from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, key_of, node, pod_template
 from podsched.serve.client.api_client import ApiClient
 from podsched.v1.scheduling_pb2 import ExplainRequest
@@ -80,19 +79,17 @@ async def run_explain(
     """Run it; 0 stands for the usual size. Raises ``ClientError``, ``ProcessFailed`` and others."""
     result = ExplainResult(nodes or NODES, pods or PODS)
     progress("starting", 0, 1)
-    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
+    async with bench(options) as run:
         progress("starting", 1, 1)
-        counter = BoundCounter()
-        async with watching(client, counter):
-            await create_all(client, [node(f"node-{n}") for n in range(result.nodes)])
-            waiting = list(copies(pod_template(cpu=_TOO_MUCH), "waiting", _EXPLAINED))
-            bound = list(copies(pod_template(), "bound", _EXPLAINED))
-            await create_all(client, [*waiting, *bound])
-            await _all_bound(counter, bound, result)
-            await _measure_calls(client, waiting, bound, result, progress)
-            for number in range(2 * _ROUNDS):
-                await _round(client, counter, waiting, number, result)
-                progress("rounds", number + 1, 2 * _ROUNDS)
+        await create_all(run.client, [node(f"node-{n}") for n in range(result.nodes)])
+        waiting = list(copies(pod_template(cpu=_TOO_MUCH), "waiting", _EXPLAINED))
+        bound = list(copies(pod_template(), "bound", _EXPLAINED))
+        await create_all(run.client, [*waiting, *bound])
+        await _all_bound(run, bound, result)
+        await _measure_calls(run.client, waiting, bound, result, progress)
+        for number in range(2 * _ROUNDS):
+            await _round(run, waiting, number, result)
+            progress("rounds", number + 1, 2 * _ROUNDS)
     return result
 
 
@@ -120,36 +117,22 @@ async def _explain(client: ApiClient, pod: Pod, changes: bool) -> None:
     await client.explain(request, timeout=_WITHIN)
 
 
-async def _round(
-    client: ApiClient,
-    counter: BoundCounter,
-    waiting: Sequence[Pod],
-    number: int,
-    result: ExplainResult,
-) -> None:
+async def _round(run: Bench, waiting: Sequence[Pod], number: int, result: ExplainResult) -> None:
     """Bind pods, with an asker in every second round."""
     pods = list(copies(pod_template(), f"round-{number}", result.pods))
-    if number % 2:
-        async with _asking(client, waiting, result):
-            seconds = await _bind(client, counter, pods, result)
-        result.asked.append(round(len(pods) / seconds, 1))
-    else:
-        seconds = await _bind(client, counter, pods, result)
-        result.quiet.append(round(len(pods) / seconds, 1))
+    asking = _asking(run.client, waiting, result) if number % 2 else nullcontext()
+    async with asking:
+        began = time.monotonic()
+        await create_all(run.client, pods)
+        await _all_bound(run, pods, result)
+        last = max(run.pods.bound.get(key_of(pod), time.monotonic()) for pod in pods)
+    rates = result.asked if number % 2 else result.quiet
+    rates.append(round(len(pods) / (last - began), 1))
 
 
-async def _bind(
-    client: ApiClient, counter: BoundCounter, pods: Sequence[Pod], result: ExplainResult
-) -> float:
-    began = time.monotonic()
-    await create_all(client, pods)
-    await _all_bound(counter, pods, result)
-    return max(counter.bound.get(key_of(pod), time.monotonic()) for pod in pods) - began
-
-
-async def _all_bound(counter: BoundCounter, pods: Sequence[Pod], result: ExplainResult) -> None:
-    await counter.wait_for(map(key_of, pods), _WITHIN, lambda _: None)
-    missing = sum(key_of(pod) not in counter.bound for pod in pods)
+async def _all_bound(run: Bench, pods: Sequence[Pod], result: ExplainResult) -> None:
+    await run.pods.wait_for(map(key_of, pods), _WITHIN)
+    missing = sum(key_of(pod) not in run.pods.bound for pod in pods)
     if missing:
         result.problems.append(f"{missing:,} of {len(pods):,} pods were not bound")
 

@@ -28,8 +28,7 @@ from podsched.app.local_cluster import LocalCluster
 from podsched.app.stored_state import read_stored_state
 from podsched.app.supervisor import ManagedProcess
 from podsched.lab.bench.failover_result import FailoverResult, Takeover
-from podsched.lab.bench.pod_watch import BoundCounter, watching
-from podsched.lab.bench.run import BenchOptions, Progress, bench_cluster, create_all
+from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, key_of, node, pod_template
 from podsched.lib.relay import Relay, Weather
 from podsched.lib.tasks import TaskSet
@@ -145,19 +144,15 @@ async def _run(
     load: FailoverLoad, options: BenchOptions, links: _Links, progress: Progress
 ) -> FailoverResult:
     rounds: list[Takeover] = []
-    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
-        counter = BoundCounter()
-        async with watching(client, counter):
-            await _prepare(client, load)
-            numbers: itertools.count[int] = itertools.count()
-            total = load.times * len(load.faults)
-            for done in range(total):
-                progress("failover", done, total)
-                fault = load.faults[done % len(load.faults)]
-                rounds.append(
-                    await _Round(client, cluster, counter, links, fault).run(load.rate, numbers)
-                )
-        problems = await _problems(cluster)
+    async with bench(options) as run:
+        await _prepare(run.client, load)
+        numbers: itertools.count[int] = itertools.count()
+        total = load.times * len(load.faults)
+        for done in range(total):
+            progress("failover", done, total)
+            fault = load.faults[done % len(load.faults)]
+            rounds.append(await _Round(run, links, fault).run(load.rate, numbers))
+        problems = await _problems(run.cluster)
     return FailoverResult(load.nodes, load.bound, load.rate, options.api_servers, rounds, problems)
 
 
@@ -177,17 +172,9 @@ async def _prepare(client: ApiClient, load: FailoverLoad) -> None:
 class _Round:
     """One fault and what follows."""
 
-    def __init__(
-        self,
-        client: ApiClient,
-        cluster: LocalCluster,
-        counter: BoundCounter,
-        links: _Links,
-        fault: str,
-    ) -> None:
-        self._client = client
-        self._cluster = cluster
-        self._bound = counter.bound
+    def __init__(self, run: Bench, links: _Links, fault: str) -> None:
+        self._client, self._cluster = run.client, run.cluster
+        self._bound = run.pods.bound
         self._links = links
         self._fault = fault
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from podsched.app.local_cluster import LocalCluster
 
 _WITHIN = 5.0
@@ -26,20 +28,14 @@ class Lags(NamedTuple):
 
 def lags_in(metrics: str) -> Lags:
     """Return the histograms in a text of metrics; empty if there are none."""
-    return Lags(
-        _buckets(metrics, "podsched_event_loop_lag_seconds"),
-        _buckets(metrics, "podsched_event_loop_own_lag_seconds"),
-    )
-
-
-def _buckets(metrics: str, name: str) -> Buckets:
-    found: dict[float, float] = {}
-    for line in metrics.splitlines():
-        if line.startswith(f"{name}_bucket{{"):
-            labels, _, count = line.rpartition(" ")
-            _, _, bound = labels.partition('le="')
-            found[float(bound.partition('"')[0])] = float(count)
-    return found
+    buckets: dict[str, dict[float, float]] = {
+        f"podsched_event_loop_{name}seconds_bucket": {} for name in ("lag_", "own_lag_")
+    }
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples:
+            if sample.name in buckets:
+                buckets[sample.name][float(sample.labels["le"])] = sample.value
+    return Lags(*buckets.values())
 
 
 def longest_ms(before: Buckets, after: Buckets) -> float:

@@ -22,10 +22,9 @@ from dataclasses import replace
 
 from podsched.api.objects import Namespace, Node
 from podsched.lab.bench.floods import CLIENTS, namespace_of
-from podsched.lab.bench.memory import memory_of
 from podsched.lab.bench.overload_result import OverloadResult, Phase, Sizes, grown, most_of
-from podsched.lab.bench.pod_watch import BoundCounter, watching
-from podsched.lab.bench.run import BenchOptions, Progress, bench_cluster, create_all, pids_of
+from podsched.lab.bench.processes import memory_of
+from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all, pids_of
 from podsched.lab.bench.shapes import copies, key_of, node, pod_template
 from podsched.lib.processes import dying_with_parent
 from podsched.serve.client.api_client import ApiClient
@@ -57,20 +56,16 @@ async def run_overload(
     nodes, pods: of a phase's backlog; 0 takes the defaults.
     """
     phases: list[Phase] = []
-    async with (
-        bench_cluster(replace(options, evaluator="local", api_arguments=_SERVER)) as cluster,
-        ApiClient(cluster.server, ClientOptions(timeout=PATIENCE)) as client,
-    ):
-        counter = BoundCounter()
-        async with watching(client, counter):
-            await _prepare(client)
-            progress("filling", 0, 1)
-            async with _flood(cluster.server, {}):
-                filling = await _fill(pids_of(cluster))
-            for number in range(2 * ROUNDS + 2):
-                progress("phases", number, 2 * ROUNDS + 2)
-                part = _Part(client, cluster.server, counter, number, nodes or NODES, pods or PODS)
-                phases.append(await part.run(pids_of(cluster)))
+    options = replace(options, evaluator="local", api_arguments=_SERVER)
+    async with bench(options, ClientOptions(timeout=PATIENCE)) as run:
+        await _prepare(run.client)
+        progress("filling", 0, 1)
+        async with _flood(run.cluster.server, {}):
+            filling = await _fill(pids_of(run.cluster))
+        for number in range(2 * ROUNDS + 2):
+            progress("phases", number, 2 * ROUNDS + 2)
+            part = _Part(run, number, nodes or NODES, pods or PODS)
+            phases.append(await part.run(pids_of(run.cluster)))
     # The first two are for practice: after them everybody has had as much to remember as ever.
     return OverloadResult(phases[2:], filling)
 
@@ -103,18 +98,8 @@ async def _prepare(client: ApiClient) -> None:
 class _Part:
     """One phase; those with an odd number are flooded."""
 
-    def __init__(
-        self,
-        client: ApiClient,
-        server: str,
-        counter: BoundCounter,
-        number: int,
-        nodes: int,
-        pods: int,
-    ) -> None:
-        self._client = client
-        self._server = server
-        self._counter = counter
+    def __init__(self, run: Bench, number: int, nodes: int, pods: int) -> None:
+        self._client, self._server, self._seen = run.client, run.cluster.server, run.pods
         self._label = {_LABEL: str(number)}
         self._flooded = number % 2 == 1
         template = pod_template(labels=self._label, nodeSelector=self._label)
@@ -153,11 +138,11 @@ class _Part:
         began = time.monotonic()
         asking = asyncio.create_task(ordinary.run(self._server), name="ordinary client")
         await create_all(self._client, self._nodes)
-        await self._counter.wait_for(keys, WITHIN, lambda _: None)
+        await self._seen.wait_for(keys, WITHIN)
         await asyncio.sleep(began + PHASE_SECONDS - time.monotonic())
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        bound = sorted(self._counter.bound[key] for key in keys if key in self._counter.bound)
+        bound = sorted(self._seen.bound[key] for key in keys if key in self._seen.bound)
         return Phase(
             flooded=self._flooded,
             latencies=ordinary.latencies,

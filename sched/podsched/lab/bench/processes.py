@@ -1,52 +1,94 @@
-"""CPU time of running processes, from /proc.
+"""CPU time and memory of running processes, from /proc, and how fast memory grows.
 
-Unlike throughput, CPU time per pod is comparable on a machine that does other work as well.
+Unlike throughput, CPU time per pod is comparable on a machine that does other work as well. Memory
+is what a process has allocated: its anonymous and shared pages. Mapped files, such as libraries and
+etcd's database, are left out, since the kernel can drop them at any time.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections import defaultdict
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from podsched.lab.bench.memory import title_of
 from podsched.lib.processes import session_members
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_FIELDS = ("RssAnon:", "RssShmem:")
 
 
-def cpu_seconds_of(stat: str) -> float:
-    """Return the user and system time in a process's /proc/PID/stat line."""
+class Usage(NamedTuple):
+    """Seconds of CPU used so far, and bytes allocated."""
+
+    cpu: float = 0.0
+    memory: int = 0
+
+
+def usage_in(stat: str, status: str) -> Usage:
+    """Return what a process's /proc/PID/stat and /proc/PID/status say."""
     # The command in parentheses may itself contain parentheses and spaces.
     fields = stat.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    lines = (line for line in status.splitlines() if line.startswith(_FIELDS))
+    memory = 1024 * sum(int(line.split()[1]) for line in lines)
+    return Usage((int(fields[11]) + int(fields[12])) / _TICKS, memory)
 
 
-def cpu_seconds(pids: Mapping[str, int | None]) -> dict[str, float]:
-    """Return the CPU seconds used so far by name, without processes that do not exist."""
+def usage_of(pids: Mapping[str, int | None]) -> dict[str, Usage]:
+    """Return the usage by name, without processes that do not exist."""
     found = {}
     for name, pid in pids.items():
+        proc = Path(f"/proc/{pid}")
         try:
-            found[name] = cpu_seconds_of(Path(f"/proc/{pid}/stat").read_text())
+            found[name] = usage_in((proc / "stat").read_text(), (proc / "status").read_text())
         except OSError:
             continue
     return found
 
 
-def cpu_seconds_of_session(session: int | None) -> dict[str, float]:
-    """Return the CPU seconds of all processes of a session, added up by what they say they are."""
-    sums: dict[str, float] = defaultdict(float)
+def memory_of(pids: Mapping[str, int | None]) -> dict[str, int]:
+    """Return the bytes allocated by name, without processes that do not exist."""
+    return {name: usage.memory for name, usage in usage_of(pids).items()}
+
+
+def usage_of_session(session: int | None) -> dict[str, Usage]:
+    """Return the usage of all processes of a session, by the names of their programs.
+
+    Workers come and go: those that run the same thing are added up.
+    """
+    sums: dict[str, Usage] = {}
     for pid in session_members(session) if session else ():
-        for name, seconds in cpu_seconds({title_of(pid): pid}).items():
-            sums[name] += seconds
-    return dict(sums)
+        for name, usage in usage_of({_title_of(pid): pid}).items():
+            known = sums.get(name, Usage())
+            sums[name] = Usage(known.cpu + usage.cpu, known.memory + usage.memory)
+    return sums
 
 
-def spent(before: Mapping[str, float], after: Mapping[str, float], pods: int) -> dict[str, float]:
+def _title_of(pid: int) -> str:
+    """Return what a process of Ray says it is, such as "ray::IDLE", or the name of its program."""
+    try:
+        first, *_ = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return "?"
+    return first if first.startswith("ray::") else first.rpartition("/")[2]
+
+
+def spent(before: Mapping[str, Usage], after: Mapping[str, Usage], pods: int) -> dict[str, float]:
     """Return the microseconds of CPU per pod by process between two readings."""
     return {
-        name: round((seconds - before[name]) / max(pods, 1) * 1e6, 1)
-        for name, seconds in after.items()
+        name: round((usage.cpu - before[name].cpu) / max(pods, 1) * 1e6, 1)
+        for name, usage in after.items()
         if name in before
     }
+
+
+def growth(points: Iterable[tuple[float, float]]) -> float:
+    """Return the slope of a line through points (x, y); 0 for fewer than two.
+
+    It is the median of the slopes between all pairs (Theil-Sen), which single peaks do not change.
+    """
+    pairs = itertools.combinations(sorted(points), 2)
+    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in pairs if x2 > x1]
+    return statistics.median(slopes) if slopes else 0.0

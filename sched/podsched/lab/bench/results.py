@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from statistics import median_high
 
 from podsched.lab.bench.plot import Points, line_chart
 
@@ -126,4 +127,4 @@ class QueueResult:
 
 def median(values: list[float]) -> float:
     """Return the median, the upper one of an even number of values; 0 for no values."""
-    return sorted(values)[len(values) // 2] if values else 0.0
+    return median_high(values) if values else 0.0

@@ -16,7 +16,10 @@ from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.lab.bench.pod_watch import PodWatch, watching
+from podsched.lab.bench.processes import Usage, usage_of, usage_of_session
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import of_result
 from podsched.serve.kube.access import from_kubeconfig
 from podsched.serve.kube.http import KubeHttp
@@ -91,6 +94,33 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
             yield cluster
         finally:
             await cluster.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A running cluster, a client of it, and what that sees of pods."""
+
+    cluster: LocalCluster
+    client: ApiClient
+    pods: PodWatch
+
+    def usage(self) -> dict[str, Usage]:
+        """Return the CPU time and memory of all processes so far, this one and Ray's too."""
+        ray = self.cluster.ray
+        return {**usage_of(pids_of(self.cluster)), **usage_of_session(ray.pid if ray else None)}
+
+
+@asynccontextmanager
+async def bench(
+    options: BenchOptions, client_options: ClientOptions | None = None
+) -> AsyncIterator[Bench]:
+    """Run a cluster with a client for the block. Raises what ``bench_cluster`` does."""
+    async with (
+        bench_cluster(options) as cluster,
+        ApiClient(cluster.server, client_options) as client,
+        watching(client) as pods,
+    ):
+        yield Bench(cluster, client, pods)
 
 
 @asynccontextmanager

@@ -12,26 +12,22 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from podsched.api.objects import Node, Pod
-from podsched.app.local_cluster import LocalCluster
 from podsched.lab.bench import ops
 from podsched.lab.bench.lag import Lags, longest_ms, read_lags
-from podsched.lab.bench.memory import memory_of, memory_of_session
-from podsched.lab.bench.pod_watch import BoundCounter, watching
-from podsched.lab.bench.processes import cpu_seconds, cpu_seconds_of_session, spent
+from podsched.lab.bench.processes import Usage, spent, usage_of_session
 from podsched.lab.bench.results import BenchResult, timeline
 from podsched.lab.bench.run import (
+    Bench,
     BenchOptions,
     CreatePod,
     Progress,
-    bench_cluster,
+    bench,
     create_all,
     creating,
-    pids_of,
 )
 from podsched.lab.bench.shapes import key_of
 from podsched.lab.bench.verify import violations
 from podsched.lib.tasks import task_group
-from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound, of_result
 
 #: Nodes and pods made and sent at once where nothing is measured.
@@ -65,10 +61,11 @@ async def running(options: BenchOptions, progress: Progress) -> AsyncIterator[Ru
     Raises:
         ClientError, ProcessFailed, EmbeddedEtcdError.
     """
-    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
-        counter = BoundCounter()
-        async with watching(client, counter), creating(cluster, client) as create_pod:
-            yield Runner(cluster, client, create_pod, counter, options, progress)
+    async with (
+        bench(options) as run,
+        creating(run.cluster, run.client) as create_pod,
+    ):
+        yield Runner(run, create_pod, options, progress)
 
 
 @dataclass(slots=True)
@@ -79,9 +76,8 @@ class Clock:
     created_by: float = 0.0
     mode: str = ""
     created: dict[str, float] = field(default_factory=dict)
-    cpu: dict[str, float] = field(default_factory=dict)
-    cpu_after: dict[str, float] = field(default_factory=dict)
-    memory: dict[str, int] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
+    usage_after: dict[str, Usage] = field(default_factory=dict)
     lags: dict[str, Lags] = field(default_factory=dict)
     lags_after: dict[str, Lags] = field(default_factory=dict)
 
@@ -91,18 +87,15 @@ class Runner:
 
     def __init__(
         self,
-        cluster: LocalCluster,
-        client: ApiClient,
+        bench: Bench,
         create_pod: CreatePod,
-        counter: BoundCounter,
         options: BenchOptions,
         progress: Progress,
     ) -> None:
         """Have nothing done yet; ``create_pod`` creates pods that have a call of their own."""
-        self._cluster = cluster
-        self._client = client
+        self._bench = bench
+        self._cluster, self._client = bench.cluster, bench.client
         self._create_pod = create_pod
-        self._counter = counter
         self._options = options
         self._progress = progress
         self._expected: list[str] = []
@@ -179,7 +172,7 @@ class Runner:
             await self._actors()
             clock.mode = f"{rate:g} per second" if rate else self._options.create_mode
             clock.lags = await read_lags(self._cluster)
-            clock.cpu = self._cpu()
+            clock.usage = self._bench.usage()
             clock.began = time.monotonic()
         keys = [key_of(pod) for pod in pods]
         self._expected += keys
@@ -200,32 +193,20 @@ class Runner:
         deadline = time.monotonic() + _ACTORS_WITHIN
         while time.monotonic() < deadline:
             await asyncio.sleep(_ACTORS_SETTLE)
-            if _ACTOR in cpu_seconds_of_session(ray.pid):
+            if _ACTOR in usage_of_session(ray.pid):
                 return
 
     async def _bound(self, keys: Sequence[str], stage: str) -> None:
         def progress(bound: int) -> None:
             self._progress(stage, bound, len(keys))
 
-        await self._counter.wait_for(keys, self._options.timeout, progress)
+        await self._bench.pods.wait_for(keys, self._options.timeout, progress)
         if self.clock.created:
             await self._stop_clock()
 
     async def _stop_clock(self) -> None:
-        ray = self._cluster.ray
-        self.clock.cpu_after = self._cpu()
-        self.clock.memory = {
-            **memory_of(pids_of(self._cluster)),
-            **memory_of_session(ray.pid if ray else None),
-        }
+        self.clock.usage_after = self._bench.usage()
         self.clock.lags_after = await read_lags(self._cluster)
-
-    def _cpu(self) -> dict[str, float]:
-        ray = self._cluster.ray
-        return {
-            **cpu_seconds(pids_of(self._cluster)),
-            **cpu_seconds_of_session(ray.pid if ray else None),
-        }
 
     async def _create(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
         options = self._options
@@ -305,7 +286,7 @@ class Runner:
 
     def result(self, workload: ops.Workload) -> BenchResult:
         """Return the figures of the pods that were measured."""
-        clock, bound_at = self.clock, self._counter.bound
+        clock, bound_at = self.clock, self._bench.pods.bound
         bound = {key: bound_at[key] for key in clock.created if key in bound_at}
         seconds = max(bound.values(), default=time.monotonic()) - clock.began
         latencies = sorted(at - clock.created[key] for key, at in bound.items()) or [0.0]
@@ -320,9 +301,9 @@ class Runner:
             create_seconds=round(clock.created_by - clock.began, 3) if bound else 0.0,
             p50_seconds=round(latencies[len(latencies) // 2], 4),
             p99_seconds=round(latencies[len(latencies) * 99 // 100], 4),
-            cpu_us_per_pod=spent(clock.cpu, clock.cpu_after, len(clock.created)),
+            cpu_us_per_pod=spent(clock.usage, clock.usage_after, len(clock.created)),
             kube_scheduler=workload.kube_scheduler,
-            memory_mb={name: round(size / 1e6, 1) for name, size in clock.memory.items()},
+            memory_mb={n: round(used.memory / 1e6, 1) for n, used in clock.usage_after.items()},
             longest_lag_ms={
                 name: longest_ms(clock.lags.get(name, Lags()).all, after.all)
                 for name, after in clock.lags_after.items()
@@ -341,7 +322,7 @@ class Runner:
         Raises:
             ClientError.
         """
-        bound = self._counter.bound
+        bound = self._bench.pods.bound
         missing = sum(key not in bound for key in self._expected)
         problems = (
             [f"{missing:,} of {len(self._expected):,} pods were not bound"] if missing else []
@@ -351,5 +332,5 @@ class Runner:
         return problems + violations(
             [node for node in nodes.items if isinstance(node, Node)],
             [pod for pod in pods.items if isinstance(pod, Pod)],
-            deleted=self._counter.deleted > 0,
+            deleted=self._bench.pods.deleted > 0,
         )

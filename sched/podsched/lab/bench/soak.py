@@ -11,18 +11,16 @@ events, and etcd's history is compacted every 10 s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from podsched.api.objects import Pod
-from podsched.app.local_cluster import LocalCluster
-from podsched.lab.bench.memory import growth, memory_of, memory_of_session
 from podsched.lab.bench.plot import line_chart, write_chart
-from podsched.lab.bench.run import BenchOptions, Progress, bench_cluster, create_all, pids_of
+from podsched.lab.bench.processes import growth
+from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, pod_template
-from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.informer import Batch, Informer
 
 PODS = 200_000
 NODES = 100
@@ -138,42 +136,6 @@ def _mb(size: int) -> str:
     return f"{size / 1e6:>6.1f} MB"
 
 
-class _Pods:
-    """How many pods are there and how many of them run, as a client sees it."""
-
-    def __init__(self) -> None:
-        self._there: dict[str, bool] = {}
-        self._changed = asyncio.Event()
-
-    def handle(self, batch: Batch) -> None:
-        for event in batch.events:
-            if isinstance(event.new, Pod):
-                pod = event.new
-                self._there[event.key] = bool(pod.spec.node_name) and pod.status.phase == "Running"
-            else:
-                self._there.pop(event.key, None)
-        self._changed.set()
-
-    @property
-    def there(self) -> int:
-        return len(self._there)
-
-    @property
-    def running(self) -> int:
-        return sum(self._there.values())
-
-    async def until(self, satisfied: Callable[[], bool], within: float, waited: str) -> None:
-        """Wait. Raises ``TimeoutError``."""
-        try:
-            async with asyncio.timeout(within):
-                while not satisfied():
-                    self._changed.clear()
-                    await self._changed.wait()
-                    await asyncio.sleep(0.1)  # looking after every batch would cost too much
-        except TimeoutError:
-            raise TimeoutError(f"not all pods were {waited} after {within:.0f} s") from None
-
-
 def soak_options(options: BenchOptions, nodes: int) -> BenchOptions:
     """Return the options with what a soak needs: standbys, an agent, small bounds."""
     return replace(
@@ -195,35 +157,34 @@ async def run_soak(
     """
     result = SoakResult(most_growth=most_growth)
     progress("starting", 0, 1)
-    async with (
-        bench_cluster(soak_options(options, nodes)) as cluster,
-        ApiClient(cluster.server) as client,
-    ):
+    async with bench(soak_options(options, nodes)) as run:
         progress("starting", 1, 1)
-        seen = _Pods()
-        informer = Informer(client, ["Pod"])
-        watching = asyncio.create_task(informer.run(seen.handle), name="watch pods")
-        try:
-            size = min(ROUND, max(pods // 10, 1))
-            for first in range(0, pods, size):
-                count = min(size, pods - first)
-                await _round(client, seen, first, count, options)
-                await asyncio.sleep(SETTLE)
-                result.add(first + count, _memory(cluster))
-                progress("pods", first + count, pods)
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+        size = min(ROUND, max(pods // 10, 1))
+        for first in range(0, pods, size):
+            count = min(size, pods - first)
+            await _round(run, first, count, options)
+            await asyncio.sleep(SETTLE)
+            result.add(first + count, {name: used.memory for name, used in run.usage().items()})
+            progress("pods", first + count, pods)
     return result
 
 
-async def _round(
-    client: ApiClient, seen: _Pods, first: int, count: int, options: BenchOptions
-) -> None:
-    await create_all(client, _pods(first, count), options.batch_size)
-    await seen.until(lambda: seen.running == count, options.timeout, "running")
-    await client.delete_collection("Pod", "default", timeout=options.timeout)
-    await seen.until(lambda: seen.there == 0, options.timeout, "gone")
+async def _round(run: Bench, first: int, count: int, options: BenchOptions) -> None:
+    there, within = run.pods.there, options.timeout
+    await create_all(run.client, _pods(first, count), options.batch_size)
+    with _waited(within, "running"):
+        await run.pods.until(lambda: sum(there.values()) == count, within)
+    await run.client.delete_collection("Pod", "default", timeout=within)
+    with _waited(within, "gone"):
+        await run.pods.until(lambda: not there, within)
+
+
+@contextmanager
+def _waited(within: float, what: str) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError:
+        raise TimeoutError(f"not all pods were {what} after {within:.0f} s") from None
 
 
 def _pods(first: int, count: int) -> list[Pod]:
@@ -238,8 +199,3 @@ def _pods(first: int, count: int) -> list[Pod]:
     for pod in pods[::UNIQUE]:
         pod.metadata.labels["statefulset.kubernetes.io/pod-name"] = pod.metadata.name
     return pods
-
-
-def _memory(cluster: LocalCluster) -> dict[str, int]:
-    ray = cluster.ray.pid if cluster.ray else None
-    return {**memory_of(pids_of(cluster)), **memory_of_session(ray)}
