@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, Final
@@ -26,15 +26,13 @@ from google.protobuf import json_format
 
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, object_key
-from podsched.cache.changes import Anomaly
-from podsched.cache.changes import Change as ClusterChange
 from podsched.config.load import SchedulerConfiguration
-from podsched.config.settings import SchedulerSettings
 from podsched.framework.plugin import CycleState, PluginFactory
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import error
 from podsched.lab.replay.recording import Change, Recording
 from podsched.lab.replay.simulated_cluster import SimulatedCluster
+from podsched.lab.replay.simulation import scheduling_loop
 from podsched.lab.replay.virtual_time import VirtualTimeLoop, run_in_virtual_time
 from podsched.lab.replay.workload import Workload
 from podsched.serve.client.informer import Event, EventType
@@ -42,14 +40,10 @@ from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
 from podsched.term.checkpoint import restore
 from podsched.term.cycle.cycle_metrics import CycleMeter
-from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED, SCHEDULED, UNSCHEDULABLE
-from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.preemption import SEEN_WITHIN, Preemption
-from podsched.term.cycle.scheduling_loop import SchedulingLoop
 from podsched.term.state import build_state
 from podsched.term.writes.bind_queue import Assignment
-from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1 import api_pb2
 from podsched.v1.decisions_pb2 import DecisionRecord
 
@@ -171,10 +165,6 @@ def records_of(recording: Recording) -> list[DecisionRecord]:
     return [found[key] for key in sorted(found)]
 
 
-async def no_events(new: Sequence[Any], repeated: Sequence[Any]) -> None:
-    """Write no events."""
-
-
 class Collector:
     """A ``DecisionSink`` that keeps what the last attempt came to, by the record's field names."""
 
@@ -206,7 +196,7 @@ class Collector:
 
 
 class _Repetition:
-    """One state's decisions; it is the ``StateListener`` of its state."""
+    """One state's decisions."""
 
     def __init__(
         self,
@@ -231,9 +221,8 @@ class _Repetition:
         self._collector = Collector()
         self._queued: dict[str, QueuedPodInfo] = {}
         meter = CycleMeter(MetricRegistry(), Tracer())
-        self._state = build_state(
-            config, factories, seed=checkpoint["seed"], meter=meter.plugins, listener=self
-        )
+        # Of a pod that is deleted while it is assumed, the record says when its place is given up.
+        self._state = build_state(config, factories, seed=checkpoint["seed"], meter=meter.plugins)
         for _, change in self._until(checkpoint["revision"], checkpoint["beyond"]):
             self._note(change)
         under_way = restore(self._state, checkpoint, list(self._objects.values()))
@@ -246,19 +235,9 @@ class _Repetition:
         cluster = SimulatedCluster(
             Workload(0.0, 0.0), lambda batch: None, self._clock.time, self._clock.call_later
         )
-        self._loop = SchedulingLoop(
-            LoopParts(
-                state=self._state,
-                cluster=cluster,
-                fence=api_pb2.Fence(lock="replay", term=checkpoint["term"]),
-                decider=self._decider,
-                binder=cluster,
-                recorder=EventRecorder(no_events, "replay", wall=self._clock.time),
-                meter=meter,
-                settings=SchedulerSettings(audit_period=0.0),
-                changes=ClusterChanges(),
-                decisions=self._collector,
-            )
+        fence = api_pb2.Fence(lock="replay", term=checkpoint["term"])
+        self._loop = scheduling_loop(
+            self._state, cluster, fence, self._decider, meter, decisions=self._collector
         )
         self._loop.evictor.under_way += under_way
         #: When preemptions began; those of the checkpoint with the first decision after it.
@@ -388,23 +367,6 @@ class _Repetition:
         queued = self._queued.get(uid) or QueuedPodInfo(held, 0.0)
         assignment = Assignment(queued, held.node_name, CycleState(), 0.0)
         self._loop.binding.bind_failed(assignment, error("as recorded"))
-
-    # ------------------------------------------------------------------ as a StateListener
-
-    def deleted_while_assumed(self, pod: PodInfo) -> None:
-        """See ``StateListener``; the record says when its place is given up."""
-
-    def deleted_while_pending(self, pod: PodInfo) -> None:
-        """See ``StateListener``."""
-
-    def changed(self, changes: Sequence[ClusterChange], now: float) -> None:
-        """See ``StateListener``."""
-
-    def handled(self, sort: str, seconds: float, count: int) -> None:
-        """See ``StateListener``."""
-
-    def anomaly(self, anomaly: Anomaly) -> None:
-        """See ``StateListener``."""
 
 
 def recorded_fields(record: DecisionRecord) -> dict[str, Any]:

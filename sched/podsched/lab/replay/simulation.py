@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from podsched.api.objects import Event
 from podsched.config.load import SchedulerConfiguration
 from podsched.config.settings import SchedulerSettings
+from podsched.decide.decider import Decider
 from podsched.framework.plugin import PluginFactory
 from podsched.lab.replay.history import History
 from podsched.lab.replay.simulated_cluster import SimulatedCluster
@@ -23,12 +25,13 @@ from podsched.serve.client.informer import Batch
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
 from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.cycle.decision_notes import DecisionSink
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.scheduling_loop import LoopListener, SchedulingLoop
-from podsched.term.state import build_state
+from podsched.term.state import SchedulingState, build_state
 from podsched.term.writes.event_recorder import EventRecorder
-from podsched.v1 import api_pb2, objects_pb2
+from podsched.v1 import api_pb2
 
 _FENCE: Final = api_pb2.Fence(lock="replay", term=1)
 #: The pod that fits and was not woken would be found by an audit: a bug that a replay is to show.
@@ -79,18 +82,10 @@ class _Simulation(LoopListener):
         self._clock = running.time
         cluster = SimulatedCluster(self._workload, self._handle, running.time, running.call_later)
         cluster.begin()
-        parts = LoopParts(
-            state=self.state,
-            cluster=cluster,
-            fence=_FENCE,
-            decider=self.state.decider(),
-            binder=cluster,
-            recorder=EventRecorder(_ignore, "replay", wall=running.time),
-            meter=self._meter,
-            settings=_SETTINGS,
-            changes=self._changes,
+        decider = self.state.decider()
+        self._loop = scheduling_loop(
+            self.state, cluster, _FENCE, decider, self._meter, changes=self._changes
         )
-        self._loop = SchedulingLoop(parts)
         tasks = TaskSet("replay")
         tasks.start(self._loop.run(), "scheduling", endless=True)
         tasks.start(self._drive(cluster), "workload", ended=lambda task: tasks.end())
@@ -115,5 +110,32 @@ class _Simulation(LoopListener):
             self._loop.wake()
 
 
-async def _ignore(new: Sequence[objects_pb2.Event], repeated: Sequence[objects_pb2.Event]) -> None:
+def scheduling_loop(
+    state: SchedulingState,
+    cluster: SimulatedCluster,
+    fence: api_pb2.Fence,
+    decider: Decider,
+    meter: CycleMeter,
+    *,
+    changes: ClusterChanges | None = None,
+    decisions: DecisionSink | None = None,
+) -> SchedulingLoop:
+    """Return the real loop on a simulated cluster; nobody reads its events."""
+    return SchedulingLoop(
+        LoopParts(
+            state=state,
+            cluster=cluster,
+            fence=fence,
+            decider=decider,
+            binder=cluster,
+            recorder=EventRecorder(_no_events, "replay", wall=asyncio.get_running_loop().time),
+            meter=meter,
+            settings=_SETTINGS,
+            changes=changes or ClusterChanges(),
+            decisions=decisions,
+        )
+    )
+
+
+async def _no_events(new: Sequence[Event], repeated: Sequence[Event]) -> None:
     """Write no events."""

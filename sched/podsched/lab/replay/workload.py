@@ -11,8 +11,8 @@ them created because another was preempted comes in a replay as well.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
 
@@ -268,26 +268,12 @@ def resized(workload: Workload, difference: int) -> Workload:
         raise ValueError(f"there are {len(nodes)} nodes to begin with")
     if difference >= 0:
         added = [_like(nodes[number % len(nodes)], number) for number in range(difference)]
-        objects: Sequence[AnyObject] = [*added, *workload.objects]
-        return _with(workload, objects, workload.steps)
+        return replace(workload, objects=[*added, *workload.objects])
     gone = {node.metadata.name for node in nodes[difference:]}
     kept = [i for i in workload.objects if not isinstance(i, Node) or i.metadata.name not in gone]
     kept = [i for i in kept if not (isinstance(i, Pod) and i.spec.node_name in gone)]
     steps = [step for step in workload.steps if not (step.kind == "Node" and step.key in gone)]
-    return _with(workload, kept, steps)
-
-
-def _with(workload: Workload, objects: Sequence[AnyObject], steps: Sequence[Step]) -> Workload:
-    return Workload(
-        workload.began,
-        workload.seconds,
-        list(objects),
-        list(steps),
-        workload.run_times,
-        workload.foreign,
-        workload.termination,
-        workload.recorded,
-    )
+    return replace(workload, objects=kept, steps=steps)
 
 
 def _like(node: Node, number: int) -> Node:
