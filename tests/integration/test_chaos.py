@@ -38,7 +38,9 @@ async def broken(directory: Path, seed: int, seconds: float, *faults: str) -> Ch
     """The judged history of a run, which broke no promise; all faults by default."""
     kinds = {name: kind for name, kind in named([]).items() if name in faults or not faults}
     history = directory / "history.jsonl"
-    await run_chaos(ChaosOptions(seed, seconds, kinds, directory, history))
+    await run_chaos(
+        ChaosOptions(data_dir=directory, seed=seed, seconds=seconds, kinds=kinds, history=history)
+    )
     outcome = judge(load(history))
     assert not outcome.violations, "\n".join(map(str, outcome.violations))
     assert outcome.history.end is not None

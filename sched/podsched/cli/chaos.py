@@ -98,13 +98,14 @@ def chaos(
     with _directory(given.data_dir) as directory:
         history = directory / HISTORY
         options = ChaosOptions(
-            seed,
-            given.minutes * 60,
-            chosen,
-            directory,
-            history,
+            data_dir=directory,
+            seed=seed,
+            seconds=given.minutes * 60,
+            kinds=chosen,
+            history=history,
             ray=given.ray,
             namespaces=given.namespaces,
+            clocks=any(kind.need is Need.CLOCKS for kind in chosen.values()),
         )
         _run(options)
         tell(judge(load(history)), report, as_json=as_json)

@@ -14,7 +14,10 @@ async def test_a_fault_that_has_nobody_to_be_done_to_is_written_down_as_failed(
     tmp_path: Path,
 ) -> None:
     history = tmp_path / "history"
-    run = Run(ChaosOptions(1, 60.0, named(()), tmp_path, history), TaskSet("test"))
+    options = ChaosOptions(
+        data_dir=tmp_path, seed=1, seconds=60.0, kinds=named(()), history=history
+    )
+    run = Run(options, TaskSet("test"))
     await run._fault(PlannedFault(0, 0.0, "pause-leader", 1.0, 0.5))
     run._recorder.close()
     assert "nobody leads" in history.read_text()

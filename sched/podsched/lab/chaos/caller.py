@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
@@ -26,87 +28,75 @@ class Caller:
 
     async def create_pods(self, pods: Sequence[Pod]) -> None:
         """Create pods in one call."""
-        invoked = self._recorder.now
         keys = [f"pods/{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods]
-        try:
-            results = await self._client.create_pods(pods)
-        except (ClientError, asyncio.CancelledError) as error:
-            for key in keys:
-                self._record("create", key, invoked, error=error)
-            _go_on(error)
-            return
-        for key, result in zip(keys, results, strict=True):
-            found = of_result(result)
-            revision = result.resource_version
-            self._record("create", key, invoked, error=found, revision=revision)
+        async with self._recorded("create", keys) as answers:
+            for result in await self._client.create_pods(pods):
+                answers.append(_Answer(of_result(result), revision=result.resource_version))
 
     async def create(self, item: AnyObject) -> bool:
         """Create an object of any kind; return whether it is there."""
-        invoked = self._recorder.now
         meta, kind = item.metadata, kind_of(item)
         key = f"{kind.plural}/{meta.namespace}/{meta.name}".replace("//", "/")
-        try:
-            stored = await self._client.create(item)
-        except (ClientError, asyncio.CancelledError) as error:
-            self._record("create", key, invoked, error=error)
-            _go_on(error)
-            return isinstance(error, AlreadyExists)
-        made = stored.metadata
-        self._record("create", key, invoked, uid=made.uid, revision=int(made.resource_version))
-        return True
+        async with self._recorded("create", [key]) as answers:
+            made = (await self._client.create(item)).metadata
+            answers.append(_Answer(uid=made.uid, revision=int(made.resource_version)))
+        [answer] = answers
+        return answer.error is None or isinstance(answer.error, AlreadyExists)
 
     async def delete_pod(self, key: str, grace: int) -> None:
         """Delete the pod "namespace/name" that is there now."""
-        await self._remove("delete", key, grace)
+        uid, (namespace, name) = self._uid(key), key.split("/")
+        async with self._recorded("delete", [f"pods/{key}"], uid):
+            await self._client.delete("Pod", name, namespace, grace_period_seconds=grace, uid=uid)
 
     async def evict_pod(self, key: str) -> None:
         """Evict the pod that is there now, as far as its budget permits."""
-        await self._remove("evict", key, None)
+        uid, (namespace, name) = self._uid(key), key.split("/")
+        request = EvictRequest(namespace=namespace, name=name, preconditions=Preconditions(uid=uid))
+        async with self._recorded("evict", [f"pods/{key}"], uid):
+            await self._client.evict(request)
 
-    async def _remove(self, verb: str, key: str, grace: int | None) -> None:
-        invoked = self._recorder.now
-        full = f"pods/{key}"
-        uid = self._live.world.uids.get(key, "")
-        namespace, _, name = key.partition("/")
-        conditions = Preconditions(uid=uid)
+    def _uid(self, key: str) -> str:
+        return self._live.world.uids.get(key, "")
+
+    @asynccontextmanager
+    async def _recorded(
+        self, verb: str, keys: Sequence[str], uid: str = ""
+    ) -> AsyncIterator[list[_Answer]]:
+        """Record the call that the block makes, which adds an answer for each key if it has any.
+
+        An error of the call is recorded and not raised.
+        """
+        invoked, answers = self._recorder.now, list[_Answer]()
         try:
-            if verb == "evict":
-                await self._client.evict(
-                    EvictRequest(namespace=namespace, name=name, preconditions=conditions)
-                )
-            else:
-                await self._client.delete(
-                    "Pod", name, namespace, grace_period_seconds=grace, uid=uid
-                )
+            yield answers
         except (ClientError, asyncio.CancelledError) as error:
-            self._record(verb, full, invoked, error=error, uid=uid)
-            _go_on(error)
-            return
-        self._record(verb, full, invoked, uid=uid)
+            answers[:] = [_Answer(error) for _ in keys]
+            if not isinstance(error, ClientError):
+                raise  # no answer but the end of the client
+        finally:
+            answers[:] = answers or [_Answer() for _ in keys]
+            for key, (failed, made, revision) in zip(keys, answers, strict=True):
+                call = Call(
+                    client=self._name,
+                    verb=verb,
+                    key=key,
+                    uid=made or uid,
+                    invoked=invoked,
+                    answered=self._recorder.now,
+                    outcome=_outcome(failed),
+                    revision=revision,
+                    error=f"{type(failed).__name__}: {failed}"[:200] if failed else "",
+                )
+                self._recorder.write(call)
 
-    def _record(
-        self,
-        verb: str,
-        key: str,
-        invoked: float,
-        *,
-        error: BaseException | None = None,
-        uid: str = "",
-        revision: int = 0,
-    ) -> None:
-        self._recorder.write(
-            Call(
-                client=self._name,
-                verb=verb,
-                key=key,
-                uid=uid,
-                invoked=invoked,
-                answered=self._recorder.now,
-                outcome=_outcome(error),
-                revision=revision,
-                error=f"{type(error).__name__}: {error}"[:200] if error is not None else "",
-            )
-        )
+
+class _Answer(NamedTuple):
+    """The error of an item, or the uid and revision of the object."""
+
+    error: BaseException | None = None
+    uid: str = ""
+    revision: int = 0
 
 
 def _outcome(error: BaseException | None) -> Outcome:
@@ -114,9 +104,3 @@ def _outcome(error: BaseException | None) -> Outcome:
         return Outcome.OK
     known = isinstance(error, ClientError) and not error.outcome_unknown
     return Outcome.FAILED if known else Outcome.UNKNOWN
-
-
-def _go_on(error: BaseException) -> None:
-    """Raise what is no answer but the end of the client."""
-    if not isinstance(error, ClientError):
-        raise error

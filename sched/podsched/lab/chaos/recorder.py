@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any
 
 from podsched.api.etcd_keys import ROOT
 from podsched.lab.chaos.facts import change_of
@@ -34,10 +35,6 @@ class Recorder:
     def now(self) -> float:
         """Seconds since the beginning."""
         return time.monotonic() - self._began
-
-    def at_wall(self, unix: float) -> float:
-        """Return the seconds from the beginning to a moment of the wall clock."""
-        return unix - self._began_wall
 
     def observe(self, observer: Callable[[Revision], None]) -> None:
         """Have each revision told to an observer."""
@@ -71,18 +68,22 @@ class Recorder:
 
     def fenced_writes(self, server: str, log: Path) -> None:
         """Append what an API server's audit log says of fenced writes. Raises OSError."""
-        for write in _fenced(log):
+        for event in _fenced(log):
+            annotations = event["annotations"]
+            lock, _, term = annotations["podsched.io/fence"].rpartition(":")
+            pods = _listed(annotations.get("podsched.io/first-items", ""))
+            stamp = datetime.strptime(event["stageTimestamp"], "%Y-%m-%dT%H:%M:%S.%fZ")
             self.write(
                 FencedWrite(
-                    at=self.at_wall(write.unix),
+                    at=stamp.replace(tzinfo=UTC).timestamp() - self._began_wall,
                     server=server,
-                    method=write.method,
-                    lock=write.lock,
-                    term=write.term,
-                    pods=write.pods,
-                    more=write.more,
-                    revisions=write.revisions,
-                    unheard=write.unheard,
+                    method=event["requestURI"].rpartition("/")[2],
+                    lock=lock,
+                    term=int(term),
+                    pods=pods,
+                    more=int(annotations.get("podsched.io/items", len(pods))) - len(pods),
+                    revisions=_listed(annotations.get("podsched.io/revisions", "")),
+                    unheard=annotations["podsched.io/grpc-status"] != "OK",
                 )
             )
 
@@ -106,18 +107,7 @@ def _by_revision(events: Sequence[WatchEvent]) -> Iterator[tuple[int, tuple[Chan
         yield number, tuple(changes)
 
 
-class _Fenced(NamedTuple):
-    unix: float
-    method: str
-    lock: str
-    term: int
-    pods: tuple[str, ...]
-    more: int
-    revisions: tuple[int, ...]
-    unheard: bool
-
-
-def _fenced(log: Path) -> Iterator[_Fenced]:
+def _fenced(log: Path) -> Iterator[dict[str, Any]]:
     """Yield the fenced writes of an audit log; a line that a killed server left in part is no one.
 
     A file that is not there has none.
@@ -126,26 +116,11 @@ def _fenced(log: Path) -> Iterator[_Fenced]:
         return
     with log.open() as lines:
         for line in lines:
-            try:
+            with contextlib.suppress(ValueError):
                 event = json.loads(line)
-            except ValueError:
-                continue
-            annotations = event["annotations"]
-            lock, _, term = annotations.get("podsched.io/fence", "").rpartition(":")
-            if lock:
-                pods = _listed(annotations.get("podsched.io/first-items", ""))
-                stamp = datetime.strptime(event["stageTimestamp"], "%Y-%m-%dT%H:%M:%S.%fZ")
-                yield _Fenced(
-                    stamp.replace(tzinfo=UTC).timestamp(),
-                    event["requestURI"].rpartition("/")[2],
-                    lock,
-                    int(term),
-                    pods,
-                    int(annotations.get("podsched.io/items", len(pods))) - len(pods),
-                    tuple(map(int, _listed(annotations.get("podsched.io/revisions", "")))),
-                    annotations["podsched.io/grpc-status"] != "OK",
-                )
+                if event["annotations"].get("podsched.io/fence"):
+                    yield event
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _listed(text: str) -> Any:
     return tuple(text.split(",")) if text else ()

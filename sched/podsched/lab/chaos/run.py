@@ -14,7 +14,7 @@ from podsched.api.etcd_keys import SYNC
 from podsched.app.supervisor import ProcessFailed
 from podsched.lab.chaos import shapes
 from podsched.lab.chaos.caller import Caller
-from podsched.lab.chaos.faults.kinds import Kind, Need
+from podsched.lab.chaos.faults.kinds import Kind
 from podsched.lab.chaos.history import VERSION
 from podsched.lab.chaos.live import Live
 from podsched.lab.chaos.plan import PlannedFault, plan
@@ -54,35 +54,14 @@ class Status:
     waiting: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChaosOptions:
-    """What to run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosOptions(SystemOptions):
+    """What to run. history: the file that is written. tell: called several times a second."""
 
-    data_dir: where everything goes; history: the file that is written. namespaces: whether each
-    replica gets a network namespace; this process has entered its own. tell: called several times a
-    second.
-    """
-
-    seed: int
     seconds: float
     kinds: Mapping[str, Kind]
-    data_dir: Path
     history: Path
-    ray: bool = False
-    namespaces: bool = False
     tell: Callable[[Status], None] = lambda _: None
-    warn: Callable[[str], None] = lambda _: None
-
-
-def _system_options(options: ChaosOptions) -> SystemOptions:
-    return SystemOptions(
-        data_dir=options.data_dir,
-        seed=options.seed,
-        ray=options.ray,
-        namespaces=options.namespaces,
-        clocks=any(kind.need is Need.CLOCKS for kind in options.kinds.values()),
-        warn=options.warn,
-    )
 
 
 class Run:
@@ -92,7 +71,7 @@ class Run:
         self._options = options
         self._tasks = tasks
         self._recorder = Recorder(options.history)
-        self._system = System(_system_options(options), tasks)
+        self._system = System(options, tasks)
         self._begin = Begin(
             version=VERSION,
             seed=options.seed,

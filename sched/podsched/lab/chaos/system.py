@@ -45,13 +45,13 @@ COMPLAINTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemOptions:
     """What to start.
 
-    namespaces: whether each replica gets a network namespace; this process has entered its own.
-    clocks: whether replicas have clocks that can be stepped. warn: called with what its user should
-    know, a line each.
+    data_dir: where everything goes. namespaces: whether each replica gets a network namespace; this
+    process has entered its own. clocks: whether replicas have clocks that can be stepped. warn:
+    called with what its user should know, a line each.
     """
 
     data_dir: Path
