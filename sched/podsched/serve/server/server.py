@@ -15,7 +15,6 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from podsched.lib.listening import PATIENCE, connection_limit
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.access.authentication import CallAuthenticator
-from podsched.serve.server.access.reviews import Reviews
 from podsched.serve.server.access.tokens import TokenFile
 from podsched.serve.server.calls import unknown
 from podsched.serve.server.core import ServerCore
@@ -27,14 +26,7 @@ from podsched.serve.server.reflection import reflection_handlers
 from podsched.serve.server.replicas import Replicas
 from podsched.serve.server.rest.probes import Probes
 from podsched.serve.server.scheduling import SCHEDULING, SchedulingService
-from podsched.serve.server.service import (
-    AUTHORIZATION,
-    OBJECTS,
-    PODS,
-    AuthorizationService,
-    ObjectsService,
-    PodsService,
-)
+from podsched.serve.server.service import AUTHORIZATION, OBJECTS, PODS, service_handlers
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Store
 from podsched.telemetry.health import HealthChecks
@@ -191,11 +183,8 @@ class ApiServer:
                 ("grpc.http2.max_ping_strikes", 0),
             ]
         )
-        objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
-        pods = PodsService(core.creator, core.pods, core.submission)
-        reviews = AuthorizationService(Reviews(core.authorizer))
-        services = (objects, pods, reviews, self.scheduling)
-        server.add_generic_rpc_handlers([service.handlers(pipeline) for service in services])
+        scheduling = self.scheduling.handlers(pipeline)
+        server.add_generic_rpc_handlers([*service_handlers(core, pipeline), scheduling])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         # gRPC asks the handlers in order, so the one for unknown methods must be the last.
         server.add_generic_rpc_handlers([reflection_handlers(pipeline), unknown(pipeline)])

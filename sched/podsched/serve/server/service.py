@@ -6,33 +6,34 @@ are generic: the generated servicers would serialize messages.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from podsched.api.kinds import unwrap
 from podsched.api.objects import AnyObject, Pod
 from podsched.serve.server import errors
 from podsched.serve.server.access.reviews import Reviews
 from podsched.serve.server.calls import conversing, streaming, unary
-from podsched.serve.server.creation import Creator
-from podsched.serve.server.listing import Lister
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.listing import Page
 from podsched.serve.server.pipeline import Pipeline
-from podsched.serve.server.pods import PodOperations
-from podsched.serve.server.registry import Registry
-from podsched.serve.server.requests import Batch, batch_of, bounded, with_items, with_object
+from podsched.serve.server.requests import batch_of, bounded, with_items, with_object
 from podsched.serve.server.status import batch_response
-from podsched.serve.server.storage import only_entry
-from podsched.serve.server.submission import PodSubmission
-from podsched.serve.server.watching import Watcher
+from podsched.serve.server.storage import Outcome, only_entry
 from podsched.v1 import api_pb2 as v1
 
 OBJECTS, PODS = "podsched.v1.Objects", "podsched.v1.Pods"
 AUTHORIZATION = "podsched.v1.Authorization"
 
+Methods = Mapping[str, tuple[Callable[[bytes], Any], Callable[[Any], Awaitable[bytes]]]]
+"""The unary methods of a service by name: what decodes their requests, and what answers them."""
 
-def _fence(request: Any) -> v1.Fence | None:
+
+def fence_of(request: Any) -> v1.Fence | None:
     """Return the fence of a request, None without one. Raises ApiError if it is malformed."""
     if not request.HasField("fence"):
         return None
@@ -56,205 +57,171 @@ def _unwrapped(wrapped: v1.Object) -> AnyObject:
         raise errors.bad_request(str(error), "object") from None
 
 
-class ObjectsService:
-    """podsched.v1.Objects."""
-
-    def __init__(
-        self, creator: Creator, registry: Registry, lister: Lister, watcher: Watcher
-    ) -> None:
-        self._creator = creator
-        self._registry = registry
-        self._lister = lister
-        self._watcher = watcher
-
-    def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
-        """Return the handlers to register with gRPC."""
-        methods: dict[str, tuple[Any, Any]] = {
-            "Create": (with_object(v1.CreateRequest), self.create),
-            "CreateBatch": (batch_of(v1.CreateBatchRequest, "objects", _object), self.create_batch),
-            "Get": (bounded(v1.GetRequest), self.get),
-            "GetRaw": (bounded(v1.GetRequest), self.get_raw),
-            "List": (bounded(v1.ListRequest), self.list),
-            "Update": (with_object(v1.UpdateRequest), self.update),
-            "UpdateStatus": (with_object(v1.UpdateRequest), self.update_status),
-            "Patch": (with_object(v1.PatchRequest), self.patch),
-            "PatchBatch": (with_items(v1.PatchBatchRequest, "patches"), self.patch_batch),
-            "Delete": (bounded(v1.DeleteRequest), self.delete),
-            "DeleteBatch": (with_items(v1.DeleteBatchRequest, "deletions"), self.delete_batch),
-            "DeleteCollection": (bounded(v1.DeleteCollectionRequest), self.delete_collection),
-        }
-        handlers = {
-            name: unary(name, parse, handle, pipeline) for name, (parse, handle) in methods.items()
-        }
-        handlers["Watch"] = streaming("Watch", bounded(v1.WatchRequest), self.watch, pipeline)
-        return grpc.method_handlers_generic_handler(OBJECTS, handlers)
-
-    async def create(self, request: v1.CreateRequest) -> bytes:
-        """Objects.Create."""
-        entry = await self._creator.create(
-            _unwrapped(request.object), _fence(request), dry_run=request.dry_run
-        )
-        return entry.wrapped()
-
-    async def create_batch(self, batch: Batch[v1.CreateBatchRequest]) -> bytes:
-        """Objects.CreateBatch."""
-        fence = _fence(batch.rest)
-        return batch_response(
-            await self._creator.create_many(batch.objects(), fence, dry_run=batch.rest.dry_run)
-        )
-
-    async def get(self, request: v1.GetRequest) -> bytes:
-        """Objects.Get."""
-        entry = await self._registry.get(request.kind, request.namespace, request.name)
-        return entry.wrapped()
-
-    async def get_raw(self, request: v1.GetRequest) -> bytes:
-        """Objects.GetRaw."""
-        entry = await self._registry.get_raw(request.kind, request.namespace, request.name)
-        return entry.raw().SerializeToString()
-
-    async def list(self, request: v1.ListRequest) -> bytes:
-        """Objects.List."""
-        return await (await self._lister.page(request)).encoded()
-
-    def watch(self, request: v1.WatchRequest) -> AsyncGenerator[bytes, None]:
-        """Objects.Watch."""
-        return self._watcher.watch(request)
-
-    async def update(self, request: v1.UpdateRequest) -> bytes:
-        """Objects.Update."""
-        message, dry_run = _unwrapped(request.object), request.dry_run
-        entry = await self._registry.update(message, _fence(request), dry_run=dry_run)
-        return entry.wrapped()
-
-    async def update_status(self, request: v1.UpdateRequest) -> bytes:
-        """Objects.UpdateStatus."""
-        message, dry_run = _unwrapped(request.object), request.dry_run
-        entry = await self._registry.update_status(message, _fence(request), dry_run=dry_run)
-        return entry.wrapped()
-
-    async def patch(self, request: v1.PatchRequest) -> bytes:
-        """Objects.Patch."""
-        fence, dry_run = _fence(request), request.dry_run
-        return only_entry(await self._registry.patch([request], fence, dry_run=dry_run)).wrapped()
-
-    async def patch_batch(self, request: v1.PatchBatchRequest) -> bytes:
-        """Objects.PatchBatch."""
-        fence, dry_run = _fence(request), request.dry_run
-        return batch_response(await self._registry.patch(request.patches, fence, dry_run=dry_run))
-
-    async def delete(self, request: v1.DeleteRequest) -> bytes:
-        """Objects.Delete."""
-        return (await self._registry.delete(request, _fence(request))).wrapped()
-
-    async def delete_batch(self, request: v1.DeleteBatchRequest) -> bytes:
-        """Objects.DeleteBatch."""
-        fence, items = _fence(request), request.deletions
-        return batch_response(
-            await self._registry.delete_many(items, fence, dry_run=request.dry_run)
-        )
-
-    async def delete_collection(self, request: v1.DeleteCollectionRequest) -> bytes:
-        """Objects.DeleteCollection."""
-        deleted = await self._registry.delete_collection(request, _fence(request))
-        return v1.DeleteCollectionResponse(deleted=deleted).SerializeToString()
+# What an operation returns, as a response.
 
 
-class PodsService:
-    """podsched.v1.Pods."""
+async def _wrapped(entry: Awaitable[Entry]) -> bytes:
+    return (await entry).wrapped()
 
-    def __init__(self, creator: Creator, pods: PodOperations, submission: PodSubmission) -> None:
-        self._creator = creator
-        self._pods = pods
-        self._submission = submission
 
-    def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
-        """Return the handlers to register with gRPC."""
-        methods: dict[str, tuple[Any, Any]] = {
-            "CreatePods": (
-                batch_of(v1.CreatePodsRequest, "pods", Pod.FromString),
-                self.create_pods,
+async def _raw(entry: Awaitable[Entry]) -> bytes:
+    return (await entry).raw().SerializeToString()
+
+
+async def _page(page: Awaitable[Page]) -> bytes:
+    return await (await page).encoded()
+
+
+async def _only(outcomes: Awaitable[list[Outcome]]) -> bytes:
+    return only_entry(await outcomes).wrapped()
+
+
+async def _only_bare(outcomes: Awaitable[list[Outcome]]) -> bytes:
+    return only_entry(await outcomes).bare()
+
+
+async def _results(outcomes: Awaitable[list[Outcome]]) -> bytes:
+    return batch_response(await outcomes)
+
+
+async def _deleted(number: Awaitable[int]) -> bytes:
+    return v1.DeleteCollectionResponse(deleted=await number).SerializeToString()
+
+
+async def _serialized(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def object_methods(core: ServerCore) -> Methods:
+    """Return the methods of podsched.v1.Objects, without Watch."""
+    creator, registry, lister = core.creator, core.registry, core.lister
+    return {
+        "Create": (
+            with_object(v1.CreateRequest),
+            lambda r: _wrapped(
+                creator.create(_unwrapped(r.object), fence_of(r), dry_run=r.dry_run)
             ),
-            "Bind": (bounded(v1.BindRequest), self.bind),
-            "BindPods": (with_items(v1.BindPodsRequest, "bindings"), self.bind_pods),
-            "Evict": (bounded(v1.EvictRequest), self.evict),
-            "EvictPods": (with_items(v1.EvictPodsRequest, "evictions"), self.evict_pods),
-            "PatchPodStatuses": (
-                with_items(v1.PatchPodStatusesRequest, "patches"),
-                self.patch_pod_statuses,
+        ),
+        "CreateBatch": (
+            batch_of(v1.CreateBatchRequest, "objects", _object),
+            lambda b: _results(
+                creator.create_many(b.objects(), fence_of(b.rest), dry_run=b.rest.dry_run)
             ),
-        }
-        handlers = {
-            name: unary(name, parse, handle, pipeline) for name, (parse, handle) in methods.items()
-        }
-        handlers["SubmitPods"] = conversing("SubmitPods", self._submission.submit, pipeline)
-        return grpc.method_handlers_generic_handler(PODS, handlers)
+        ),
+        "Get": (
+            bounded(v1.GetRequest),
+            lambda r: _wrapped(registry.get(r.kind, r.namespace, r.name)),
+        ),
+        "GetRaw": (
+            bounded(v1.GetRequest),
+            lambda r: _raw(registry.get_raw(r.kind, r.namespace, r.name)),
+        ),
+        "List": (bounded(v1.ListRequest), lambda r: _page(lister.page(r))),
+        "Update": (
+            with_object(v1.UpdateRequest),
+            lambda r: _wrapped(
+                registry.update(_unwrapped(r.object), fence_of(r), dry_run=r.dry_run)
+            ),
+        ),
+        "UpdateStatus": (
+            with_object(v1.UpdateRequest),
+            lambda r: _wrapped(
+                registry.update_status(_unwrapped(r.object), fence_of(r), dry_run=r.dry_run)
+            ),
+        ),
+        "Patch": (
+            with_object(v1.PatchRequest),
+            lambda r: _only(registry.patch([r], fence_of(r), dry_run=r.dry_run)),
+        ),
+        "PatchBatch": (
+            with_items(v1.PatchBatchRequest, "patches"),
+            lambda r: _results(registry.patch(r.patches, fence_of(r), dry_run=r.dry_run)),
+        ),
+        "Delete": (
+            bounded(v1.DeleteRequest),
+            lambda r: _wrapped(registry.delete(r, fence_of(r))),
+        ),
+        "DeleteBatch": (
+            with_items(v1.DeleteBatchRequest, "deletions"),
+            lambda r: _results(registry.delete_many(r.deletions, fence_of(r), dry_run=r.dry_run)),
+        ),
+        "DeleteCollection": (
+            bounded(v1.DeleteCollectionRequest),
+            lambda r: _deleted(registry.delete_collection(r, fence_of(r))),
+        ),
+    }
 
-    async def create_pods(self, batch: Batch[v1.CreatePodsRequest]) -> bytes:
-        """Pods.CreatePods."""
-        dry_run = batch.rest.dry_run
-        return batch_response(await self._creator.create_many(batch.objects(), dry_run=dry_run))
 
-    async def bind(self, request: v1.BindRequest) -> bytes:
-        """Pods.Bind."""
-        fence, dry_run = _fence(request), request.dry_run
-        return only_entry(await self._pods.bind([request.binding], fence, dry_run=dry_run)).bare()
+def pod_methods(core: ServerCore) -> Methods:
+    """Return the methods of podsched.v1.Pods, without SubmitPods."""
+    creator, pods = core.creator, core.pods
+    return {
+        "CreatePods": (
+            batch_of(v1.CreatePodsRequest, "pods", Pod.FromString),
+            lambda b: _results(creator.create_many(b.objects(), dry_run=b.rest.dry_run)),
+        ),
+        "Bind": (
+            bounded(v1.BindRequest),
+            lambda r: _only_bare(pods.bind([r.binding], fence_of(r), dry_run=r.dry_run)),
+        ),
+        "BindPods": (
+            with_items(v1.BindPodsRequest, "bindings"),
+            lambda r: _results(pods.bind(r.bindings, fence_of(r), dry_run=r.dry_run)),
+        ),
+        "Evict": (
+            bounded(v1.EvictRequest),
+            lambda r: _only_bare(pods.evict([r], fence_of(r), dry_run=r.dry_run)),
+        ),
+        "EvictPods": (
+            with_items(v1.EvictPodsRequest, "evictions"),
+            lambda r: _results(pods.evict(r.evictions, fence_of(r), dry_run=r.dry_run)),
+        ),
+        "PatchPodStatuses": (
+            with_items(v1.PatchPodStatusesRequest, "patches"),
+            lambda r: _results(pods.patch_statuses(r.patches, fence_of(r), dry_run=r.dry_run)),
+        ),
+    }
 
-    async def bind_pods(self, request: v1.BindPodsRequest) -> bytes:
-        """Pods.BindPods."""
-        fence, dry_run = _fence(request), request.dry_run
-        return batch_response(await self._pods.bind(request.bindings, fence, dry_run=dry_run))
 
-    async def evict(self, request: v1.EvictRequest) -> bytes:
-        """Pods.Evict."""
-        fence, dry_run = _fence(request), request.dry_run
-        return only_entry(await self._pods.evict([request], fence, dry_run=dry_run)).bare()
+def review_methods(core: ServerCore) -> Methods:
+    """Return the methods of podsched.v1.Authorization."""
+    reviews = Reviews(core.authorizer)
+    return {
+        "SelfSubjectReview": (
+            bounded(v1.SelfSubjectReviewRequest),
+            lambda _: _serialized(reviews.self_subject()),
+        ),
+        "SubjectAccessReview": (
+            bounded(v1.SubjectAccessReviewRequest),
+            lambda r: _serialized(reviews.access(r)),
+        ),
+        "SubjectRulesReview": (
+            bounded(v1.SubjectRulesReviewRequest),
+            lambda r: _serialized(reviews.rules(r)),
+        ),
+    }
 
-    async def evict_pods(self, request: v1.EvictPodsRequest) -> bytes:
-        """Pods.EvictPods."""
-        fence, dry_run = _fence(request), request.dry_run
-        return batch_response(await self._pods.evict(request.evictions, fence, dry_run=dry_run))
 
-    async def patch_pod_statuses(self, request: v1.PatchPodStatusesRequest) -> bytes:
-        """Pods.PatchPodStatuses."""
-        fence, items = _fence(request), request.patches
-        return batch_response(
-            await self._pods.patch_statuses(items, fence, dry_run=request.dry_run)
+def service_handlers(core: ServerCore, pipeline: Pipeline) -> list[grpc.GenericRpcHandler]:
+    """Return the handlers of the services to register with gRPC."""
+    streams = {
+        OBJECTS: {
+            "Watch": streaming("Watch", bounded(v1.WatchRequest), core.watcher.watch, pipeline)
+        },
+        PODS: {"SubmitPods": conversing("SubmitPods", core.submission.submit, pipeline)},
+    }
+    services = {
+        OBJECTS: object_methods(core),
+        PODS: pod_methods(core),
+        AUTHORIZATION: review_methods(core),
+    }
+    return [
+        grpc.method_handlers_generic_handler(
+            service,
+            {
+                **{name: unary(name, *method, pipeline) for name, method in methods.items()},
+                **streams.get(service, {}),
+            },
         )
-
-
-class AuthorizationService:
-    """podsched.v1.Authorization."""
-
-    def __init__(self, reviews: Reviews) -> None:
-        self._reviews = reviews
-
-    def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
-        """Return the handlers to register with gRPC."""
-        methods: dict[str, tuple[Any, Any]] = {
-            "SelfSubjectReview": (bounded(v1.SelfSubjectReviewRequest), self.self_subject_review),
-            "SubjectAccessReview": (
-                bounded(v1.SubjectAccessReviewRequest),
-                self.subject_access_review,
-            ),
-            "SubjectRulesReview": (
-                bounded(v1.SubjectRulesReviewRequest),
-                self.subject_rules_review,
-            ),
-        }
-        handlers = {
-            name: unary(name, parse, handle, pipeline) for name, (parse, handle) in methods.items()
-        }
-        return grpc.method_handlers_generic_handler(AUTHORIZATION, handlers)
-
-    async def self_subject_review(self, _: v1.SelfSubjectReviewRequest) -> bytes:
-        """Authorization.SelfSubjectReview."""
-        return self._reviews.self_subject().SerializeToString()
-
-    async def subject_access_review(self, request: v1.SubjectAccessReviewRequest) -> bytes:
-        """Authorization.SubjectAccessReview."""
-        return self._reviews.access(request).SerializeToString()
-
-    async def subject_rules_review(self, request: v1.SubjectRulesReviewRequest) -> bytes:
-        """Authorization.SubjectRulesReview."""
-        return self._reviews.rules(request).SerializeToString()
+        for service, methods in services.items()
+    ]
