@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from podsched import __version__
 from podsched.serve.server.rest.failures import method_not_allowed, no_such_resource
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import JSON, Answer, Request, encode
-from podsched.serve.server.rest.resources import GROUP_NAMES, GROUPS, Resource, Subresource
+from podsched.serve.server.rest.resources import GROUP_NAMES, GROUPS, Subresource
 from podsched.serve.server.rest.reviews import REVIEWS
 
 _NAMES: Final = (*GROUP_NAMES, *(group for group, _ in REVIEWS))
@@ -79,161 +79,113 @@ def _core_versions(request: Request) -> dict[str, Any]:
     }
 
 
+class _Listed(NamedTuple):
+    """A resource as both forms of discovery list it."""
+
+    plural: str
+    singular: str
+    kind: str
+    namespaced: bool
+    verbs: Sequence[str] = ("create",)
+    short_names: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    subresources: Sequence[Subresource] = ()
+
+
+def _listed(group: str, version: str) -> Iterator[_Listed]:
+    for plural, kind in REVIEWS.get((group, version), {}).items():
+        yield _Listed(plural, kind.lower(), kind, False)
+    resources = GROUPS.get((group, version), {})
+    if "pods" in resources:
+        yield _Listed("bindings", "binding", "Binding", True)
+    for found in resources.values():
+        kind, below = found.kind, tuple(found.subresources.values())
+        names = (found.plural, found.singular, kind.name)
+        yield _Listed(
+            *names, kind.namespaced, found.verbs, kind.short_names, found.categories, below
+        )
+
+
+def _versions(name: str) -> list[str]:
+    return [version for group, version in (*GROUPS, *REVIEWS) if group == name]
+
+
 def _group(name: str) -> dict[str, Any]:
-    versions = [
-        {"groupVersion": f"{group}/{version}", "version": version}
-        for group, version in (*GROUPS, *REVIEWS)
-        if group == name
-    ]
+    versions = [{"groupVersion": f"{name}/{v}", "version": v} for v in _versions(name)]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
 def _resources(group: str, version: str) -> Answer:
-    resources, reviews = GROUPS.get((group, version), {}), REVIEWS.get((group, version), {})
-    if not resources and not reviews:
+    listed = [shown for found in _listed(group, version) for shown in _shown(found)]
+    if not listed:
         raise no_such_resource()
-    listed: list[dict[str, Any]] = [_review(plural, kind) for plural, kind in reviews.items()]
-    listed += [_BINDINGS] if "pods" in resources else []
-    for resource in resources.values():
-        listed.append(_resource(resource))
-        listed += [_subresource(resource, sub) for sub in resource.subresources.values()]
-    head = {"kind": "APIResourceList"}
-    if group:
-        head["apiVersion"] = "v1"
+    head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
     shown = f"{group}/{version}" if group else version
     return Answer(encode({**head, "groupVersion": shown, "resources": listed}))
 
 
-def _review(plural: str, kind: str) -> dict[str, Any]:
-    return {
-        "name": plural,
-        "singularName": kind.lower(),
-        "namespaced": False,
-        "kind": kind,
-        "verbs": ["create"],
+def _shown(found: _Listed) -> Iterator[dict[str, Any]]:
+    yield {
+        "name": found.plural,
+        "singularName": found.singular,
+        "namespaced": found.namespaced,
+        "kind": found.kind,
+        "verbs": list(found.verbs),
+        **_names(found),
     }
-
-
-_BINDINGS: Final[dict[str, Any]] = {
-    "name": "bindings",
-    "singularName": "binding",
-    "namespaced": True,
-    "kind": "Binding",
-    "verbs": ["create"],
-}
-
-
-def _resource(resource: Resource) -> dict[str, Any]:
-    return _without_empty(
-        {
-            "name": resource.plural,
-            "singularName": resource.singular,
-            "namespaced": resource.kind.namespaced,
-            "kind": resource.kind.name,
-            "verbs": list(resource.verbs),
-            "shortNames": list(resource.kind.short_names),
-            "categories": list(resource.categories),
+    for sub in found.subresources:
+        yield {
+            "name": f"{found.plural}/{sub.name}",
+            "singularName": "",
+            "namespaced": found.namespaced,
+            **({"group": sub.group, "version": sub.version} if sub.group else {}),
+            "kind": sub.kind or found.kind,
+            "verbs": list(sub.verbs),
         }
-    )
 
 
-def _subresource(resource: Resource, sub: Subresource) -> dict[str, Any]:
-    return {
-        "name": f"{resource.plural}/{sub.name}",
-        "singularName": "",
-        "namespaced": resource.kind.namespaced,
-        **({"group": sub.group, "version": sub.version} if sub.group else {}),
-        "kind": sub.kind or resource.kind.name,
-        "verbs": list(sub.verbs),
-    }
-
-
-def _without_empty(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in found.items() if value != []}
-
-
-# ------------------------------------------------------------------ aggregated
+def _names(found: _Listed) -> dict[str, list[str]]:
+    names = {"shortNames": list(found.short_names), "categories": list(found.categories)}
+    return {key: value for key, value in names.items() if value}
 
 
 def _aggregated(groups: Sequence[str]) -> bytes:
-    items = []
-    for name in groups:
-        versions = [
-            {
-                "version": version,
-                "resources": _aggregated_resources(resources),
-                "freshness": "Current",
-            }
-            for (group, version), resources in GROUPS.items()
-            if group == name
-        ]
-        versions += [
-            {
-                "version": version,
-                "resources": [_aggregated_review(*item) for item in reviews.items()],
-                "freshness": "Current",
-            }
-            for (group, version), reviews in REVIEWS.items()
-            if group == name
-        ]
-        items.append({"metadata": {"name": name} if name else {}, "versions": versions})
-    return encode(
+    items = [
         {
-            "kind": "APIGroupDiscoveryList",
-            "apiVersion": "apidiscovery.k8s.io/v2",
-            "metadata": {},
-            "items": items,
+            "metadata": {"name": group} if group else {},
+            "versions": [
+                {
+                    "version": version,
+                    "resources": [_aggregate(found) for found in _listed(group, version)],
+                    "freshness": "Current",
+                }
+                for version in _versions(group)
+            ],
         }
-    )
+        for group in groups
+    ]
+    head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2"}
+    return encode({**head, "metadata": {}, "items": items})
 
 
-def _aggregated_resources(resources: Mapping[str, Resource]) -> list[dict[str, Any]]:
-    found = []
-    if "pods" in resources:
-        found.append(
-            {
-                "resource": "bindings",
-                "responseKind": _kind("Binding"),
-                "scope": "Namespaced",
-                "singularResource": "binding",
-                "verbs": ["create"],
-            }
-        )
-    return found + [_aggregated_resource(resource) for resource in resources.values()]
-
-
-def _aggregated_review(plural: str, kind: str) -> dict[str, Any]:
-    return {
-        "resource": plural,
-        "responseKind": _kind(kind),
-        "scope": "Cluster",
-        "singularResource": kind.lower(),
-        "verbs": ["create"],
-    }
-
-
-def _aggregated_resource(resource: Resource) -> dict[str, Any]:
-    name = resource.kind.name
+def _aggregate(found: _Listed) -> dict[str, Any]:
     subresources = [
         {
             "subresource": sub.name,
-            "responseKind": _kind(sub.kind or name, sub.group, sub.version),
+            "responseKind": _kind(sub.kind or found.kind, sub.group, sub.version),
             "verbs": list(sub.verbs),
         }
-        for sub in resource.subresources.values()
+        for sub in found.subresources
     ]
-    return _without_empty(
-        {
-            "resource": resource.plural,
-            "responseKind": _kind(name),
-            "scope": "Namespaced" if resource.kind.namespaced else "Cluster",
-            "singularResource": resource.singular,
-            "verbs": list(resource.verbs),
-            "shortNames": list(resource.kind.short_names),
-            "categories": list(resource.categories),
-            "subresources": subresources,
-        }
-    )
+    return {
+        "resource": found.plural,
+        "responseKind": _kind(found.kind),
+        "scope": "Namespaced" if found.namespaced else "Cluster",
+        "singularResource": found.singular,
+        "verbs": list(found.verbs),
+        **_names(found),
+        **({"subresources": subresources} if subresources else {}),
+    }
 
 
 def _kind(name: str, group: str = "", version: str = "") -> dict[str, str]:
