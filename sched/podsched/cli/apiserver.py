@@ -6,6 +6,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import typer
@@ -31,9 +32,11 @@ from podsched.lib.network import is_loopback
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.access.settings import JwtSettings
 from podsched.serve.server.audit.log import AuditSettings
-from podsched.serve.server.audit.policy import EVERYTHING, AuditPolicy, parse_policy
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.endpoints import EtcdOptions
+
+if TYPE_CHECKING:
+    from podsched.serve.server.audit.policy import AuditPolicy
 
 _PANEL = "Audit"
 #: Bytes of a policy file.
@@ -76,7 +79,7 @@ class AuditFlags:
             return None
         return AuditSettings(
             path=self.audit_log,
-            policy=EVERYTHING if self.audit_policy is None else _policy(self.audit_policy),
+            policy=None if self.audit_policy is None else _policy(self.audit_policy),
             max_bytes=self.audit_log_maxsize << 20,
             max_backups=self.audit_log_maxbackup,
             max_days=self.audit_log_maxage,
@@ -238,6 +241,8 @@ def _is_local(url: str) -> bool:
 
 
 def _policy(path: Path) -> AuditPolicy:
+    from podsched.serve.server.audit.policy import parse_policy
+
     try:
         with open_file(path) as stream:
             content = stream.read(_MOST + 1)

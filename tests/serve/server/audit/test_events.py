@@ -17,12 +17,12 @@ from podsched.serve.server.access.identity import Authentication, Identity
 from podsched.serve.server.audit.events import (
     MAX_CONTENT,
     AuditedCall,
+    Level,
     attributes_of,
     event_line,
     event_of,
     source_ip,
 )
-from podsched.serve.server.audit.policy import Level
 from podsched.serve.server.requests import Batch
 from podsched.v1 import api_pb2 as v1
 

@@ -58,7 +58,7 @@ def test_a_file_that_is_there_is_continued(tmp_path: Path) -> None:
 
 def test_calls_that_the_policy_leaves_out_are_not_written(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    run(AuditSettings(path=path, policy=AuditPolicy(())), 3)
+    run(AuditSettings(path=path, policy=AuditPolicy()), 3)
     assert path.read_text() == ""
 
 

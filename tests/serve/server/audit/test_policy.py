@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from podsched.config.errors import ConfigError
-from podsched.serve.server.audit.policy import Attributes, Level, parse_policy
+from podsched.serve.server.audit.events import Attributes, Level
+from podsched.serve.server.audit.policy import parse_policy
 
 POLICY = """
 apiVersion: audit.k8s.io/v1

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
@@ -23,12 +24,12 @@ from podsched.api.json_text import load_json
 from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind, kind_of, unwrap
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.identity import Identity
-from podsched.serve.server.audit.policy import API_VERSION, Attributes, Level
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.methods import METHODS, OTHER, Method
 from podsched.serve.server.requests import Batch
 from podsched.v1 import api_pb2 as v1
 
+API_VERSION: Final = "audit.k8s.io/v1"
 #: Number of a batch's items whose names and content are written.
 FIRST_ITEMS: Final = 5
 #: Max characters of a request's content.
@@ -56,6 +57,33 @@ _SECRET: Final = re.compile(
     re.I,
 )
 _MASKED: Final = "REDACTED"
+
+
+class Level(StrEnum):
+    """How much of a call is written."""
+
+    NONE = "None"
+    METADATA = "Metadata"
+    REQUEST = "Request"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """The attributes of a call that rules match. Names are "" if a call has none or several."""
+
+    user: str
+    groups: frozenset[str]
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        """The resource with its subresource: "pods/binding"."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 @dataclass(frozen=True, slots=True)

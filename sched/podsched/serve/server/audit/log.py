@@ -19,11 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
-from podsched.serve.server.audit.events import AuditedCall, attributes_of, event_line
-from podsched.serve.server.audit.policy import EVERYTHING, AuditPolicy, Level
+from podsched.serve.server.audit.events import AuditedCall, Level, attributes_of, event_line
 from podsched.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from podsched.serve.server.audit.policy import AuditPolicy
 
 _log = get_logger("audit")
 
@@ -38,7 +40,8 @@ class AuditSettings:
     """Settings of the audit log's file."""
 
     path: Path
-    policy: AuditPolicy = EVERYTHING
+    policy: AuditPolicy | None = None
+    """Which calls are written; None: the metadata of every call."""
     max_bytes: int = 100 << 20
     """Size at which the file is renamed and a new one begun."""
     max_backups: int = 10
@@ -72,7 +75,8 @@ class AuditLog:
     def record(self, call: AuditedCall) -> None:
         """Enqueue a call that has ended; does not block."""
         try:
-            level = self._settings.policy.level_of(attributes_of(call))
+            policy = self._settings.policy
+            level = policy.level_of(attributes_of(call)) if policy is not None else Level.METADATA
         except Exception as error:  # a bug in auditing must not fail the call
             self._drop("log", repr(error))
             return
