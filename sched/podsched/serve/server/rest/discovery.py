@@ -93,8 +93,8 @@ class _Listed(NamedTuple):
 
 
 def _listed(group: str, version: str) -> Iterator[_Listed]:
-    for plural, kind in REVIEWS.get((group, version), {}).items():
-        yield _Listed(plural, kind.lower(), kind, False)
+    for plural, name in REVIEWS.get((group, version), {}).items():
+        yield _Listed(plural, name.lower(), name, False)
     resources = GROUPS.get((group, version), {})
     if "pods" in resources:
         yield _Listed("bindings", "binding", "Binding", True)
