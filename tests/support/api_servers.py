@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from podsched.api.etcd_keys import ROOT, term_key
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.server.pipeline import CallObserver
+from podsched.serve.server.call_metrics import ServerTelemetry
 from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.etcd import EtcdOptions, EtcdStore, connect
@@ -18,7 +18,7 @@ from support.api_objects import LOCK
 
 
 async def start_api_server(
-    settings: ServerSettings, store: Store, *, observer: CallObserver | None = None
+    settings: ServerSettings, store: Store, *, observer: ServerTelemetry | None = None
 ) -> ApiServer:
     """A running API server; stopped again when it does not start."""
     server = ApiServer(settings, store, observer=observer)

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from podsched.config.settings import AgentSettings
-from podsched.serve.agent.agent import Agent, AgentClient
+from podsched.serve.agent.agent import Agent
+from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.outbox import Outbox
 from podsched.v1.api_pb2 import BatchResult
 
@@ -35,7 +36,7 @@ async def test_a_task_that_returns_ends_the_agent_with_an_error(
         return
 
     monkeypatch.setattr(Outbox, "run", return_at_once)
-    agent = Agent(cast(AgentClient, Client()), AgentSettings(volume_controller=False))
+    agent = Agent(cast(ApiClient, Client()), AgentSettings(volume_controller=False))
     with pytest.raises(RuntimeError, match="the task has ended"):
         async with asyncio.timeout(60):
             await agent.start()
@@ -44,7 +45,7 @@ async def test_a_task_that_returns_ends_the_agent_with_an_error(
 
 @pytest.mark.looptime
 async def test_an_agent_that_is_stopped_ends_without_an_error() -> None:
-    agent = Agent(cast(AgentClient, Client()), AgentSettings(volume_controller=False))
+    agent = Agent(cast(ApiClient, Client()), AgentSettings(volume_controller=False))
     starting = asyncio.create_task(agent.start())
     await asyncio.sleep(1)
     starting.cancel()

@@ -82,7 +82,7 @@ async def ask(handler: Any, request: bytes, context: Context) -> Any:
 
 
 class Calls:
-    """A ``CallObserver`` that keeps what it sees."""
+    """Keeps what it sees."""
 
     def __init__(self) -> None:
         self.codes: list[str] = []

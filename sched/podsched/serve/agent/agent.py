@@ -20,8 +20,8 @@ import heapq
 import json
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, cast
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Node, Pod
@@ -39,8 +39,9 @@ from podsched.serve.agent.nodes import (
     repair,
 )
 from podsched.serve.agent.start_traces import StartTraces
-from podsched.serve.agent.volume_controller import VOLUME_KINDS, VolumeClient, VolumeController
+from podsched.serve.agent.volume_controller import VOLUME_KINDS, VolumeController
 from podsched.serve.client import errors
+from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Batch, Event, Informer
 from podsched.serve.client.outbox import Outbox
@@ -48,21 +49,10 @@ from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import AgentMetrics
 from podsched.telemetry.tracing import DISABLED, Tracer
 from podsched.v1 import api_pb2 as v1
-from podsched.v1.frames_pb2 import RawWatchResponse
 
 _log = get_logger("agent")
 _REGISTER_BATCH = 500
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
-
-
-class AgentClient(VolumeClient, Protocol):
-    """The part of ``ApiClient`` that an agent uses."""
-
-    def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
-
-    async def evict_pods(
-        self, evictions: Sequence[v1.EvictRequest]
-    ) -> Sequence[v1.BatchResult]: ...
 
 
 class AgentError(Exception):
@@ -84,7 +74,7 @@ class Agent:
 
     def __init__(
         self,
-        client: AgentClient,
+        client: ApiClient,
         settings: AgentSettings,
         nodes: Sequence[Node] = (),
         *,

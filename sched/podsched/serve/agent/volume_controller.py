@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import cast
 
 from podsched.api.objects import (
     AnyObject,
@@ -33,6 +33,7 @@ from podsched.serve.agent.volumes import (
     View,
 )
 from podsched.serve.client import errors
+from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Event, Informer
 from podsched.serve.client.outbox import Outbox
@@ -44,26 +45,6 @@ _log = get_logger("volume-controller")
 _RETRY_SECONDS = 1.0
 
 
-class VolumeClient(Protocol):
-    """The part of ``ApiClient`` that the controller uses."""
-
-    async def create_many(self, items: Iterable[AnyObject]) -> Sequence[v1.BatchResult]: ...
-
-    async def patch_many(
-        self, patches: Sequence[v1.PatchRequest], *, traceparent: str = ""
-    ) -> Sequence[v1.BatchResult]: ...
-
-    async def delete(
-        self,
-        kind: str,
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        resource_version: int = 0,
-    ) -> AnyObject: ...
-
-
 def _volume_name(claim: AnyObject | None) -> str:
     return cast(PersistentVolumeClaim, claim).spec.volume_name if claim is not None else ""
 
@@ -73,7 +54,7 @@ class VolumeController:
 
     def __init__(
         self,
-        client: VolumeClient,
+        client: ApiClient,
         informer: Informer,
         *,
         provisioners: Collection[str] = (PROVISIONER,),

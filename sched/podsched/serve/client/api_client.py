@@ -11,7 +11,7 @@ import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -42,29 +42,14 @@ from podsched.v1.scheduling_pb2 import (
     SchedulingCheckpoint,
 )
 
+if TYPE_CHECKING:
+    from podsched.serve.client.call_metrics import ClientTelemetry
+
 _Object = TypeVar("_Object", bound=AnyObject)
 _Message = TypeVar("_Message", bound=Message)
 _OBJECTS, _PODS = "/podsched.v1.Objects/", "/podsched.v1.Pods/"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _EVENTS_PER_CALL = 1000
-
-
-class CallObserver(Protocol):
-    """Observes calls, for metrics, in HTTP's terms (``http_terms``).
-
-    ``host`` is the server's host:port.
-    """
-
-    def call_tried(
-        self, verb: str, code: str, host: str, seconds: float, sent: int, received: int | None
-    ) -> None:
-        """Record an attempt: a server's answer or failure; a call may have several.
-
-        sent, received: bytes; None without an answer.
-        """
-
-    def call_repeated(self, verb: str, code: str, host: str) -> None:
-        """Record a retry of a call because of this code from this server."""
 
 
 class Listing(NamedTuple):
@@ -83,7 +68,7 @@ class ApiClient:
         options: ClientOptions | None = None,
         *,
         jitter: random.Random | None = None,
-        observer: CallObserver | None = None,
+        observer: ClientTelemetry | None = None,
     ) -> None:
         self._observer = observer
         self.options = options or ClientOptions()

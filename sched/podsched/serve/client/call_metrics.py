@@ -20,7 +20,10 @@ class Followed(Protocol):
 
 
 class ClientTelemetry:
-    """A ``CallObserver`` that counts and times; four dictionary look-ups per call."""
+    """Counts and times calls, in HTTP's terms (``http_terms``); four dictionary look-ups per call.
+
+    ``host`` is the server's host:port.
+    """
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._registry = registry
@@ -29,7 +32,10 @@ class ClientTelemetry:
     def call_tried(
         self, verb: str, code: str, host: str, seconds: float, sent: int, received: int | None
     ) -> None:
-        """See ``CallObserver``."""
+        """Record an attempt: a server's answer or failure; a call may have several.
+
+        sent, received: bytes; None without an answer.
+        """
         metrics = self._metrics
         metrics.requests_total.labels(code, verb, host).inc()
         metrics.request_duration_seconds.labels(verb, host).observe(seconds)
@@ -38,11 +44,11 @@ class ClientTelemetry:
             metrics.response_size_bytes.labels(verb, host).observe(received)
 
     def call_repeated(self, verb: str, code: str, host: str) -> None:
-        """See ``CallObserver``."""
+        """Record a retry of a call because of this code from this server."""
         self._metrics.request_retries_total.labels(code, verb, host).inc()
 
     def call_waited(self, verb: str, host: str, seconds: float) -> None:
-        """See ``RequestObserver``."""
+        """Record that a request was delayed by a rate limit."""
         self._metrics.rate_limiter_duration_seconds.labels(verb, host).observe(seconds)
 
     def follow(self, informer: Followed) -> None:

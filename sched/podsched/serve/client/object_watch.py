@@ -6,7 +6,7 @@ import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -18,6 +18,9 @@ from podsched.serve.client.errors import Unavailable
 from podsched.serve.client.undecodable import identify, log_undecodable
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchResponse
+
+if TYPE_CHECKING:
+    from podsched.serve.client.informer import WatchSource
 
 #: Seconds before a broken watch is restarted.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -41,15 +44,8 @@ class Change(NamedTuple):
     """Revision from which a watch continues after this change; 0 for initial objects."""
 
 
-class Watches(Protocol):
-    """What is watched: an ``ApiClient``."""
-
-    def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
-        """Yield the responses of one stream. Raises Compacted, Unavailable."""
-
-
 def watch_objects(
-    client: Watches,
+    client: WatchSource,
     kinds: Sequence[str],
     namespace: str = "",
     *,

@@ -20,7 +20,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import orjson
@@ -38,6 +38,9 @@ from podsched.serve.client.http_terms import NO_ANSWER
 from podsched.serve.kube.access import ClusterAccess
 from podsched.serve.kube.pace import RateLimit
 from podsched.serve.kube.status import error_of
+
+if TYPE_CHECKING:
+    from podsched.serve.client.call_metrics import ClientTelemetry
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
@@ -58,21 +61,6 @@ _UNAUTHORIZED = 401
 Params = Mapping[str, str]
 
 
-class RequestObserver(Protocol):
-    """Observes requests, for metrics; ``code``: the HTTP status, or the error without an answer."""
-
-    def call_tried(
-        self, verb: str, code: str, host: str, seconds: float, sent: int, received: int | None
-    ) -> None:
-        """Record an attempt, with or without an answer; ``sent``, ``received``: bytes."""
-
-    def call_repeated(self, verb: str, code: str, host: str) -> None:
-        """Record a retry."""
-
-    def call_waited(self, verb: str, host: str, seconds: float) -> None:
-        """Record that a request was delayed by a rate limit."""
-
-
 class KubeHttp:
     """Talks to one API server; ``close`` it."""
 
@@ -83,7 +71,7 @@ class KubeHttp:
         timeout: float = 10.0,
         wait_for_server: bool = True,
         jitter: random.Random | None = None,
-        observer: RequestObserver | None = None,
+        observer: ClientTelemetry | None = None,
     ) -> None:
         """Connect to nothing yet.
 

@@ -137,10 +137,10 @@ class KubeInformer:
             tasks.start(reflector.run(), f"reflector {name}", endless=True)
         await tasks.run()
 
-    # ------------------------------------------------------------------ as a Sink
+    # ------------------------------------------------------------------ from the reflectors
 
     async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None:
-        """Deliver a list's differences from the store; first lists in the order of the kinds."""
+        """Replace all objects of a kind, by key; first lists in the order of the kinds."""
         if not self._delivered[kind].is_set():
             await self._turn_of(kind)
         listed = Mirror([kind])
@@ -158,7 +158,7 @@ class KubeInformer:
             self.synced.set()
 
     def changed(self, kind: str, events: Sequence[WatchEvent]) -> None:
-        """Deliver changes."""
+        """Deliver changes, in order."""
         store = self._mirror.stores[kind]
         taken: list[Event] = []
         for type_, key, item in events:

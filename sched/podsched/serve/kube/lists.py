@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
@@ -13,27 +13,17 @@ from podsched.serve.client.undecodable import Identity, log_undecodable
 from podsched.serve.kube.objects import UnreadableObjectError, read_object
 from podsched.serve.kube.paths import collection
 
+if TYPE_CHECKING:
+    from podsched.serve.kube.http import KubeHttp
+
 #: client-go's page size.
 _PAGE = "500"
 #: Objects decoded before yielding to other tasks: about 5 ms.
 _TURN = 50
 
 
-class Requests(Protocol):
-    """The part of ``KubeHttp`` that is used."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> dict[str, Any]: ...
-
-
 async def pages(
-    http: Requests,
+    http: KubeHttp,
     path: str,
     params: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
@@ -51,7 +41,7 @@ async def pages(
         asked["continue"] = token
 
 
-async def is_served(http: Requests, kind: Kind) -> bool:
+async def is_served(http: KubeHttp, kind: Kind) -> bool:
     """Return whether a cluster has a kind; only alpha ones may be missing. Raises ClientError.
 
     A list request does not show this: without rights it is denied even if the kind is missing.
@@ -65,7 +55,7 @@ async def is_served(http: Requests, kind: Kind) -> bool:
     return any(each.get("name") == kind.plural for each in found.get("resources") or ())
 
 
-async def list_all(http: Requests, kind: Kind) -> list[AnyObject]:
+async def list_all(http: KubeHttp, kind: Kind) -> list[AnyObject]:
     """Return all objects of a kind; undecodable ones are logged and left out.
 
     Raises ClientError.

@@ -17,7 +17,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
@@ -35,11 +35,15 @@ from podsched.serve.client.errors import (
     Unreadable,
 )
 from podsched.serve.client.informer import EventType
-from podsched.serve.kube.lists import Requests, is_served, pages
+from podsched.serve.kube.lists import is_served, pages
 from podsched.serve.kube.objects import UnreadableObjectError, read_object
 from podsched.serve.kube.paths import collection
 from podsched.serve.kube.status import error_of_status
 from podsched.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from podsched.serve.kube.http import KubeHttp
+    from podsched.serve.kube.informer import KubeInformer
 
 _log = get_logger("informer")
 
@@ -65,36 +69,14 @@ class WatchEvent(NamedTuple):
     object: AnyObject
 
 
-class Sink(Protocol):
-    """Stores the objects."""
-
-    async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None:
-        """Replace all objects of the kind, by key."""
-        ...
-
-    def changed(self, kind: str, events: Sequence[WatchEvent]) -> None:
-        """Apply changes, in order."""
-        ...
-
-    def unreadable(self, kind: str, key: str, type_: EventType) -> None:
-        """Record an undecodable object, or its deletion."""
-        ...
-
-
-class Source(Requests, Protocol):
-    """The part of ``KubeHttp`` that is used."""
-
-    def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[list[bytes], None]: ...
-
-
 class Reflector:
     """Follows one kind for a sink; ``run`` it once, as a task."""
 
     def __init__(
         self,
-        source: Source,
+        source: KubeHttp,
         kind: Kind,
-        sink: Sink,
+        sink: KubeInformer,
         *,
         field_selector: str = "",
         jitter: random.Random | None = None,

@@ -47,7 +47,7 @@ def resource_of(request: Any) -> str:
 
 
 class ServerTelemetry:
-    """A ``CallObserver`` that counts, times and traces."""
+    """Counts, times and traces calls."""
 
     def __init__(self, registry: MetricRegistry, tracer: Tracer = DISABLED) -> None:
         self._registry = registry
@@ -85,7 +85,7 @@ class ServerTelemetry:
         self._registry.before_collect(update)
 
     def call_began(self, method: str, metadata: Metadata, started: float) -> Span:
-        """See ``CallObserver``."""
+        """Record the start of a call; return the span in which it is handled."""
         if not self._tracer.enabled or method == "Watch":
             return NO_SPAN
         span = self._tracer.resume(
@@ -106,7 +106,11 @@ class ServerTelemetry:
         span: Span,
         request_id: str,
     ) -> None:
-        """See ``CallObserver``."""
+        """Record the end of a call.
+
+        started, ended: monotonic seconds; code: name of the gRPC status; request: the decoded
+        message, None if decoding failed; span: from ``call_began``.
+        """
         resource = resource_of(request) if request is not None else ""
         self._metrics.request_total.labels(method, resource, code).inc()
         if method == "Watch" and code == StatusCode.OUT_OF_RANGE.name:

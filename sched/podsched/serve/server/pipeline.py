@@ -11,10 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from podsched.api.reasons import StatusCode
-from podsched.api.trace_context import Metadata
 from podsched.serve.server import errors
 from podsched.serve.server.access.authentication import (
     Authenticator,
@@ -31,7 +30,11 @@ from podsched.serve.server.fairness.intake import Intake
 from podsched.serve.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
 from podsched.serve.server.request_ids import request_id_of
 from podsched.telemetry.logs import get_logger
-from podsched.telemetry.tracing import NO_SPAN, Span
+from podsched.telemetry.tracing import NO_SPAN
+
+if TYPE_CHECKING:
+    from podsched.serve.server.audit.log import AuditLog
+    from podsched.serve.server.call_metrics import ServerTelemetry
 
 _log = get_logger("apiserver")
 
@@ -45,37 +48,6 @@ _ITEMS = {
 }
 
 
-class CallObserver(Protocol):
-    """Counts and traces calls."""
-
-    def call_began(self, method: str, metadata: Metadata, started: float) -> Span:
-        """Record the start of a call; return the span in which it is handled."""
-        ...
-
-    def call_ended(
-        self,
-        method: str,
-        request: Any,
-        code: str,
-        started: float,
-        ended: float,
-        span: Span,
-        request_id: str,
-    ) -> None:
-        """Record the end of a call.
-
-        started, ended: monotonic seconds; code: name of the gRPC status; request:
-        the decoded message, None if decoding failed; span: from ``call_began``.
-        """
-
-
-class Auditor(Protocol):
-    """Writes the audit log."""
-
-    def record(self, call: AuditedCall) -> None:
-        """Record a call that has ended; must not block."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """The configuration of the steps of every call, which run in this order.
@@ -84,11 +56,11 @@ class Pipeline:
     audit log. Handlers check ``access.rights.rights()`` for each object that they read or write.
     """
 
-    observer: CallObserver | None = None
+    observer: ServerTelemetry | None = None
     authenticate: Authenticator = no_authentication
     authorize: Callable[[Identity], Rights] = lambda _: UNRESTRICTED
     gate: Gate | None = None
-    audit: Auditor | None = None
+    audit: AuditLog | None = None
 
 
 class Call:
@@ -254,13 +226,13 @@ class Call:
                 error.__traceback__ = None
             del traceback
 
-    def _observe(self, observer: CallObserver, code: StatusCode) -> None:
+    def _observe(self, observer: ServerTelemetry, code: StatusCode) -> None:
         ended = time.monotonic()
         observer.call_ended(
             self._method, self.request, code.name, self._started, ended, self._span, self.request_id
         )
 
-    def _audit(self, audit: Auditor, code: StatusCode, error: BaseException | None) -> None:
+    def _audit(self, audit: AuditLog, code: StatusCode, error: BaseException | None) -> None:
         metadata = self.context.invocation_metadata() or ()
         audit.record(
             AuditedCall(

@@ -21,7 +21,7 @@ from podsched.serve.server.core import ServerCore
 from podsched.serve.server.credentials import ServerCertificates
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.fairness.gate import Gate
-from podsched.serve.server.pipeline import Auditor, CallObserver, Pipeline
+from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.reflection import reflection_handlers
 from podsched.serve.server.replicas import Replicas
 from podsched.serve.server.rest.probes import Probes
@@ -33,6 +33,8 @@ from podsched.telemetry.health import HealthChecks
 
 if TYPE_CHECKING:
     from podsched.serve.server.access.jwt import JwtVerifier
+    from podsched.serve.server.audit.log import AuditLog
+    from podsched.serve.server.call_metrics import ServerTelemetry
     from podsched.serve.server.rest.listener import KubeListener
 
 #: Max bytes of a request; a batch of 5,000 large pods has about 10 MiB.
@@ -52,9 +54,9 @@ class ApiServer:
         settings: ServerSettings,
         store: Store,
         *,
-        observer: CallObserver | None = None,
+        observer: ServerTelemetry | None = None,
         flow_observer: FlowTelemetry | None = None,
-        audit: Auditor | None = None,
+        audit: AuditLog | None = None,
         probes: Probes | None = None,
     ) -> None:
         """Wire the server. probes: answers /healthz and so on in the REST API."""
