@@ -17,7 +17,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import orjson
 
@@ -43,7 +43,6 @@ from podsched.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from podsched.serve.kube.http import KubeHttp
-    from podsched.serve.kube.informer import KubeInformer
 
 _log = get_logger("informer")
 
@@ -69,6 +68,16 @@ class WatchEvent(NamedTuple):
     object: AnyObject
 
 
+class Sink(Protocol):
+    """Stores the objects: see ``KubeInformer``."""
+
+    async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None: ...
+
+    def changed(self, kind: str, events: Sequence[WatchEvent]) -> None: ...
+
+    def unreadable(self, kind: str, key: str, type_: EventType) -> None: ...
+
+
 class Reflector:
     """Follows one kind for a sink; ``run`` it once, as a task."""
 
@@ -76,7 +85,7 @@ class Reflector:
         self,
         source: KubeHttp,
         kind: Kind,
-        sink: KubeInformer,
+        sink: Sink,
         *,
         field_selector: str = "",
         jitter: random.Random | None = None,
