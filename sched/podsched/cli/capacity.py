@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -18,17 +16,11 @@ from podsched.ask.whatif.groups import Group, by_group, by_zone, grouping
 from podsched.ask.whatif.headroom import Headroom
 from podsched.ask.whatif.headroom import headroom as headroom_of
 from podsched.cli.client import Server
-from podsched.cli.cluster_source import (
-    ClusterFiles,
-    ClusterSource,
-    Context,
-    Kubeconfig,
-    Live,
-    admit,
-)
+from podsched.cli.cluster_source import QuestionFlags, admit
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.node_usage import humanised
+from podsched.cli.options import Form
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
@@ -42,24 +34,12 @@ from podsched.telemetry.log_output import configure_logging
 _SHOWN = 40
 
 
-class Form(StrEnum):
-    """Output formats."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-FormOption = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration file."),
-]
 #: Pods beyond which nobody asks how many fit.
 MOST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(QuestionFlags):
     filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
     """Manifest of the pod, or of a workload whose pods are meant; with --pod, manifests of the
     cluster, as --cluster names them."""
@@ -74,12 +54,6 @@ class _Flags:
 @takes_flags
 def capacity(
     given: _Flags,
-    cluster: ClusterFiles = None,
-    live: Live = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
-    config: ConfigFile = None,
-    output: FormOption = Form.TABLE,
     server: Server = "",
 ) -> None:
     """Show how many more of a pod fit, where, and what ends it.
@@ -95,8 +69,7 @@ def capacity(
     files = given.filename or []
     if not given.pod_file and len(files) != 1:
         fail("name the pod: -f FILE, or --pod FILE beside the cluster's", USAGE)
-    dumps = [*(cluster or ()), *(files if given.pod_file else ())]
-    source = ClusterSource(dumps, live, kubeconfig, context, server).or_live()
+    source = given.source(server, files if given.pod_file else ())
     workload = read_workloads([given.pod_file or files[0]], 1)
     objects = [*source.objects(), *workload.others]
     pod = workload.pods[0]
@@ -106,13 +79,13 @@ def capacity(
     while (pod.metadata.namespace, pod.metadata.name) in taken:
         pod.metadata.name += "-more"
     admit(objects, [pod])
-    world = world_of(objects, config_of(Source(config)))
+    world = world_of(objects, config_of(Source(given.config)))
     nodes = [node for node in objects if isinstance(node, Node)]
     with progress_bar("pods", given.most) as progress:
         found = capacity_for(world, pod, given.most, placed=progress.advance_by)
     zones = by_zone(nodes, found.by_node)
     groups = by_group(grouping(nodes, given.group_by), found.by_node)
-    if output is Form.JSON:
+    if given.output is Form.JSON:
         print(json.dumps(_document(name, found, zones, groups), indent=2))
     else:
         _print(name, found, zones, groups)
@@ -174,13 +147,9 @@ def _print_groups(heading: str, groups: Sequence[Group]) -> None:
 # ---------------------------------------------------------------------- headroom
 
 
+@takes_flags
 def headroom(
-    cluster: ClusterFiles = None,
-    live: Live = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
-    config: ConfigFile = None,
-    output: FormOption = Form.TABLE,
+    given: QuestionFlags,
     server: Server = "",
 ) -> None:
     """Show the largest pod of each usual shape that still fits, and fragmentation.
@@ -190,11 +159,10 @@ def headroom(
     have. A pod without tolerations is meant; docs/what-if.md defines the figures.
     """
     configure_logging("text", "warning")
-    source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
-    objects = source.objects()
+    objects = given.source(server).objects()
     admit(objects, [])
-    found = headroom_of(world_of(objects, config_of(Source(config))))
-    if output is Form.JSON:
+    found = headroom_of(world_of(objects, config_of(Source(given.config))))
+    if given.output is Form.JSON:
         print(json.dumps(_headroom_document(found), indent=2))
     else:
         _print_headroom(found)

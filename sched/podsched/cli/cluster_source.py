@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from podsched.api.defaulting import default_object
 from podsched.api.kinds import KINDS, WATCHED_KINDS
@@ -27,6 +25,8 @@ from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.kubernetes import access_or_fail, read_cluster
 from podsched.cli.manifests import read_known
+from podsched.cli.options import Form
+from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 
 #: Kinds that no scheduling decision depends on.
@@ -34,39 +34,18 @@ _IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})
 #: Kinds that are read of a Kubernetes cluster.
 _READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "PriorityClass")
 
-ClusterFiles = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--cluster",
-        metavar="FILE|DIR|-",
-        help="Manifests of the cluster, such as kubectl get nodes,pods -A -o yaml; repeatable.",
-    ),
-]
-Live = Annotated[
-    bool, typer.Option("--live", help="Use the objects of the API server as the cluster.")
-]
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        metavar="FILE",
-        help="Use the objects of the Kubernetes cluster of this kubeconfig; it is only read.",
-    ),
-]
-Context = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="Context of --kubeconfig, in place of the current one."),
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
     """Where the objects of the cluster come from; files add to a cluster that runs."""
 
+    live: bool = flag(False)
+    """Use the objects of the API server as the cluster."""
+    kubeconfig: Path | None = flag(None, "FILE")
+    """Use the objects of the Kubernetes cluster of this kubeconfig; it is only read."""
+    context: str = flag("", "NAME")
+    """Context of --kubeconfig, in place of the current one."""
     files: Sequence[str] = ()
-    live: bool = False
-    kubeconfig: Path | None = None
-    context: str = ""
     server: str = ""
 
     @property
@@ -88,6 +67,22 @@ class ClusterSource:
         if self.kubeconfig is not None:
             return read_cluster(access_or_fail(self.kubeconfig, context=self.context), _READ)
         return with_client(self.server, everything) if self.live else []
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFlags(ClusterSource):
+    """What commands have in common that answer a question about a cluster."""
+
+    cluster: list[str] | None = flag(None, "FILE|DIR|-")
+    """Manifests of the cluster, such as kubectl get nodes,pods -A -o yaml; repeatable."""
+    config: Path | None = flag(None, "FILE")
+    """KubeSchedulerConfiguration file."""
+    output: Form = flag(Form.TABLE, names="--output -o")
+    """Output format."""
+
+    def source(self, server: str, files: Sequence[str] = ()) -> ClusterSource:
+        """Return the cluster; the API server's if nothing else is given. ``files``: more of it."""
+        return replace(self, files=[*(self.cluster or ()), *files], server=server).or_live()
 
 
 def dumped(filenames: Sequence[str]) -> list[AnyObject]:

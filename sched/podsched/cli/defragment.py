@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -20,18 +18,11 @@ from podsched.ask.whatif.defragmentation import (
 )
 from podsched.cli import plan_files
 from podsched.cli.client import Namespace, Server, with_client
-from podsched.cli.cluster_source import (
-    ClusterFiles,
-    ClusterSource,
-    Context,
-    Kubeconfig,
-    Live,
-    admit,
-)
+from podsched.cli.cluster_source import ClusterSource, QuestionFlags, admit
 from podsched.cli.edit import is_unschedulable, set_unschedulable
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
-from podsched.cli.options import Timeout, seconds_or_fail
+from podsched.cli.options import Form, Timeout, seconds_or_fail
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned
@@ -44,15 +35,8 @@ from podsched.serve.client.errors import ClientError
 from podsched.telemetry.log_output import configure_logging
 
 
-class Form(StrEnum):
-    """Output formats."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(QuestionFlags):
     plan: bool = flag(False)
     """Show which moves would help, and change nothing."""
     execute: str = flag("", "TOKEN")
@@ -67,20 +51,12 @@ class _Flags:
     """Move pods that no controller replaces, too: as a copy."""
     delete_emptydir_data: bool = flag(False)
     """Move pods with emptyDir volumes, too."""
-    config: Path | None = flag(None, "FILE")
-    """KubeSchedulerConfiguration file of the schedulers."""
-    output: Form = flag(Form.TABLE, names="--output -o")
-    """Output format."""
 
 
 @takes_flags
 def defragment(
     given: _Flags,
     namespace: Namespace = "default",
-    cluster: ClusterFiles = None,
-    live: Live = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
     timeout: Timeout = "60s",
     server: Server = "",
 ) -> None:
@@ -98,31 +74,22 @@ def defragment(
         _execute(given.execute, seconds_or_fail("--timeout", timeout), server, force=given.force)
         return
     configure_logging("text", "warning")
-    source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
-    rules = Rules(given.force, given.delete_emptydir_data, given.max_moves)
-    _plan(source, given.for_pod, namespace, given.nodes, rules, Source(given.config), given.output)
+    _plan(given, given.source(server), namespace)
 
 
-def _plan(
-    source: ClusterSource,
-    for_pod: str,
-    namespace: str,
-    nodes: int,
-    rules: Rules,
-    config: Source,
-    output: Form,
-) -> None:
+def _plan(given: _Flags, source: ClusterSource, namespace: str) -> None:
     """Search for moves and show them; exit with 1 if there are none."""
+    rules = Rules(given.force, given.delete_emptydir_data, given.max_moves)
     objects = source.objects()
     admit(objects, [])
-    world = world_of(objects, config_of(config))
+    world = world_of(objects, config_of(Source(given.config)))
     budgets = Budgets(world.cluster.list("PodDisruptionBudget"), [p.pod for p in world.pods()])
-    waiting = _waiting(world.pending(), namespace, for_pod) if for_pod else None
+    waiting = _waiting(world.pending(), namespace, given.for_pod) if given.for_pod else None
     if waiting is not None:
         found = make_room(world, waiting, rules, budgets) or Defragmentation()
     else:
-        found = free_nodes(world, nodes, rules, budgets)
-    _show(found, waiting, output, rules, executable=source.live)
+        found = free_nodes(world, given.nodes, rules, budgets)
+    _show(found, waiting, given.output, rules, executable=source.live)
     if not found.steps:
         raise typer.Exit(FAILED)
 

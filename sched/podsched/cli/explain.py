@@ -17,7 +17,7 @@ from podsched.api.quantity import QuantityError
 from podsched.ask.offline_explanation import explain_offline
 from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, Server, refusals_fail, with_client
-from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, admit
+from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.explanation import explanation_lines
@@ -60,6 +60,10 @@ class _Flags:
     """Manifests of the cluster, such as kubectl get -o yaml prints; repeatable."""
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file or Policy, with -f or --kubeconfig."""
+    kubeconfig: Path | None = flag(None, "FILE")
+    """Use the objects of the Kubernetes cluster of this kubeconfig; it is only read."""
+    context: str = flag("", "NAME")
+    """Context of --kubeconfig, in place of the current one."""
     bundle: Path | None = flag(None, "FILE")
     """Pack what the decision reads, to repeat it with sched simulate --bundle FILE."""
     anonymize: bool = flag(False)
@@ -76,8 +80,6 @@ def explain(
     ],
     given: _Flags,
     namespace: Namespace = "default",
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
     server: Server = "",
 ) -> None:
     """Explain why a pod waits, or why it is where it is.
@@ -99,7 +101,8 @@ def explain(
     request = ExplainRequest(
         namespace=namespace, name=name, replica=given.replica, nodes=nodes, changes=given.changes
     )
-    source = ClusterSource(given.filename or (), False, kubeconfig, context)
+    files, kubeconfig, context = given.filename or (), given.kubeconfig, given.context
+    source = ClusterSource(False, kubeconfig, context, files)
     if given.anonymize and given.bundle is None:
         fail("--anonymize needs --bundle FILE", USAGE)
     if given.bundle is not None:

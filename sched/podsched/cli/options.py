@@ -82,3 +82,10 @@ DryRunOption = Annotated[
         help="server: have the API server check what is asked for, and change nothing.",
     ),
 ]
+
+
+class Form(StrEnum):
+    """Output formats of commands that answer questions."""
+
+    TABLE = "table"
+    JSON = "json"

@@ -33,7 +33,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
 from podsched.cli.manifests import read_known
-from podsched.cli.options import Filename, Recursive, Strict
+from podsched.cli.options import Filename, Form, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
@@ -49,13 +49,6 @@ from podsched.telemetry.log_output import configure_logging
 
 #: Writes shown one by one, and changes named when a plan is refused.
 _LISTED, _NAMED = 60, 10
-
-
-class Form(StrEnum):
-    """Output formats."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 class Action(StrEnum):

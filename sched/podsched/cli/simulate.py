@@ -7,7 +7,6 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,11 +24,12 @@ from podsched.ask.simulation import (
 from podsched.ask.simulation import simulate as simulate_scenario
 from podsched.cli.bundle import repeated
 from podsched.cli.client import Server
-from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, Live, admit
+from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.manifests import MAX_BYTES
+from podsched.cli.options import Form
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, terminal_width, wrapped
@@ -40,13 +40,6 @@ from podsched.config.flags import flag
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
-
-
-class Form(StrEnum):
-    """Output formats."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +73,7 @@ class _Flags:
 def simulate(
     source: Source,
     given: _Flags,
-    live: Live = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    cluster: ClusterSource,
     server: Server = "",
 ) -> None:
     """Show how pods would be scheduled, without changing anything.
@@ -103,7 +94,7 @@ def simulate(
     # A plugin's traceback goes to standard error, as the results go to standard output.
     configure_logging("text", "warning")
     source = replace(source, config=given.config, server=server)
-    cluster = ClusterSource(given.filename or (), live, kubeconfig, context, server)
+    cluster = replace(cluster, files=given.filename or (), server=server)
     changes = Changes(
         given.add_node or (), given.remove_node or (), given.drain or (), given.pending
     )
