@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -23,7 +24,6 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.enums import BenchBackend, CreateMode, Fault
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.printers import aligned
@@ -59,6 +59,30 @@ _NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, EXPLAIN, SCALE)
 _UNPLOTTED = (FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN)
 
 R = TypeVar("R")
+
+
+class CreateMode(StrEnum):
+    """How a benchmark creates its pods."""
+
+    BATCH = "batch"
+    SINGLE = "single"
+    STREAM = "stream"
+
+
+class BenchBackend(StrEnum):
+    """Which API a benchmark's scheduler and client speak."""
+
+    PODSCHED = "podsched"
+    KUBERNETES = "kubernetes"
+
+
+class Fault(StrEnum):
+    """What ``sched bench Failover`` does to the leader."""
+
+    SIGKILL = "SIGKILL"
+    SIGTERM = "SIGTERM"
+    SIGSTOP = "SIGSTOP"
+    PARTITION = "partition"
 
 
 @dataclass(frozen=True, slots=True)

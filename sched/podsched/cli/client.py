@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
@@ -152,3 +152,29 @@ def with_client(
         raise typer.Exit(FAILED) from None
     except (UnknownKindError, ManifestError, CertificateError) as exc:
         fail(str(exc))
+
+
+def for_each(
+    server: str,
+    named: Callable[[ApiClient], Awaitable[Iterable[T]]],
+    act: Callable[[ApiClient, T], Awaitable[None]],
+) -> None:
+    """Do something with each of what is named; exit with 1 if the server has refused any of it.
+
+    A refusal is printed, and the others go on.
+    """
+
+    async def work(client: ApiClient) -> bool:
+        failed = False
+        for each in await named(client):
+            try:
+                await act(client, each)
+            except Unavailable:
+                raise
+            except ClientError as exc:
+                failed = True
+                report("", exc)
+        return failed
+
+    if with_client(server, work):
+        raise typer.Exit(FAILED)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import Node
-from podsched.cli.client import Namespace, Server, with_client
-from podsched.cli.errors import FAILED, USAGE, fail, report
+from podsched.cli.client import Namespace, Server, for_each
+from podsched.cli.errors import USAGE, fail
 from podsched.cli.formats import reference
 from podsched.cli.options import DryRun, DryRunOption, LabelSelector
 from podsched.cli.output import say
 from podsched.cli.targets import (
+    Target,
     check_scope,
     complete_nodes,
     complete_targets,
@@ -23,7 +24,6 @@ from podsched.cli.targets import (
     split_changes,
 )
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import ClientError, NotFound, Unavailable
 
 
 class _Scope(NamedTuple):
@@ -93,34 +93,26 @@ def _set_metadata(
     named, changes = split_changes(arguments)
     if not changes:
         fail(f"no {field} to change: give KEY=VALUE or KEY-", USAGE)
-    wanted = _parse_changes(changes)
+    values = _parse_changes(changes)
 
-    async def one(client: ApiClient, kind: str, name: str, where: str) -> None:
+    async def one(client: ApiClient, target: Target) -> None:
+        kind, name = target.kind.name, target.name
+        where = scope.namespace if target.kind.namespaced else ""
         obj = await client.get(kind, name, where)
         present = getattr(obj.metadata, field)
-        for key, value in wanted.items():
+        for key, value in values.items():
             if not overwrite and value is not None and present.get(key, value) != value:
                 fail(f"'{key}' already has a value ({present[key]}), and --overwrite is false")
-        patch = {"metadata": {field: wanted}}
+        patch = {"metadata": {field: values}}
         await client.patch(kind, name, patch, where, dry_run=dry_run.asked)
         say(f"{reference(obj)} {done}{dry_run.suffix}")
 
-    async def work(client: ApiClient) -> int:
+    async def wanted(client: ApiClient) -> list[Target]:
         targets = parse_targets(named)
         check_scope(targets, scope.selector, everything=scope.everything)
-        failures = 0
-        for kind, name in await resolve(client, targets, scope.namespace, scope.selector):
-            try:
-                await one(client, kind.name, name, scope.namespace if kind.namespaced else "")
-            except Unavailable:
-                raise
-            except ClientError as exc:
-                failures += 1
-                report("", exc)
-        return failures
+        return await resolve(client, targets, scope.namespace, scope.selector)
 
-    if with_client(scope.server, work):
-        raise typer.Exit(FAILED)
+    for_each(scope.server, wanted, one)
 
 
 def _parse_changes(changes: Sequence[str]) -> dict[str, str | None]:
@@ -171,24 +163,15 @@ def taint(
         fail("no taints: give KEY[=VALUE]:EFFECT to add or KEY[:EFFECT]- to remove", USAGE)
     parsed = [_parse_taint(change) for change in changes]
 
-    async def work(client: ApiClient) -> int:
-        failures = 0
-        for name in await _nodes(client, names, selector, everything=everything):
-            try:
-                node = await client.get("Node", name)
-            except NotFound as exc:
-                failures += 1
-                report("", exc)
-                continue
-            taints = _tainted(to_manifest(node).get("spec", {}).get("taints", []), parsed)
-            patch = {"spec": {"taints": taints or None}}
-            await client.patch("Node", name, patch, dry_run=dry_run.asked)
-            done = "untainted" if all(p[3] for p in parsed) else "tainted"
-            say(f"node/{name} {done}{dry_run.suffix}")
-        return failures
+    async def one(client: ApiClient, name: str) -> None:
+        node = await client.get("Node", name)
+        taints = _tainted(to_manifest(node).get("spec", {}).get("taints", []), parsed)
+        patch = {"spec": {"taints": taints or None}}
+        await client.patch("Node", name, patch, dry_run=dry_run.asked)
+        done = "untainted" if all(p[3] for p in parsed) else "tainted"
+        say(f"node/{name} {done}{dry_run.suffix}")
 
-    if with_client(server, work):
-        raise typer.Exit(FAILED)
+    for_each(server, _nodes(names, selector, everything=everything), one)
 
 
 def _tainted(
@@ -204,15 +187,18 @@ def _tainted(
     return found
 
 
-async def _nodes(
-    client: ApiClient, names: Sequence[str], selector: str, *, everything: bool
-) -> list[str]:
-    """Return the names of nodes, given as NAME, node/NAME, node NAME, or by selector."""
-    if names and names[0] in ("node", "nodes", "no"):
-        names = names[1:]
-    targets = parse_targets(["nodes", *map(node_name, names)])
-    check_scope(targets, selector, everything=everything)
-    return [target.name for target in await resolve(client, targets, "", selector)]
+def _nodes(
+    names: Sequence[str], selector: str, *, everything: bool
+) -> Callable[[ApiClient], Awaitable[list[str]]]:
+    """Return what finds nodes that are given as NAME, node/NAME, node NAME, or by selector."""
+
+    async def found(client: ApiClient) -> list[str]:
+        given = names[1:] if names and names[0] in ("node", "nodes", "no") else names
+        targets = parse_targets(["nodes", *map(node_name, given)])
+        check_scope(targets, selector, everything=everything)
+        return [target.name for target in await resolve(client, targets, "", selector)]
+
+    return found
 
 
 def node_name(text: str) -> str:
@@ -248,18 +234,11 @@ async def tell_unschedulable(
 def _set_unschedulable(
     scope: _Scope, names: Sequence[str], dry_run: DryRun, *, value: bool
 ) -> None:
-    async def work(client: ApiClient) -> int:
-        failures = 0
-        for name in await _nodes(client, names, scope.selector, everything=scope.everything):
-            try:
-                await tell_unschedulable(client, name, value, dry_run)
-            except NotFound as exc:
-                failures += 1
-                report("", exc)
-        return failures
-
-    if with_client(scope.server, work):
-        raise typer.Exit(FAILED)
+    for_each(
+        scope.server,
+        _nodes(names, scope.selector, everything=scope.everything),
+        lambda client, name: tell_unschedulable(client, name, value, dry_run),
+    )
 
 
 Nodes = Annotated[

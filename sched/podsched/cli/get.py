@@ -14,7 +14,7 @@ import typer
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Node
-from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.client import Namespace, Server, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.formats import RAW, Format, OutputOption, Printer, SortBy, parse_format, sorted_by
 from podsched.cli.node_usage import requested_on, usage_cells
@@ -220,21 +220,16 @@ def get_raw(targets: Sequence[str], server: str, namespace: str, *, alone: bool)
     if not alone:
         fail("-o raw shows single objects, without selectors and --watch", USAGE)
 
-    async def work(client: ApiClient) -> bool:
-        missing = False
-        for target in parse_targets(targets):
-            if not target.name:
-                fail("-o raw shows single objects: name them", USAGE)
-            scope = namespace if target.kind.namespaced else ""
-            try:
-                print(as_json(await client.get_raw(target.kind.name, target.name, scope)))
-            except NotFound as exc:
-                missing = True
-                report("", exc)
-        return missing
+    async def named(_: ApiClient) -> list[Target]:
+        return parse_targets(targets)
 
-    if with_client(server, work):
-        raise typer.Exit(FAILED)
+    async def one(client: ApiClient, target: Target) -> None:
+        if not target.name:
+            fail("-o raw shows single objects: name them", USAGE)
+        scope = namespace if target.kind.namespaced else ""
+        print(as_json(await client.get_raw(target.kind.name, target.name, scope)))
+
+    for_each(server, named, one)
 
 
 def as_json(raw: RawObject) -> str:

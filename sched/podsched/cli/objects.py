@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import groupby
 from typing import Annotated, Any
 
@@ -13,8 +14,7 @@ import typer
 from podsched.api.kinds import Kind, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.cli.client import Namespace, Server, with_client
-from podsched.cli.enums import Cascade
+from podsched.cli.client import Namespace, Server, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
@@ -32,7 +32,7 @@ from podsched.cli.options import (
 )
 from podsched.cli.output import say
 from podsched.cli.progress import Progress, progress_bar
-from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
+from podsched.cli.targets import OptionalTargets, check_scope, parse_targets
 from podsched.cli.trace import Trace, traced
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
@@ -40,12 +40,14 @@ from podsched.serve.client.errors import ClientError, NotFound, Unavailable, of_
 
 _BATCH_OBJECTS, _BATCH_BYTES = 500, 1 << 20
 _CALLS_AT_ONCE = 32
-#: The API's propagation policies by kubectl's names.
-_POLICIES = {
-    Cascade.BACKGROUND: "Background",
-    Cascade.FOREGROUND: "Foreground",
-    Cascade.ORPHAN: "Orphan",
-}
+
+
+class Cascade(StrEnum):
+    """What becomes of the objects that a deleted one owns, as kubectl calls it."""
+
+    BACKGROUND = "background"
+    FOREGROUND = "foreground"
+    ORPHAN = "orphan"
 
 
 class _Writer:
@@ -281,76 +283,52 @@ def delete(
     dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Delete objects by name, by selector, or the objects in manifests."""
-    policy = _POLICIES[given.cascade]
-    grace = None if grace_period < 0 else grace_period
+    how: dict[str, Any] = {
+        "grace_period_seconds": None if grace_period < 0 else grace_period,
+        "propagation_policy": given.cascade.value.capitalize(),
+        "dry_run": dry_run.asked,
+    }
     if given.filename:
         if targets or selector or given.everything:
             fail("-f cannot be combined with KIND, -l or --all", USAGE)
         found = read_known(given.filename, namespace, strict=False, recursive=recursive)
         objects = [(kind_of(o), o.metadata.namespace, o.metadata.name) for o in found.objects]
     else:
-        wanted = _targets_or_fail(targets or [])
+        try:
+            wanted = parse_targets(targets or [])
+        except LookupError as exc:
+            fail(str(exc))
         check_scope(wanted, selector, everything=given.everything)
+        scoped = [(kind, namespace if kind.namespaced else "", name) for kind, name in wanted]
         if not wanted[0].name:
-            for kind, _ in wanted:
-                _delete_all(server, kind, namespace, selector, grace, policy, dry_run)
+            for kind, where, _ in scoped:
+                _delete_all(server, kind, where, selector, how, dry_run)
             return
-        objects = [(kind, namespace if kind.namespaced else "", name) for kind, name in wanted]
+        objects = scoped
 
-    async def work(client: ApiClient) -> int:
-        failures = 0
-        with progress_bar("objects", len(objects)) as progress:
-            for kind, where, name in objects:
-                try:
-                    await _delete(client, (kind.name, name, where), grace, policy, dry_run)
-                    say(f"{kind.name.lower()}/{name} deleted{dry_run.suffix}")
-                except NotFound as exc:
-                    if not given.ignore_not_found:
-                        failures += 1
-                        report("", exc)
-                progress.advance()
-        return failures
+    async def every(_: ApiClient) -> list[tuple[Kind, str, str]]:
+        return objects
 
-    if with_client(server, work):
-        raise typer.Exit(FAILED)
+    with progress_bar("objects", len(objects)) as progress:
 
+        async def one(client: ApiClient, target: tuple[Kind, str, str]) -> None:
+            kind, where, name = target
+            progress.advance()
+            try:
+                await client.delete(kind.name, name, where, **how)
+            except NotFound:
+                if given.ignore_not_found:
+                    return
+                raise
+            say(f"{kind.name.lower()}/{name} deleted{dry_run.suffix}")
 
-def _targets_or_fail(arguments: Sequence[str]) -> list[Target]:
-    """Return what the arguments name; exit if a kind is unknown."""
-    try:
-        return parse_targets(arguments)
-    except LookupError as exc:
-        fail(str(exc))
-
-
-async def _delete(
-    client: ApiClient, target: tuple[str, str, str], grace: int | None, policy: str, dry_run: DryRun
-) -> None:
-    await client.delete(
-        *target,
-        grace_period_seconds=grace,
-        propagation_policy=policy,
-        dry_run=dry_run.asked,
-    )
+        for_each(server, every, one)
 
 
 def _delete_all(
-    server: str,
-    kind: Kind,
-    namespace: str,
-    selector: str,
-    grace: int | None,
-    policy: str,
-    dry_run: DryRun,
+    server: str, kind: Kind, where: str, selector: str, how: dict[str, Any], dry_run: DryRun
 ) -> None:
     async def work(client: ApiClient) -> int:
-        return await client.delete_collection(
-            kind.name,
-            namespace if kind.namespaced else "",
-            label_selector=selector,
-            grace_period_seconds=grace,
-            propagation_policy=policy,
-            dry_run=dry_run.asked,
-        )
+        return await client.delete_collection(kind.name, where, label_selector=selector, **how)
 
     say(f"{with_client(server, work)} {kind.plural} deleted{dry_run.suffix}")
