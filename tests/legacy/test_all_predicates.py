@@ -6,7 +6,7 @@ from typing import Any
 
 from podsched.api.objects import Pod
 from podsched.config.errors import FieldError
-from podsched.config.legacy_args import CHECKED_PREDICATES, AlwaysCheckAllPredicatesArgs
+from podsched.config.legacy.args import CHECKED_PREDICATES, AlwaysCheckAllPredicatesArgs
 from podsched.config.plugins import IN_TREE_PLUGINS
 from podsched.framework.events import ActionType, Resource
 from podsched.framework.status import Code

@@ -21,8 +21,8 @@ from podsched.cli.policy import (
     as_yaml,
     document_of,
 )
-from podsched.config.beta import converted
 from podsched.config.errors import ConfigError, FieldError
+from podsched.config.legacy.beta import converted
 from podsched.config.load import (
     MAX_BYTES,
     SchedulerConfiguration,

@@ -42,12 +42,8 @@ _BATCH_OBJECTS, _BATCH_BYTES = 500, 1 << 20
 _CALLS_AT_ONCE = 32
 
 
-class Cascade(StrEnum):
-    """What becomes of the objects that a deleted one owns, as kubectl calls it."""
-
-    BACKGROUND = "background"
-    FOREGROUND = "foreground"
-    ORPHAN = "orphan"
+#: What becomes of the objects that a deleted one owns, as kubectl calls it.
+Cascade = StrEnum("Cascade", ["BACKGROUND", "FOREGROUND", "ORPHAN"])
 
 
 class _Writer:

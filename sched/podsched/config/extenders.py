@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from podsched.config.errors import FieldError, invalid
-from podsched.config.model import Base64, Duration, Int64, ListOf, Model, join
+from podsched.config.model import Base64, Duration, Int64, ListOf, Model, join, unless_empty
 from podsched.config.names import extended_resource_errors
 
 #: Timeout in seconds of calls to an extender without httpTimeout.
@@ -22,10 +22,6 @@ DEFAULT_EXTENDER_TIMEOUT = 5.0
 # A password may contain "@". One with "/" makes the URL invalid, but must not be shown either. A
 # port followed by a path with "@" is not a password.
 _PASSWORD = re.compile(r"^([^/]*//[^/:@]*:)(?!\d+/)(?:[^/]*|.*)@")
-
-
-def _default_for_zero(seconds: float) -> float:
-    return seconds or DEFAULT_EXTENDER_TIMEOUT
 
 
 class ExtenderManagedResource(Model):
@@ -60,7 +56,9 @@ class Extender(Model):
     bind_verb: str = ""
     enable_https: bool = Field(default=False, alias="enableHTTPS")
     tls_config: ExtenderTLSConfig | None = None
-    http_timeout: Annotated[Duration, AfterValidator(_default_for_zero)] = DEFAULT_EXTENDER_TIMEOUT
+    http_timeout: Annotated[Duration, unless_empty(DEFAULT_EXTENDER_TIMEOUT)] = (
+        DEFAULT_EXTENDER_TIMEOUT
+    )
     node_cache_capable: bool = False
     managed_resources: ListOf[ExtenderManagedResource] = ()
     ignorable: bool = False

@@ -9,22 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from podsched.config.errors import FieldError, invalid, required
 from podsched.config.extenders import Extender, extender_errors
 from podsched.config.leader_election import LeaderElectionSettings
-from podsched.config.model import Duration, Int32, Int64, ListOf, Model, join
+from podsched.config.model import Duration, Int32, Int64, ListOf, Model, join, unless_empty
 from podsched.config.plugins import ExtensionPoint
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
-
-
-def _unless_zero(default: Any) -> AfterValidator:
-    """Return Go's defaulting of plain values, where zero or empty means unset."""
-    return AfterValidator(lambda value: value or default)
 
 
 class PluginRef(Model):
@@ -89,12 +84,12 @@ class LeaderElectionConfiguration(Model):
     """Leader election as written; ``leader_election_settings`` validates it."""
 
     leader_elect: bool = True
-    lease_duration: Annotated[Duration, _unless_zero(15.0)] = 15.0
-    renew_deadline: Annotated[Duration, _unless_zero(10.0)] = 10.0
-    retry_period: Annotated[Duration, _unless_zero(2.0)] = 2.0
-    resource_lock: Annotated[str, _unless_zero("leases")] = "leases"
-    resource_name: Annotated[str, _unless_zero("kube-scheduler")] = "kube-scheduler"
-    resource_namespace: Annotated[str, _unless_zero("kube-system")] = "kube-system"
+    lease_duration: Annotated[Duration, unless_empty(15.0)] = 15.0
+    renew_deadline: Annotated[Duration, unless_empty(10.0)] = 10.0
+    retry_period: Annotated[Duration, unless_empty(2.0)] = 2.0
+    resource_lock: Annotated[str, unless_empty("leases")] = "leases"
+    resource_name: Annotated[str, unless_empty("kube-scheduler")] = "kube-scheduler"
+    resource_namespace: Annotated[str, unless_empty("kube-system")] = "kube-system"
 
 
 class ClientConnectionConfiguration(Model):
@@ -102,11 +97,11 @@ class ClientConnectionConfiguration(Model):
 
     kubeconfig: str = ""
     accept_content_types: str = ""
-    content_type: Annotated[str, _unless_zero("application/vnd.kubernetes.protobuf")] = (
+    content_type: Annotated[str, unless_empty("application/vnd.kubernetes.protobuf")] = (
         "application/vnd.kubernetes.protobuf"
     )
-    qps: Annotated[float, _unless_zero(50.0)] = 50.0
-    burst: Annotated[Int32, _unless_zero(100)] = 100
+    qps: Annotated[float, unless_empty(50.0)] = 50.0
+    burst: Annotated[Int32, unless_empty(100)] = 100
 
 
 class KubeSchedulerConfiguration(Model):

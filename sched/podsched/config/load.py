@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from podsched.api.manifest import ManifestError, load_documents
-from podsched.config.beta import converted
 from podsched.config.errors import ConfigError, FieldError, invalid
 from podsched.config.extenders import Extender, ignored_resources, redacted
 from podsched.config.kube_scheduler import (
@@ -22,6 +21,7 @@ from podsched.config.kube_scheduler import (
     leader_election_settings,
 )
 from podsched.config.leader_election import LeaderElectionSettings
+from podsched.config.legacy.beta import converted
 from podsched.config.model import Dumped, Model, decode, is_below
 from podsched.config.plugins import PluginSpec
 from podsched.config.profiles import Profile, resolve_profiles

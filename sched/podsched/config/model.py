@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 from google.protobuf.message import Message
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -124,6 +125,11 @@ Base64 = Annotated[
 ]
 #: A list in files, a tuple here.
 ListOf = Annotated[tuple[T, ...], Strict(False)]
+
+
+def unless_empty(default: Any) -> AfterValidator:
+    """Return Go's defaulting of plain values, where zero or empty means unset."""
+    return AfterValidator(lambda value: value or default)
 
 
 def decode(

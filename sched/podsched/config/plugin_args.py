@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator
-
 from podsched.api import objects as v1
 from podsched.api.selectors import parse_int64
 from podsched.config.errors import (
@@ -22,7 +20,16 @@ from podsched.config.errors import (
     not_supported,
     required,
 )
-from podsched.config.model import Duration, Int32, Int64, ListOf, Model, join, message_type
+from podsched.config.model import (
+    Duration,
+    Int32,
+    Int64,
+    ListOf,
+    Model,
+    join,
+    message_type,
+    unless_empty,
+)
 from podsched.config.names import label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
@@ -51,25 +58,17 @@ class DefaultingType(StrEnum):
     LIST = "List"
 
 
-def _one_for_zero(weight: int) -> int:
-    return weight or 1
-
-
 class ResourceSpec(Model):
     """A resource and its weight in a score; weight 0 means 1."""
 
     name: str = ""
-    weight: Annotated[Int64, AfterValidator(_one_for_zero)] = 1
+    weight: Annotated[Int64, unless_empty(1)] = 1
 
 
-_CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
 
 
-def _cpu_and_memory_for_none(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
-    return resources or _CPU_AND_MEMORY
-
-
-Resources = Annotated[ListOf[ResourceSpec], AfterValidator(_cpu_and_memory_for_none)]
+Resources = Annotated[ListOf[ResourceSpec], unless_empty(CPU_AND_MEMORY)]
 
 
 class UtilizationShapePoint(Model):
@@ -94,7 +93,7 @@ class ScoringStrategy(Model):
     # Not the enum: as in kube-scheduler, a strategy without a type is an error, and an unknown type
     # is reported together with the supported ones.
     type: str = ""
-    resources: Resources = _CPU_AND_MEMORY
+    resources: Resources = CPU_AND_MEMORY
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
     def errors(self, path: str) -> list[FieldError]:
@@ -137,7 +136,7 @@ class NodeResourcesFitArgs(Model):
 class NodeResourcesBalancedAllocationArgs(Model):
     """Arguments of NodeResourcesBalancedAllocation."""
 
-    resources: Resources = _CPU_AND_MEMORY
+    resources: Resources = CPU_AND_MEMORY
 
     def errors(self, path: str) -> list[FieldError]:
         found, seen = [], set()
@@ -174,15 +173,11 @@ class InterPodAffinityArgs(Model):
         return list(_range_errors(here, self.hard_pod_affinity_weight, 0, 100))
 
 
-def _system_for_empty(value: str) -> str:
-    return value or DefaultingType.SYSTEM
-
-
 class PodTopologySpreadArgs(Model):
     """Arguments of PodTopologySpread."""
 
     default_constraints: ListOf[TopologySpreadConstraint] = ()
-    defaulting_type: Annotated[str, AfterValidator(_system_for_empty)] = DefaultingType.SYSTEM
+    defaulting_type: Annotated[str, unless_empty(DefaultingType.SYSTEM)] = DefaultingType.SYSTEM
 
     def errors(self, path: str) -> list[FieldError]:
         found = []

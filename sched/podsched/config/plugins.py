@@ -10,31 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from podsched.config.legacy_args import (
-    AlwaysCheckAllPredicatesArgs,
-    CheckNodeLabelPresenceArgs,
-    CheckServiceAffinityArgs,
-    GeneralPredicatesArgs,
-    InterPodAffinityPriorityArgs,
-    MaxAzureDiskVolumeCountArgs,
-    MaxCinderVolumeCountArgs,
-    MaxEBSVolumeCountArgs,
-    MaxGCEPDVolumeCountArgs,
-    NodeLabelPriorityArgs,
-    RequestedToCapacityRatioPriorityArgs,
-    ServiceAntiAffinityArgs,
-)
+from podsched.config import plugin_args
+from podsched.config.legacy import args as legacy
 from podsched.config.model import Model
-from podsched.config.plugin_args import (
-    DefaultPreemptionArgs,
-    DynamicResourcesArgs,
-    InterPodAffinityArgs,
-    NodeAffinityArgs,
-    NodeResourcesBalancedAllocationArgs,
-    NodeResourcesFitArgs,
-    PodTopologySpreadArgs,
-    VolumeBindingArgs,
-)
 
 
 class ExtensionPoint(StrEnum):
@@ -109,25 +87,33 @@ _DEFAULTS = (
     _spec("NodeUnschedulable", _P.FILTER),
     _spec("NodeName", _P.FILTER),
     _spec("TaintToleration", frozenset({_P.FILTER}) | _SCORES, weight=3),
-    _spec("NodeAffinity", _FILTERS | _SCORES, NodeAffinityArgs, weight=2),
+    _spec("NodeAffinity", _FILTERS | _SCORES, plugin_args.NodeAffinityArgs, weight=2),
     _spec("NodePorts", _FILTERS),
     _spec(
         "NodeResourcesFit",
         _FILTERS | _SCORES | {_P.PLACEMENT_SCORE},
-        NodeResourcesFitArgs,
+        plugin_args.NodeResourcesFitArgs,
         weight=1,
     ),
     _spec("VolumeRestrictions", _FILTERS),
     _spec("NodeVolumeLimits", _FILTERS),
-    _spec("VolumeBinding", _FILTERS | _SCORES | {_P.RESERVE, _P.PRE_BIND}, VolumeBindingArgs),
+    _spec(
+        "VolumeBinding",
+        _FILTERS | _SCORES | {_P.RESERVE, _P.PRE_BIND},
+        plugin_args.VolumeBindingArgs,
+    ),
     _spec("VolumeZone", _FILTERS),
-    _spec("PodTopologySpread", _FILTERS | _SCORES, PodTopologySpreadArgs, weight=2),
-    _spec("InterPodAffinity", _FILTERS | _SCORES, InterPodAffinityArgs, weight=2),
-    _spec("DefaultPreemption", frozenset({_P.POST_FILTER, _P.PRE_ENQUEUE}), DefaultPreemptionArgs),
+    _spec("PodTopologySpread", _FILTERS | _SCORES, plugin_args.PodTopologySpreadArgs, weight=2),
+    _spec("InterPodAffinity", _FILTERS | _SCORES, plugin_args.InterPodAffinityArgs, weight=2),
+    _spec(
+        "DefaultPreemption",
+        frozenset({_P.POST_FILTER, _P.PRE_ENQUEUE}),
+        plugin_args.DefaultPreemptionArgs,
+    ),
     _spec(
         "NodeResourcesBalancedAllocation",
         _SCORES,
-        NodeResourcesBalancedAllocationArgs,
+        plugin_args.NodeResourcesBalancedAllocationArgs,
         weight=1,
     ),
     _spec("ImageLocality", _P.SCORE, weight=1),
@@ -145,7 +131,7 @@ _NOT_IMPLEMENTED = (
     _spec(
         "DynamicResources",
         _FILTERS | {_P.PRE_ENQUEUE, _P.POST_FILTER, _P.SCORE, _P.RESERVE, _P.PRE_BIND},
-        DynamicResourcesArgs,
+        plugin_args.DynamicResourcesArgs,
         implemented=False,
     ),
 )
@@ -153,36 +139,38 @@ _NOT_IMPLEMENTED = (
 #: Predicates and priorities of Policy files whose rule no plugin of today has.
 _LEGACY = (
     _spec("CheckNodeCondition", _P.FILTER),
-    _spec("GeneralPredicates", _FILTERS, GeneralPredicatesArgs),
+    _spec("GeneralPredicates", _FILTERS, legacy.GeneralPredicatesArgs),
     _spec("NoDiskConflict", _FILTERS),
     _spec("PodToleratesNodeNoExecuteTaints", _P.FILTER),
-    _nameable("CheckNodeLabelPresence", _P.FILTER, CheckNodeLabelPresenceArgs),
-    _nameable("CheckServiceAffinity", _FILTERS, CheckServiceAffinityArgs),
-    _spec("MaxEBSVolumeCount", _FILTERS, MaxEBSVolumeCountArgs),
-    _spec("MaxGCEPDVolumeCount", _FILTERS, MaxGCEPDVolumeCountArgs),
-    _spec("MaxAzureDiskVolumeCount", _FILTERS, MaxAzureDiskVolumeCountArgs),
-    _spec("MaxCinderVolumeCount", _FILTERS, MaxCinderVolumeCountArgs),
+    _nameable("CheckNodeLabelPresence", _P.FILTER, legacy.CheckNodeLabelPresenceArgs),
+    _nameable("CheckServiceAffinity", _FILTERS, legacy.CheckServiceAffinityArgs),
+    _spec("MaxEBSVolumeCount", _FILTERS, legacy.MaxEBSVolumeCountArgs),
+    _spec("MaxGCEPDVolumeCount", _FILTERS, legacy.MaxGCEPDVolumeCountArgs),
+    _spec("MaxAzureDiskVolumeCount", _FILTERS, legacy.MaxAzureDiskVolumeCountArgs),
+    _spec("MaxCinderVolumeCount", _FILTERS, legacy.MaxCinderVolumeCountArgs),
     _spec("CheckNodeMemoryPressure", _P.FILTER),
     _spec("CheckNodePIDPressure", _P.FILTER),
     _spec("CheckNodeDiskPressure", _P.FILTER),
     _spec(
         "AlwaysCheckAllPredicates",
         _FILTERS | {_P.RESERVE, _P.PRE_BIND},
-        AlwaysCheckAllPredicatesArgs,
+        legacy.AlwaysCheckAllPredicatesArgs,
     ),
     _spec("SelectorSpreadPriority", _SCORES),
     _spec("ServiceSpreadingPriority", _SCORES),
-    _nameable("ServiceAntiAffinity", _SCORES, ServiceAntiAffinityArgs),
-    _spec("InterPodAffinityPriority", _SCORES, InterPodAffinityPriorityArgs),
+    _nameable("ServiceAntiAffinity", _SCORES, legacy.ServiceAntiAffinityArgs),
+    _spec("InterPodAffinityPriority", _SCORES, legacy.InterPodAffinityPriorityArgs),
     _spec("LeastRequestedPriority", _P.SCORE),
     _spec("MostRequestedPriority", _P.SCORE),
     _spec("BalancedResourceAllocation", _P.SCORE),
-    _nameable("RequestedToCapacityRatioPriority", _P.SCORE, RequestedToCapacityRatioPriorityArgs),
+    _nameable(
+        "RequestedToCapacityRatioPriority", _P.SCORE, legacy.RequestedToCapacityRatioPriorityArgs
+    ),
     _spec("NodePreferAvoidPodsPriority", _P.SCORE),
     _spec("NodeAffinityPriority", _SCORES),
     _spec("TaintTolerationPriority", _SCORES),
     _spec("ImageLocalityPriority", _SCORES),
-    _nameable("NodeLabelPriority", _P.SCORE, NodeLabelPriorityArgs),
+    _nameable("NodeLabelPriority", _P.SCORE, legacy.NodeLabelPriorityArgs),
     _spec("EqualPriority", _P.SCORE),
     _spec("ResourceLimitsPriority", _P.SCORE),
     _spec("EvenPodsSpreadPriority", _SCORES),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from podsched.config.legacy_args import AlwaysCheckAllPredicatesArgs, GeneralPredicatesArgs
+from podsched.config.legacy.args import AlwaysCheckAllPredicatesArgs, GeneralPredicatesArgs
 from podsched.config.model import Model
 from podsched.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs
 from podsched.framework.events import ClusterEventWithHint

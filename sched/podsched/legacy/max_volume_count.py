@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from podsched.config.legacy_args import MaxVolumeCountArgs
+from podsched.config.legacy.args import MaxVolumeCountArgs
 from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, Int64s, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from podsched.api.resources import qos_class
 from podsched.api.tolerations import NO_EXECUTE, find_untolerated
-from podsched.config.legacy_args import CheckNodeLabelPresenceArgs
+from podsched.config.legacy.args import CheckNodeLabelPresenceArgs
 from podsched.framework.classify import condition_statuses
 from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns

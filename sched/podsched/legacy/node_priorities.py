@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, cast
 import numpy as np
 
 from podsched.api.resources import CPU, MEMORY, Amounts, amounts, to_units
-from podsched.config.legacy_args import NodeLabelPriorityArgs
+from podsched.config.legacy.args import NodeLabelPriorityArgs
 from podsched.framework.nodes import ABSENT, PREFER_AVOID_PODS, ClusterView, NodeColumns
 from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Handle, Traits
 from podsched.framework.pods import PodClass, PodInfo

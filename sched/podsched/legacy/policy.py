@@ -16,7 +16,7 @@ from typing import Any, Final
 from podsched.config.durations import format_duration
 from podsched.config.errors import FieldError, invalid, required
 from podsched.config.extenders import ExtenderManagedResource, ExtenderTLSConfig
-from podsched.config.legacy_args import (
+from podsched.config.legacy.args import (
     CheckNodeLabelPresenceArgs,
     CheckServiceAffinityArgs,
     NodeLabelPriorityArgs,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.api.resources import CPU, MEMORY
-from podsched.config.legacy_args import RequestedToCapacityRatioPriorityArgs
+from podsched.config.legacy.args import RequestedToCapacityRatioPriorityArgs
 from podsched.framework.nodes import ClusterView, Int64s, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, Traits
 from podsched.framework.pods import PodInfo

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.api.selectors import Selector
-from podsched.config.legacy_args import ServiceAntiAffinityArgs
+from podsched.config.legacy.args import ServiceAntiAffinityArgs
 from podsched.framework.nodes import ABSENT, ClusterView, Int32s, Int64s, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, Traits
 from podsched.framework.pods import PodInfo

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from podsched.api.selectors import Selector
-from podsched.config.legacy_args import CheckServiceAffinityArgs
+from podsched.config.legacy.args import CheckServiceAffinityArgs
 from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from podsched.config.beta import converted
 from podsched.config.errors import ConfigError
+from podsched.config.legacy.beta import converted
 from podsched.config.load import SchedulerConfiguration, load_config
 from podsched.config.plugins import ExtensionPoint
 

@@ -6,19 +6,18 @@ They have the names that kube-scheduler v1.16 gave the arguments in a Policy
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
-
 from podsched.config.errors import FieldError, invalid, not_supported, required
-from podsched.config.model import Int32, ListOf, Model, decode, is_below, join
+from podsched.config.model import Int32, ListOf, Model, decode, is_below, join, unless_empty
 from podsched.config.plugin_args import (
+    CPU_AND_MEMORY,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
-    ResourceSpec,
+    Resources,
     UtilizationShapePoint,
     VolumeBindingArgs,
     shape_errors,
@@ -29,25 +28,6 @@ DEFAULT_SHAPE = (
     UtilizationShapePoint(utilization=0, score=10),
     UtilizationShapePoint(utilization=100, score=0),
 )
-_CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
-
-
-def _default_shape(shape: tuple[UtilizationShapePoint, ...]) -> tuple[UtilizationShapePoint, ...]:
-    return shape or DEFAULT_SHAPE
-
-
-def _default_resources(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
-    return resources or _CPU_AND_MEMORY
-
-
-class CheckNodeLabelPresenceArgs(Model):
-    """Labels that nodes must have, or must not have; their values do not matter."""
-
-    labels: ListOf[str] = ()
-    presence: bool = False
-
-    def errors(self, path: str) -> list[FieldError]:
-        return list(_labels_errors(self.labels, join(path, "labels")))
 
 
 class CheckServiceAffinityArgs(Model):
@@ -56,7 +36,14 @@ class CheckServiceAffinityArgs(Model):
     labels: ListOf[str] = ()
 
     def errors(self, path: str) -> list[FieldError]:
-        return list(_labels_errors(self.labels, join(path, "labels")))
+        reason = "at least one label must be specified"
+        return [] if self.labels else [required(join(path, "labels"), reason)]
+
+
+class CheckNodeLabelPresenceArgs(CheckServiceAffinityArgs):
+    """Labels that nodes must have, or must not have; their values do not matter."""
+
+    presence: bool = False
 
 
 class ServiceAntiAffinityArgs(Model):
@@ -65,28 +52,28 @@ class ServiceAntiAffinityArgs(Model):
     label: str = ""
 
     def errors(self, path: str) -> list[FieldError]:
-        return list(_label_errors(self.label, join(path, "label")))
+        return [] if self.label else [required(join(path, "label"))]
 
 
-class NodeLabelPriorityArgs(Model):
+class NodeLabelPriorityArgs(ServiceAntiAffinityArgs):
     """A label that preferred nodes have (``presence``), or do not have."""
 
-    label: str = ""
     presence: bool = False
-
-    def errors(self, path: str) -> list[FieldError]:
-        return list(_label_errors(self.label, join(path, "label")))
 
 
 class RequestedToCapacityRatioPriorityArgs(Model):
     """The shape (used share in percent to score 0..10), and the resources with their weights."""
 
-    shape: Annotated[ListOf[UtilizationShapePoint], AfterValidator(_default_shape)] = DEFAULT_SHAPE
-    resources: Annotated[ListOf[ResourceSpec], AfterValidator(_default_resources)] = _CPU_AND_MEMORY
+    shape: Annotated[ListOf[UtilizationShapePoint], unless_empty(DEFAULT_SHAPE)] = DEFAULT_SHAPE
+    resources: Resources = CPU_AND_MEMORY
 
     def errors(self, path: str) -> list[FieldError]:
         found = list(shape_errors(self.shape, join(path, "shape")))
-        return found + list(_resource_errors(self.resources, join(path, "resources")))
+        for at, resource in enumerate(self.resources):
+            if resource.weight < 0:
+                here = join(path, "resources", at, "weight")
+                found.append(invalid(here, resource.weight, "must not be negative"))
+        return found
 
 
 class InterPodAffinityPriorityArgs(InterPodAffinityArgs):
@@ -194,19 +181,3 @@ class AlwaysCheckAllPredicatesArgs(Model):
         for at, predicate in enumerate(self.predicates):
             found += predicate.errors(join(path, "predicates", at))
         return found
-
-
-def _resource_errors(resources: Sequence[ResourceSpec], path: str) -> Iterable[FieldError]:
-    for at, resource in enumerate(resources):
-        if resource.weight < 0:
-            yield invalid(join(path, at, "weight"), resource.weight, "must not be negative")
-
-
-def _labels_errors(labels: Sequence[str], path: str) -> Iterable[FieldError]:
-    if not labels:
-        yield required(path, "at least one label must be specified")
-
-
-def _label_errors(label: str, path: str) -> Iterable[FieldError]:
-    if not label:
-        yield required(path)

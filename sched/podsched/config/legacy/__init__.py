@@ -1,0 +1,1 @@
+"""Shapes of older configurations: betas of KubeSchedulerConfiguration, arguments of Policies."""
