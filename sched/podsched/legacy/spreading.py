@@ -1,4 +1,4 @@
-"""The pods that belong together: those that the same services and controllers select.
+"""Find the pods that the same services and controllers select.
 
 Rules: kube-scheduler v1.16 ``priorities/metadata.go`` (``getSelectors``) and
 ``priorities/selector_spreading.go`` (``countMatchingPods``).
@@ -10,49 +10,35 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 from podsched.api.selectors import Selector, SelectorError, compile_selector, from_labels
-from podsched.framework.nodes import ClusterView
+from podsched.framework.nodes import ClusterView, ContentQuery
 from podsched.framework.pods import PodInfo
 
 SERVICE: Final = "Service"
 CONTROLLERS: Final = ("ReplicationController", "ReplicaSet", "StatefulSet")
 
 
-class SelectedPods:
-    """Counts the pods of a namespace that all selectors match, terminating ones left out.
+class SelectedPods(ContentQuery):
+    """Counts the pods of a namespace that all selectors match, without terminating pods.
 
     Without selectors it counts none.
     """
 
-    __slots__ = ("_hash", "namespace", "selectors")
+    __slots__ = ("namespace", "selectors")
 
     def __init__(self, namespace: str, selectors: tuple[Selector, ...]) -> None:
-        self.namespace = namespace
-        self.selectors = selectors
-        self._hash = hash((namespace, selectors))
+        super().__init__(namespace, selectors)
+        self.namespace, self.selectors = namespace, selectors
 
     def counts(self, pod: PodInfo) -> int:
-        """Return 1 for such a pod, else 0."""
         if not self.selectors or pod.terminating or pod.cls.namespace != self.namespace:
             return 0
         return int(all(selector.matches(pod.cls.labels) for selector in self.selectors))
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out the hash, which differs from process to process."""
-        return SelectedPods, (self.namespace, self.selectors)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SelectedPods) and (
-            (self.namespace, self.selectors) == (other.namespace, other.selectors)
-        )
-
 
 def service_selectors(pod: PodInfo, cluster: ClusterView) -> list[Selector]:
-    """Return the selectors of the services that select the pod, by the services' names.
+    """Return the selectors of the services that select the pod, in the order of their names.
 
-    kube-scheduler takes them in no order; a service without a selector selects nothing.
+    In kube-scheduler they have no order. A service without a selector selects nothing.
     """
     labels = pod.cls.labels
     found = sorted(
@@ -65,7 +51,7 @@ def service_selectors(pod: PodInfo, cluster: ClusterView) -> list[Selector]:
 
 
 def controller_selectors(pod: PodInfo, cluster: ClusterView) -> list[Selector]:
-    """Return the selectors, matching the pod, of all controllers of its namespace."""
+    """Return those selectors of the namespace's controllers that match the pod."""
     labels, found = pod.cls.labels, []
     for kind in CONTROLLERS:
         for controller in cluster.list(kind, pod.namespace):

@@ -1,4 +1,4 @@
-"""DefaultBinder: binds every pod through the API's Bind (kube-scheduler v1.36)."""
+"""DefaultBinder: lets the scheduler bind every pod with the API's Bind (kube-scheduler v1.36)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from podsched.plugins.without_args import WithoutArgs
 
 
 class DefaultBinder(WithoutArgs):
-    """Bind: always through the API."""
+    """Bind: accepts every pod."""
 
     name: ClassVar[str] = "DefaultBinder"
     traits: ClassVar[Traits] = Traits(binds_every_pod=True)
 
     def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Return SUCCESS: the engine calls the API's Bind."""
         return SUCCESS

@@ -1,7 +1,7 @@
 """NodeDeclaredFeatures: the node declares every feature that the pod needs (kube-scheduler v1.36).
 
-Of the features that 1.36 knows, one shows in a pod that is to be scheduled: the restart rule
-RestartAllContainers. (The others concern resizes, which the scheduler does not see.)
+Only one of the features of 1.36 is visible in a pod that is to be scheduled: the restart rule
+RestartAllContainers. The others concern resizes, which the scheduler does not see.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code
-from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.framework.verdicts import Rows, Verdicts, rejecting
 from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
@@ -39,15 +39,12 @@ class NodeDeclaredFeatures(WithoutArgs):
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the features."""
         return required_features(pod.cls.spec)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return nothing: the result depends on the row alone."""
         return FIXED_INPUTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Infer the features; skip pods that need none."""
         needed = required_features(pod.cls.spec)
         if not needed:
             return PreFilterResult(SKIP)
@@ -55,16 +52,12 @@ class NodeDeclaredFeatures(WithoutArgs):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject, unresolvably, nodes that lack one of the features."""
         needed: frozenset[str] = state.data[self.name]
-        lacking = [not needed.issubset(_declared(nodes, row)) for row in rows.tolist()]
-        verdicts = Verdicter(len(rows))
-        mask = np.array(lacking, dtype=np.bool_)
-        verdicts.flag(mask, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
-        return verdicts.done()
+        declared = (nodes.node(row).status.declared_features for row in rows.tolist())
+        lacking = np.array([not needed.issubset(found) for found in declared], dtype=np.bool_)
+        return rejecting(lacking, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for nodes added or with other features, and changes of the pod itself."""
         actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         pod = ActionType.UPDATE
         return [
@@ -82,19 +75,13 @@ def required_features(spec: v1.PodSpec) -> frozenset[str]:
     return frozenset()
 
 
-def _declared(nodes: NodeColumns, row: int) -> Sequence[str]:
-    return nodes.node(row).status.declared_features
-
-
 def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
-    if old is not None and new is not None:
-        before, after = old.status.declared_features, new.status.declared_features
-        return QueueingHint.SKIP if list(before) == list(after) else QueueingHint.QUEUE
-    return QueueingHint.QUEUE
+    if old is None or new is None:
+        return QueueingHint.QUEUE
+    return QueueingHint.of(list(old.status.declared_features) != list(new.status.declared_features))
 
 
 def _after_own_update(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
     if old is None or new is None or new.metadata.uid != pod.uid:
         return QueueingHint.SKIP
-    changed = required_features(old.spec) != required_features(new.spec)
-    return QueueingHint.QUEUE if changed else QueueingHint.SKIP
+    return QueueingHint.of(required_features(old.spec) != required_features(new.spec))

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node fits that node alone (kube-scheduler v1.36)."""
+"""NodeName: a pod that names its node fits only on that node (kube-scheduler v1.36)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
-from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
+from podsched.framework.verdicts import Rows, Verdicts, all_pass, rejecting
 from podsched.plugins.rows.matching import named
 from podsched.plugins.without_args import WithoutArgs
 
@@ -18,7 +18,7 @@ REASON = "node(s) didn't match the requested node name"
 
 
 class NodeName(WithoutArgs):
-    """Filter: ``spec.nodeName``, where given, is the node's name."""
+    """Filter: ``spec.nodeName``, if set, is the node's name."""
 
     name: ClassVar[str] = "NodeName"
     traits: ClassVar[Traits] = Traits(
@@ -31,7 +31,6 @@ class NodeName(WithoutArgs):
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the name."""
         return pod.pod.spec.node_name
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -39,15 +38,11 @@ class NodeName(WithoutArgs):
         return pod.pod.spec.node_name
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject, unresolvably, all nodes but the one named."""
         wanted = pod.pod.spec.node_name
         if not wanted:
             return all_pass(len(rows))
-        verdicts = Verdicter(len(rows))
         others = ~named(nodes, rows, [wanted])
-        verdicts.flag(others, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
-        return verdicts.done()
+        return rejecting(others, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for new nodes."""
         return [ClusterEventWithHint.on(Resource.NODE, ActionType.ADD)]

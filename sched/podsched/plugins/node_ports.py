@@ -17,7 +17,7 @@ from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult,
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
-from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.framework.verdicts import Rows, Verdicts, rejecting
 from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
@@ -42,15 +42,12 @@ class NodePorts(WithoutArgs):
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the host ports."""
         return host_ports(pod.cls.spec)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return nothing: the result depends on the row alone."""
         return FIXED_INPUTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Collect the host ports; skip pods without any."""
         ports = host_ports(pod.cls.spec)
         if not ports:
             return PreFilterResult(SKIP)
@@ -58,15 +55,11 @@ class NodePorts(WithoutArgs):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject nodes where a port is taken; evicting its user would help."""
-        verdicts = Verdicter(len(rows))
-        verdicts.flag(_taken(state.data[self.name], nodes, rows), Code.UNSCHEDULABLE, REASON)
-        return verdicts.done()
+        return rejecting(_taken(state.data[self.name], nodes, rows), Code.UNSCHEDULABLE, REASON)
 
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return for each port whether it is free."""
         found = []
         for port in dict.fromkeys(state.data[self.name]):
             address, protocol, number = port
@@ -120,11 +113,11 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
     if old is None or not (old.spec.node_name or old.status.nominated_node_name):
         return QueueingHint.SKIP
     freed = dict.fromkeys(host_ports(old.spec), 1)
-    return QueueingHint.QUEUE if conflicts(host_ports(pod.cls.spec), freed) else QueueingHint.SKIP
+    return QueueingHint.of(conflicts(host_ports(pod.cls.spec), freed))
 
 
 def _index_of_ports() -> KeyedIndex:
-    """Find the pods that wait for a port number that a deleted pod used."""
+    """Return an index of the pods by the port numbers that they wait for."""
     return KeyedIndex(
         lambda pod: _numbers(pod.cls.spec),
         lambda old, new: () if old is None else _numbers(old.spec),

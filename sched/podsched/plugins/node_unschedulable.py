@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take only pods that tolerate it (kube-scheduler v1.36)."""
+"""NodeUnschedulable: only pods that tolerate it run on cordoned nodes (kube-scheduler v1.36)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Remedy, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
-from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
+from podsched.framework.verdicts import Rows, Verdicts, all_pass, rejecting
 from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
@@ -22,7 +22,7 @@ _TAINT = v1.Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)
 
 
 class NodeUnschedulable(WithoutArgs):
-    """Filter: ``spec.unschedulable`` unless the pod tolerates the taint that goes with it."""
+    """Filter: the node is not cordoned, or the pod tolerates the taint of cordoned nodes."""
 
     name: ClassVar[str] = "NodeUnschedulable"
     traits: ClassVar[Traits] = Traits(
@@ -36,17 +36,13 @@ class NodeUnschedulable(WithoutArgs):
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return whether the pod tolerates the taint."""
         return _tolerates_cordon(pod.cls.spec)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject cordoned nodes, unresolvably."""
         cordoned = nodes.unschedulable[rows]
         if not cordoned.any() or _tolerates_cordon(pod.cls.spec):
             return all_pass(len(rows))
-        verdicts = Verdicter(len(rows))
-        verdicts.flag(cordoned, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
-        return verdicts.done()
+        return rejecting(cordoned, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for nodes added or uncordoned, and the pod's own new tolerations."""
@@ -63,7 +59,7 @@ def _tolerates_cordon(spec: v1.PodSpec) -> bool:
 
 
 def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
-    return QueueingHint.QUEUE if _uncordoned(old, new) else QueueingHint.SKIP
+    return QueueingHint.of(_uncordoned(old, new))
 
 
 def _uncordoned(old: v1.Node | None, new: v1.Node | None) -> bool:
@@ -77,6 +73,5 @@ def _index_of_nodes() -> KeyedIndex:
 
 
 def _after_toleration_change(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-    if new is None or new.metadata.uid != pod.uid:
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE if _tolerates_cordon(new.spec) else QueueingHint.SKIP
+    own = new is not None and new.metadata.uid == pod.uid
+    return QueueingHint.of(own and new is not None and _tolerates_cordon(new.spec))

@@ -14,5 +14,4 @@ class PrioritySort(WithoutArgs):
     name: ClassVar[str] = "PrioritySort"
 
     def sort_key(self, pod: QueuedPodInfo) -> tuple[Any, ...]:
-        """Return the key; the smallest comes first."""
         return (-pod.info.priority, pod.timestamp)

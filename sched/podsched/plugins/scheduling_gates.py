@@ -13,25 +13,21 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class SchedulingGates(WithoutArgs):
-    """PreEnqueue: rejects pods whose gates are not all gone."""
+    """PreEnqueue: rejects pods that still have gates."""
 
     name: ClassVar[str] = "SchedulingGates"
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Reject unresolvably with the gates' names, as Go prints a slice."""
         gates = pod.pod.spec.scheduling_gates
         if not gates:
             return SUCCESS
-        names = " ".join(gate.name for gate in gates)
+        names = " ".join(gate.name for gate in gates)  # as Go prints a slice
         return unresolvable(f"waiting for scheduling gates: [{names}]")
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for the removal of the pod's own last gate."""
         gone = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         return [ClusterEventWithHint.on(Resource.POD, gone, _after_gates_eliminated)]
 
 
 def _after_gates_eliminated(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-    if new is None or new.metadata.uid != pod.uid:
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+    return QueueingHint.of(new is not None and new.metadata.uid == pod.uid)

@@ -1,4 +1,4 @@
-"""TaintToleration: hard taints keep pods away, soft ones cost score (kube-scheduler v1.36)."""
+"""TaintToleration: hard taints reject pods, soft taints lower the score (kube-scheduler v1.36)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podsched.framework.plugin import CycleState, Remedy, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
-from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.framework.verdicts import Rows, Scores, Verdicts, rejecting
 from podsched.plugins.rows.matching import per_taint_set
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.plugins.without_args import WithoutArgs
@@ -25,7 +25,7 @@ REASON = "node(s) had untolerated taint(s)"
 
 
 class TaintToleration(WithoutArgs):
-    """Filter on NoSchedule and NoExecute; Score on PreferNoSchedule taints not tolerated."""
+    """Filter on NoSchedule and NoExecute taints, Score on PreferNoSchedule taints."""
 
     name: ClassVar[str] = "TaintToleration"
     traits: ClassVar[Traits] = Traits(
@@ -41,18 +41,14 @@ class TaintToleration(WithoutArgs):
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the tolerations."""
         return tuple(t.SerializeToString() for t in pod.cls.spec.tolerations)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject, unresolvably, nodes with a hard taint that the pod does not tolerate."""
         tolerations = pod.cls.spec.tolerations
         untolerated = per_taint_set(
             nodes, rows, lambda taints: find_untolerated(taints, tolerations) is not None
         )
-        verdicts = Verdicter(len(rows))
-        verdicts.flag(untolerated != 0, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
-        return verdicts.done()
+        return rejecting(untolerated != 0, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
@@ -73,11 +69,11 @@ class TaintToleration(WithoutArgs):
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Succeed always: without soft taints every node scores 100."""
+        """Never skip: without soft taints every node scores 100."""
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Return the number of PreferNoSchedule taints that the pod does not tolerate."""
+        """Return the number of untolerated PreferNoSchedule taints."""
         tolerations = [t for t in pod.cls.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
 
         def untolerated(taints: tuple[v1.Taint, ...]) -> int:
@@ -87,7 +83,6 @@ class TaintToleration(WithoutArgs):
         return per_taint_set(nodes, rows, untolerated)
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
-        """Map no such taint to 100, the highest number to 0."""
         return default_normalize(scores, reverse=True)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
@@ -109,13 +104,15 @@ def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -
     tolerations = pod.cls.spec.tolerations
     if new is None or find_untolerated(new.spec.taints, tolerations) is not None:
         return QueueingHint.SKIP
-    if old is not None and find_untolerated(old.spec.taints, tolerations) is None:
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+    was_tolerated = old is not None and find_untolerated(old.spec.taints, tolerations) is None
+    return QueueingHint.of(not was_tolerated)
 
 
 def _index_of_nodes() -> KeyedIndex:
-    """Find the pods that may tolerate a node's first hard taint; all where it has none."""
+    """Return an index of the pods by tolerated keys; a node is looked up by its first hard taint.
+
+    A node without a hard taint may help any pod.
+    """
     return KeyedIndex(_tolerated_keys, _first_hard_taint)
 
 
@@ -133,6 +130,4 @@ def _first_hard_taint(old: v1.Node | None, new: v1.Node | None) -> Iterable[Hash
 
 
 def _after_toleration_change(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-    if new is None or new.metadata.uid != pod.uid:
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+    return QueueingHint.of(new is not None and new.metadata.uid == pod.uid)

@@ -1,9 +1,8 @@
 """TopologyPlacementGenerator: one placement per topology domain (kube-scheduler v1.36).
 
-A group with a topology constraint is tried in each domain by itself: on the nodes that share a
-value of the constraint's label key. Members that have a node already fix the domain.
-While a placement is tried, PreFilter restricts the members to its nodes
-(``ClusterView.placement``).
+A group with a topology constraint is tried in one domain after another. A domain has the nodes with
+one value of the constraint's label key. If members have nodes already, only their domain is tried.
+Meanwhile PreFilter restricts the members to the placement's nodes (``ClusterView.placement``).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class TopologyPlacementGenerator(WithoutArgs):
     def generate_placements(
         self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
     ) -> Sequence[Placement] | Status:
-        """Return the domains in the order of their first rows; all nodes without a constraint."""
+        """Return the domains in the order of their first rows; without a constraint, all nodes."""
         if not group.topology_key:
             return [Placement()]
         domains = _domains(cluster.nodes, group.topology_key)
@@ -55,22 +54,18 @@ class TopologyPlacementGenerator(WithoutArgs):
         return domains or unschedulable(REASON_NO_PLACEMENT)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return nothing: the placement is not the pod's."""
         return ()
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the placement that is being tried."""
         return cluster.placement
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Allow the nodes of the placement; Skip outside of tries."""
         placement = cluster.placement
         if placement is None:
             return PreFilterResult(SKIP)
         return PreFilterResult(node_names=placement)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for nodes that come or get labels, and so may make a domain."""
         actions = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         return [ClusterEventWithHint.on(Resource.NODE, actions)]
 

@@ -1,7 +1,7 @@
-"""VolumeRestrictions: disks that one node cannot mount twice, and claims that only one pod may use.
+"""VolumeRestrictions: a disk is mounted once per node, a ReadWriteOncePod claim by one pod only.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/volumerestrictions``. Both are counts of pods, so a
-preemption that removes the user of a disk or claim is seen at once.
+Rules: kube-scheduler v1.36 ``framework/plugins/volumerestrictions``. Both are counts of pods. So a
+dry run of preemption that removes the user of a disk or claim sees them as free.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ _COMPILED: Final = "restricted disks"
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk that a pod mounts itself; ``monitors`` only for RBD (``name`` is then pool, image)."""
+    """A disk that a pod mounts without a claim.
+
+    ``monitors`` is only for RBD, whose ``name`` is (pool, image).
+    """
 
     kind: str
     name: Hashable
@@ -55,12 +58,12 @@ class Disk:
     monitors: frozenset[str] = frozenset()
 
     def conflicts(self, other: Disk) -> bool:
-        """Return whether one node cannot mount both: the same disk, unless both only read it."""
+        """Return whether a node cannot mount both: the same disk, not read-only in both."""
         if self.kind != other.kind or self.name != other.name:
             return False
         if self.kind == "rbd" and not self.monitors & other.monitors:
             return False
-        # An EBS volume is attached once only, even for reading.
+        # An EBS volume can be attached only once, even read-only.
         return self.kind == "ebs" or not (self.read_only and other.read_only)
 
 
@@ -103,7 +106,6 @@ class ConflictingDisks:
     disks: tuple[Disk, ...]
 
     def counts(self, pod: PodInfo) -> int:
-        """Return 1 for a pod with such a disk, else 0."""
         return int(bool(pod.cls.volumes) and _conflict(self.disks, _disks(pod.cls)))
 
 
@@ -117,7 +119,6 @@ class ClaimUse:
     claim: str
 
     def counts(self, pod: PodInfo) -> int:
-        """Return 1 for a pod that mounts it, else 0."""
         if pod.namespace != self.namespace:
             return 0
         return int(any(c.name == self.claim and not c.ephemeral for c in pod_claims(pod)))
@@ -127,7 +128,7 @@ class ClaimUse:
 class ClaimReferences:
     """Counts volumes whose claim has one of these names.
 
-    As kube-scheduler's AddPod and RemovePod it does not look at the namespace.
+    Like kube-scheduler's AddPod and RemovePod, it ignores the namespace.
     """
 
     reads_requests: ClassVar[bool] = False
@@ -135,7 +136,6 @@ class ClaimReferences:
     claims: frozenset[str]
 
     def counts(self, pod: PodInfo) -> int:
-        """Return the number of such volumes of the pod."""
         return sum(c.name in self.claims and not c.ephemeral for c in pod_claims(pod))
 
 
@@ -147,19 +147,18 @@ class _State:
 
 
 class VolumeRestrictions(WithoutArgs):
-    """PreFilter looks for users of the pod's ReadWriteOncePod claims; Filter also for disks."""
+    """PreFilter looks for users of the pod's ReadWriteOncePod claims, Filter for those of disks."""
 
     name: ClassVar[str] = "VolumeRestrictions"
     traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the disks, and the claims that only one pod may use or the missing one."""
+        """Return the disks, and the ReadWriteOncePod claims or the name of a missing claim."""
         if not pod.cls.volumes:
             return NOTHING_READ
         return _disks(pod.cls), self._uses(pod, cluster)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the claims, and where pods use those that only one pod may use."""
         if not pod_claims(pod):
             return FIXED_INPUTS
         uses = self._uses(pod, cluster)
@@ -195,7 +194,6 @@ class VolumeRestrictions(WithoutArgs):
         return tuple(found)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject nodes whose pods are in the way; evicting them would help."""
         mine: _State = state.data[self.name]
         verdicts = Verdicter(len(rows))
         free = verdicts.bits == 0
@@ -225,19 +223,18 @@ class VolumeRestrictions(WithoutArgs):
 def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
     if old is None or not (old.spec.node_name or old.status.nominated_node_name):
         return QueueingHint.SKIP
-    # The conflict is looked for within the namespace only, as kube-scheduler does.
+    # As in kube-scheduler, only pods of the namespace can be in conflict.
     if old.metadata.namespace != pod.namespace:
         return QueueingHint.SKIP
     if _conflict(_disks(pod.cls), disks_of(old.spec.volumes)):
         return QueueingHint.QUEUE
     mine = {claim.name for claim in pod_claims(pod) if not claim.ephemeral}
     theirs = claims_of(old.spec.volumes, old.metadata.name)
-    released = any(claim.name in mine and not claim.ephemeral for claim in theirs)
-    return QueueingHint.QUEUE if released else QueueingHint.SKIP
+    return QueueingHint.of(any(c.name in mine and not c.ephemeral for c in theirs))
 
 
 def _waiting_by_use() -> KeyedIndex:
-    """Find the waiting pods that want a disk or claim that a deleted pod had."""
+    """Return an index of the waiting pods by the disks and claims that they need."""
     return KeyedIndex(
         lambda pod: [
             *((pod.namespace, disk.kind, disk.name) for disk in _disks(pod.cls)),
@@ -259,6 +256,4 @@ def _used(pod: v1.Pod) -> list[Hashable]:
 def _after_claim_added(
     pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
 ) -> QueueingHint:
-    if new is None or not uses_claim(pod, new, ephemeral=False):
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+    return QueueingHint.of(new is not None and uses_claim(pod, new, ephemeral=False))

@@ -1,7 +1,7 @@
-"""VolumeZone: a bound volume's zone and region labels must include those of the node.
+"""VolumeZone: the node's zone and region are among those of the pod's bound volumes.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/volumezone``. Nodes without any zone or region label
-pass; the beta labels of a volume also match the node's labels of today.
+pass. Beta labels of a volume also match the node's current labels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from podsched.framework.plugin import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
-from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.framework.verdicts import Rows, Verdicts, rejecting
 from podsched.plugins.volumes.claims import (
     CLAIM,
     CLASS,
@@ -58,17 +58,17 @@ class Topology:
 
 
 class Rejected(Exception):
-    """The pod's claims rule out all nodes; caught in PreFilter."""
+    """No node fits because of the pod's claims; caught in PreFilter."""
 
 
 class VolumeZone(WithoutArgs):
-    """PreFilter reads the labels of the pod's bound volumes, Filter compares."""
+    """PreFilter reads the zones of the pod's bound volumes, Filter compares them with the nodes."""
 
     name: ClassVar[str] = "VolumeZone"
     traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the zones of the volumes, or why the claims rule out all nodes."""
+        """Return the zones of the volumes, or why no node fits."""
         if not pod_claims(pod):
             return NOTHING_READ
         try:
@@ -77,13 +77,12 @@ class VolumeZone(WithoutArgs):
             return str(why)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the claims, volumes and storage classes."""
         if not pod_claims(pod):
             return FIXED_INPUTS
         return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Skip pods whose volumes have no zone; unresolvable where a claim has no volume."""
+        """Skip pods whose volumes have no zone; a claim without a volume is unresolvable."""
         try:
             found = self._topologies(pod, cluster)
         except Rejected as why:
@@ -113,7 +112,6 @@ class VolumeZone(WithoutArgs):
         return tuple(found)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject, unresolvably, nodes in other zones."""
         constrained = np.zeros(len(rows), dtype=np.bool_)
         for key in TOPOLOGY_LABELS:
             constrained |= nodes.label(key)[rows] != ABSENT
@@ -125,22 +123,17 @@ class VolumeZone(WithoutArgs):
                 ids = np.where(ids == ABSENT, nodes.label(today)[rows], ids)
             allowed = [nodes.value_id(value) for value in topology.values]
             other_zone |= ~np.isin(ids, allowed)
-        verdicts = Verdicter(len(rows))
-        verdicts.flag(constrained & other_zone, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
-        return verdicts.done()
+        wrong = constrained & other_zone
+        return rejecting(wrong, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for late-binding classes, nodes, the pod's claims and volumes of other zones."""
-        add_or_update = ActionType.ADD | ActionType.UPDATE
-        claim = add_or_update
-        volume = add_or_update
+        changed, claim = ActionType.ADD | ActionType.UPDATE, Resource.PERSISTENT_VOLUME_CLAIM
         return [
             ClusterEventWithHint.on(Resource.STORAGE_CLASS, ActionType.ADD, _after_class_added),
             ClusterEventWithHint.on(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-            ClusterEventWithHint.on(
-                Resource.PERSISTENT_VOLUME_CLAIM, claim, _after_claim_change, index=waiting_by_claim
-            ),
-            ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, volume, _after_volume_change),
+            ClusterEventWithHint.on(claim, changed, _after_claim_change, index=waiting_by_claim),
+            ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, changed, _after_volume_change),
         ]
 
 
@@ -173,22 +166,17 @@ def topologies(volume: v1.PersistentVolume) -> list[Topology]:
 def _after_class_added(
     pod: PodInfo, old: v1.StorageClass | None, new: v1.StorageClass | None
 ) -> QueueingHint:
-    if new is None or new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+    return QueueingHint.of(new is not None and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
 def _after_claim_change(
     pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
 ) -> QueueingHint:
-    if new is None or not uses_claim(pod, new, ephemeral=False):
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+    return QueueingHint.of(new is not None and uses_claim(pod, new, ephemeral=False))
 
 
 def _after_volume_change(
     pod: PodInfo, old: v1.PersistentVolume | None, new: v1.PersistentVolume | None
 ) -> QueueingHint:
-    if new is None or (old is not None and topologies(old) == topologies(new)):
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+    same = old is not None and new is not None and topologies(old) == topologies(new)
+    return QueueingHint.of(new is not None and not same)

@@ -1,4 +1,4 @@
-"""The constructor of plugins that take no arguments and do not look at the cluster on their own."""
+"""The constructor of plugins that need neither arguments nor a handle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from podsched.framework.plugin import Handle
 
 
 class WithoutArgs:
-    """A base class for such plugins; all others define their own ``__init__(args, handle)``."""
+    """A base class of plugins; plugins without it have an ``__init__(args, handle)``."""
 
     def __init__(self, args: Any = None, handle: Handle | None = None) -> None:
-        """Accept what every plugin is made from; neither is needed."""
+        pass

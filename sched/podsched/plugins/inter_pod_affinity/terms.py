@@ -1,4 +1,4 @@
-"""The terms of inter-pod affinity, compiled: which pods a term matches, and queries to count them.
+"""Compile the terms of inter-pod affinity, and count the pods that they match.
 
 Rules: kube-scheduler v1.36 ``framework/types.go`` (AffinityTerm). ``matchLabelKeys`` and
 ``mismatchLabelKeys`` are not read: the API server has merged them into the label selector.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
-from podsched.framework.nodes import ClusterView
+from podsched.framework.nodes import ClusterView, ContentQuery
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.v1 import objects_pb2 as v1
 
@@ -42,7 +42,7 @@ class AffinityTerm:
         return AffinityTerm, content
 
     def __str__(self) -> str:
-        """Return which pods it matches, as people read it."""
+        """Return a description of the matching pods."""
         labels = str(self.selector)
         pods = "a pod of any labels" if self.selector.empty else f"a pod with {labels}"
         return f"{pods} in namespace {', '.join(sorted(self.namespaces)) or 'selected'}"
@@ -61,9 +61,9 @@ class AffinityTerm:
         return (requirement.key for requirement in self.selector.requirements or ())
 
     def matches_pod(self, pod: PodInfo) -> bool:
-        """Return whether the term matches the pod; only for terms of ``resolved``.
+        """Return whether the term matches the pod; only for terms returned by ``resolved``.
 
-        Those name the namespaces they select, so the labels of the pod's are not looked at.
+        These name all selected namespaces, so the labels of the pod's namespace are not needed.
         """
         return self.matches(pod.cls.namespace, pod.cls.labels, NO_LABELS)
 
@@ -78,7 +78,7 @@ class PodTerms:
     required_affinity: tuple[AffinityTerm, ...] = ()
     required_anti_affinity: tuple[AffinityTerm, ...] = ()
     preferred: tuple[Weighted, ...] = ()
-    #: Why some of the terms could not be compiled; they are left out.
+    #: Why some terms could not be compiled; they are left out.
     problem: str = ""
 
     @property
@@ -150,9 +150,9 @@ def _compile(term: v1.PodAffinityTerm, namespace: str) -> AffinityTerm:
 def resolved(term: AffinityTerm, cluster: ClusterView) -> AffinityTerm:
     """Return a pod's own term with the namespaces that its namespaceSelector selects now.
 
-    As ``mergeAffinityTermNamespacesIfNotEmpty`` of kube-scheduler v1.36, which leaves the selector
-    in the term and then matches it against no labels at all, so that a selector of NotIn or
-    DoesNotExist alone selects every namespace.
+    As in ``mergeAffinityTermNamespacesIfNotEmpty`` of kube-scheduler v1.36, the selector stays in
+    the term and is later matched against no labels. So a selector that has only NotIn or
+    DoesNotExist selects every namespace.
     """
     selector = term.namespace_selector
     if selector.empty or selector == NOTHING:
@@ -174,60 +174,42 @@ def namespace_labels(namespace: str, cluster: ClusterView) -> Mapping[str, str]:
 # ---------------------------------------------------------------------------------- queries
 
 
-class AllTerms:
-    """Counts the pods that all of the resolved terms match; none where there are no terms."""
+class AllTerms(ContentQuery):
+    """Counts the pods that all of the resolved terms match; without terms it counts none."""
 
     reads_requests: ClassVar[bool] = False
 
-    __slots__ = ("_hash", "required_label", "terms")
+    __slots__ = ("required_label", "terms")
 
     def __init__(self, terms: tuple[AffinityTerm, ...]) -> None:
+        super().__init__(terms)
         self.terms = terms
         self.required_label = terms[0].selector.required_label if terms else None
-        self._hash = hash(("all", terms))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return AllTerms, (self.terms,)
 
     def counts(self, pod: PodInfo) -> int:
         return int(bool(self.terms) and all(term.matches_pod(pod) for term in self.terms))
 
-    def __hash__(self) -> int:
-        return self._hash
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AllTerms) and self.terms == other.terms
-
-
-class SomeTerms:
-    """Counts for each pod the weights of those of the resolved terms that match it."""
+class SomeTerms(ContentQuery):
+    """Sums, for each pod, the weights of the resolved terms that match it."""
 
     reads_requests: ClassVar[bool] = False
 
-    __slots__ = ("_hash", "required_label", "terms")
+    __slots__ = ("required_label", "terms")
 
     def __init__(self, terms: tuple[Weighted, ...]) -> None:
+        super().__init__(terms)
         self.terms = terms
         alone = len(terms) == 1
         self.required_label = terms[0][1].selector.required_label if alone else None
-        self._hash = hash(("some", terms))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SomeTerms, (self.terms,)
 
     def counts(self, pod: PodInfo) -> int:
         return sum(weight for weight, term in self.terms if term.matches_pod(pod))
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SomeTerms) and self.terms == other.terms
-
 
 @dataclass(frozen=True, slots=True)
 class TermTarget:
-    """A pod as the terms of other pods see it."""
+    """The parts of a pod that terms of other pods match."""
 
     namespace: str
     labels: frozenset[tuple[str, str]]
@@ -239,7 +221,7 @@ class TermTarget:
 
 
 class Concern:
-    """Which pods may matter to a pod wherever they run."""
+    """Tells which other pods, wherever they run, may affect where a pod fits."""
 
     def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
         cls, own = pod.cls, terms_of(pod.cls)
@@ -260,9 +242,9 @@ class Concern:
 
 @dataclass(frozen=True, slots=True)
 class RepelledBy:
-    """Counts for each pod its required anti-affinity terms of a topology key that match the target.
+    """Counts each pod's required anti-affinity terms of one topology key that match the target.
 
-    For forks: it also counts terms that no pod of the base has.
+    It is used on forks, because it also counts terms that no pod of the base has.
     """
 
     reads_requests: ClassVar[bool] = False
@@ -277,7 +259,7 @@ class RepelledBy:
 
 @dataclass(slots=True)
 class PodTermFamily:
-    """One kind of the terms that pods have: an attribute of ``PodTerms``."""
+    """One attribute of ``PodTerms`` as a ``TermFamily``."""
 
     reads_requests: ClassVar[bool] = False
 
@@ -289,9 +271,9 @@ class PodTermFamily:
         return found
 
 
-#: Required anti-affinity that keeps others away.
+#: Required anti-affinity, which rejects other pods.
 REPELLING: Final = PodTermFamily("required anti-affinity", "required_anti_affinity")
 #: Required affinity, which scores by hardPodAffinityWeight.
 ATTRACTING: Final = PodTermFamily("required affinity", "required_affinity")
-#: (weight, term) of preferred affinity and, with a negative weight, anti-affinity.
+#: (weight, term) of preferred affinity and of anti-affinity, which has negative weights.
 PREFERRING: Final = PodTermFamily("preferred affinity", "preferred")

@@ -1,8 +1,8 @@
-"""Which CSI volumes a pod attaches to its node, by driver and handle.
+"""Find the CSI volumes that a pod attaches to its node, by driver and handle.
 
 Rules: ``filterAttachableVolumes`` of kube-scheduler v1.36 ``framework/plugins/nodevolumelimits``.
-A claim counts through its volume or, without one, through its storage class's provisioner; in-tree
-volumes count as those of the driver they were migrated to, on nodes that have a CSINode.
+A claim counts as its volume or, without one, by the provisioner of its storage class. On nodes with
+a CSINode, in-tree volumes count as volumes of the driver that they were migrated to.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from podsched.plugins.volumes.csi_translation import (
 from podsched.v1 import objects_pb2 as v1
 
 _COMPILED: Final = "inline attachable volumes"
-#: Begins the handles of volumes not provisioned yet, so that no real one is equal to them.
+#: The prefix of handles of volumes that are not provisioned yet; no real handle has it.
 _UNBOUND: Final = "\0"
 
 
 class Attachable(NamedTuple):
-    """A volume as drivers count it; ``migrated`` ones only count on nodes with a CSINode."""
+    """A volume as drivers count it; ``migrated`` volumes count only on nodes with a CSINode."""
 
     name: str
     driver: str
     migrated: bool
-    #: uid of the claim's controlling owner, which an ephemeral volume's claim must have.
+    #: The uid of the claim's controlling owner, which must be the pod for an ephemeral volume.
     owner: str | None = None
 
 
 class CannotCount(Exception):
-    """A pod's volumes cannot be determined; ``code`` is the consequence for the node."""
+    """A pod's volumes cannot be determined; ``code`` is the status code of the node."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -62,7 +62,7 @@ class CannotCount(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """In-tree volumes of the pod's own, and the text of why one cannot be translated."""
+    """The in-tree volumes of a pod without claims; ``error``: why one cannot be translated."""
 
     volumes: tuple[Attachable, ...] = ()
     error: str = ""
@@ -96,9 +96,9 @@ def _inline(volumes: Iterable[v1.Volume]) -> Inline:
 
 
 class AttachableVolumes:
-    """Resolves claims to the volumes behind them, each once until an object changes.
+    """Resolves claims to volumes, each claim once until an object changes.
 
-    A live view in this process; pickled, it is a table of all claims of the moment.
+    In this process it always shows the current objects; pickled, it is a table of all claims.
     """
 
     def __init__(self, cluster: ClusterView) -> None:
@@ -121,7 +121,7 @@ class AttachableVolumes:
         self._claims, self._handles = state["claims"], state["handles"]
 
     def refresh(self) -> None:
-        """Forget everything if claims, volumes or classes have changed since."""
+        """Forget everything if claims, volumes or classes have changed."""
         if self._cluster is None:
             return
         versions = tuple(self._cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
@@ -131,9 +131,9 @@ class AttachableVolumes:
             self._handles.clear()
 
     def of(self, pod: PodInfo, *, csi_node: bool, new: bool) -> Mapping[str, str]:
-        """Volume -> driver of what the pod attaches to a node with or without a CSINode.
+        """Return volume -> driver for what the pod attaches to a node, with or without a CSINode.
 
-        A missing claim matters for a ``new`` pod only. Raises CannotCount.
+        A missing claim is an error only for a ``new`` pod. Raises CannotCount.
         """
         found: dict[str, str] = {}
         for mine in pod_claims(pod):
@@ -158,7 +158,7 @@ class AttachableVolumes:
         return found
 
     def csi_handle(self, volume_name: str) -> str:
-        """Return the volume handle of a PersistentVolume that is a CSI volume; "" for any other."""
+        """Return the volume handle of a PersistentVolume; "" if it is not a CSI volume."""
         handle = self._handles.get(volume_name)
         if handle is None:
             volume = None if self._cluster is None else get_volume(self._cluster, volume_name)

@@ -1,8 +1,8 @@
-"""NodeVolumeLimits: as many volumes of a CSI driver on a node as its CSINode allows.
+"""NodeVolumeLimits: a node has no more volumes of a CSI driver than its CSINode allows.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/nodevolumelimits/csi.go``. Volumes are counted once
-each, over the pods on the node and its VolumeAttachments. Most nodes are far from their limits, so
-the number of references (a counter) settles them; only on the rest are volumes compared.
+Rules: kube-scheduler v1.36 ``framework/plugins/nodevolumelimits/csi.go``. Each volume counts once,
+over the pods on the node and its VolumeAttachments. Most nodes are far from their limits: if the
+number of references (a counter) is within the limit, the volumes need not be compared.
 """
 
 from __future__ import annotations
@@ -55,12 +55,11 @@ _NONE: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class VolumeReferences:
-    """Counts volumes that may be attached, the same one as often as it is used."""
+    """Counts claims and in-tree volumes of pods, a volume as often as it is used."""
 
     reads_requests: ClassVar[bool] = False
 
     def counts(self, pod: PodInfo) -> int:
-        """Return the number of claims and in-tree volumes of the pod."""
         if not pod.cls.volumes:
             return 0
         return len(pod_claims(pod)) + len(inline_volumes(pod.cls).volumes)
@@ -68,12 +67,11 @@ class VolumeReferences:
 
 @dataclass(frozen=True, slots=True)
 class MayFail:
-    """Counts pods whose volumes it may be impossible to determine, which fails the node."""
+    """Counts pods whose volumes may be impossible to determine, which fails the node."""
 
     reads_requests: ClassVar[bool] = False
 
     def counts(self, pod: PodInfo) -> int:
-        """Return 1 for a pod whose claims or translations have to be checked, else 0."""
         if not pod.cls.volumes:
             return 0
         if inline_volumes(pod.cls).error:
@@ -83,18 +81,13 @@ class MayFail:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A column over nodes; ``driver``: whose limit it has."""
+    """A number of each node, for a column over nodes; ``driver``: its limit is the number."""
 
     what: str
     driver: str | None = None
 
-    @property
-    def other(self) -> int:
-        """What nodes without a CSINode and attachments have."""
-        return 0 if self.driver is None else _NO_LIMIT
-
     def of(self, limits: Mapping[str, int] | None, attached: Sequence[Any]) -> int:
-        """Return a node's cell."""
+        """Return a node's number."""
         if self.driver is not None:
             return (limits or _NONE).get(self.driver, _NO_LIMIT)
         if self == ATTACHED:
@@ -102,7 +95,7 @@ class _Read:
         return int(limits is not None) if self == HAS_CSI_NODE else len(limits or ())
 
     def __call__(self, objects: Collection[Any]) -> int:
-        """Return the cell of a node that these CSINodes, or these attachments, are about."""
+        """Return the number of a node from its CSINode, or for ATTACHED from its attachments."""
         if self == ATTACHED:
             return len(objects)
         return self.of(_limits(next(iter(objects))) if objects else None, ())
@@ -116,7 +109,7 @@ ATTACHED: Final = _Read("attachments")
 class NodeTable:
     """The limits and attachments of nodes by name, and as columns over the rows of a cluster.
 
-    This is what evaluations of shards get; the scheduler's own is a ``LiveNodeTable``.
+    A ``LiveNodeTable`` becomes one when it is pickled for an evaluation in another process.
     """
 
     def __init__(
@@ -136,21 +129,21 @@ class NodeTable:
         self._columns, self._of = {}, None
 
     def limits(self, node_name: str) -> Mapping[str, int] | None:
-        """Return how many volumes of each driver a node allows; None: it has no CSINode."""
+        """Return how many volumes of each driver a node allows; None without a CSINode."""
         return self._limits.get(node_name)
 
     def attached(self, node_name: str) -> Sequence[tuple[str, str]]:
-        """Return a node's attachments: attacher, and name of the PersistentVolume."""
+        """Return attacher and PersistentVolume of a node's attachments."""
         return self._attached.get(node_name, ())
 
     def column(self, base: NodeColumns, read: _Read) -> Int64s:
-        """Return what ``read`` says of each row's node."""
+        """Return the number of each row's node."""
         of = (base, base.topology_version, base.size)
         if self._of is None or self._of[0] is not base or self._of[1:] != of[1:]:
             self._of, self._columns = of, {}
         column = self._columns.get(read)
         if column is None:
-            column = self._columns[read] = np.full(base.size, read.other, dtype=np.int64)
+            column = self._columns[read] = np.full(base.size, read(()), dtype=np.int64)
             for node in {*self._limits, *self._attached}:
                 row = base.row_of(node)
                 if row is not None:
@@ -158,8 +151,8 @@ class NodeTable:
         return column
 
 
-class LiveNodeTable(NodeTable):
-    """The same of a cluster as it is now: a CSINode or an attachment changes its node's row."""
+class LiveNodeTable:
+    """The same, always current: a changed CSINode or attachment is a change of its node's row."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._csi_nodes = cluster.by_node(CSI_NODE, _named)
@@ -181,11 +174,6 @@ class LiveNodeTable(NodeTable):
     def column(self, base: NodeColumns, read: _Read) -> Int64s:
         return (self._attachments if read == ATTACHED else self._csi_nodes).column(read)
 
-    @property
-    def any_limits(self) -> bool:
-        """Whether a node limits a driver."""
-        return bool(self._csi_nodes.column(LIMITS).any())
-
 
 @dataclass(frozen=True, slots=True)
 class NewVolumes:
@@ -200,7 +188,7 @@ class NewVolumes:
 class LimitState:
     """``new`` is what the pod attaches to nodes without (0) and with (1) a CSINode."""
 
-    table: NodeTable
+    table: NodeTable | LiveNodeTable
     volumes: AttachableVolumes
     new: tuple[NewVolumes, NewVolumes]
 
@@ -213,10 +201,10 @@ class _Room(NamedTuple):
 
 
 class NodeVolumeLimits:
-    """PreFilter resolves the pod's volumes, Filter counts those on the nodes that may be full."""
+    """PreFilter resolves the pod's volumes, Filter counts volumes on nodes that may be full."""
 
     name: ClassVar[str] = "NodeVolumeLimits"
-    #: It tells volumes apart, but pods of one class mount the same ones.
+    #: Look-ahead is possible, because pods of one class mount the same volumes.
     traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def __init__(self, args: None, handle: Handle) -> None:
@@ -224,24 +212,24 @@ class NodeVolumeLimits:
         self._volumes: tuple[ClusterView, AttachableVolumes] | None = None
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the volumes; where no node has a limit, only whether they can be counted."""
+        """Return the volumes; if no node has a limit, only whether they can be counted."""
         if not _concerns(pod):
             return NOTHING_READ
         volumes = self._attachable(cluster)
         new = (_new_volumes(volumes, pod, False), _new_volumes(volumes, pod, True))
         wrong = tuple((one.code, one.text) for one in new)
-        if not self._nodes(cluster).any_limits:
+        if not self._nodes(cluster).column(cluster.nodes, LIMITS).any():
             return wrong
         return (wrong, *(frozenset(one.volumes.items()) for one in new))
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the versions of claims, volumes and classes; the rest is read by row."""
+        """Return the versions of claims, volumes and classes; all else is read by row."""
         if not _concerns(pod):
             return FIXED_INPUTS
         return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Skip pods that attach nothing a limit could apply to."""
+        """Resolve the pod's volumes; skip pods without any that a limit could apply to."""
         if not _concerns(pod):
             return PreFilterResult(SKIP)
         volumes = self._attachable(cluster)
@@ -298,7 +286,7 @@ class NodeVolumeLimits:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return for each driver the new volumes, and how many more the node's limit allows."""
+        """Return for each driver the number of new volumes, and how many the limit still allows."""
         mine: LimitState = state.data[self.name]
         drivers = sorted(set(mine.new[1].volumes.values()))
         wanted = np.zeros((len(drivers), len(rows)), dtype=np.int64)
@@ -320,7 +308,7 @@ class NodeVolumeLimits:
         ]
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for CSINodes that allow more, pods and attachments that go, the pod's claims."""
+        """Register for CSINodes that allow more, deleted pods and attachments, the pod's claims."""
         claim = ActionType.ADD
         attachment = ActionType.DELETE
         return [
@@ -352,7 +340,6 @@ def _named(csi_node: v1.CSINode) -> str:
 
 
 def _attached_to(attachment: v1.VolumeAttachment) -> str:
-    """Return the node whose attachments it is one of."""
     return attachment.spec.node_name if all(_attached(attachment)) else ""
 
 
@@ -371,7 +358,7 @@ def _limits(csi_node: v1.CSINode) -> dict[str, int]:
 def _count(
     mine: LimitState, pods: Mapping[str, PodInfo], node_name: str
 ) -> tuple[Code, str] | None:
-    """Return what is wrong with one node that has a CSINode with limits."""
+    """Return why a node with limits is rejected, or None."""
     try:
         rooms = _rooms(mine, pods, node_name)
     except CannotCount as why:
@@ -382,7 +369,7 @@ def _count(
 
 
 def _rooms(mine: LimitState, pods: Mapping[str, PodInfo], node_name: str) -> dict[str, _Room]:
-    """Return by driver what a node with limits has left. Raises CannotCount."""
+    """Return by driver the new volumes and the room that is left. Raises CannotCount."""
     attached: dict[str, str] = {}
     for other in pods.values():
         if other.cls.volumes:
@@ -394,7 +381,8 @@ def _rooms(mine: LimitState, pods: Mapping[str, PodInfo], node_name: str) -> dic
         if (handle := mine.volumes.csi_handle(volume))
     }
     counts.update(driver for name, driver in also.items() if name not in attached)
-    # A volume that only an attachment knows of counts beside the same one of the new pod.
+    # As in kube-scheduler, a volume that is known only from an attachment counts a second time if
+    # the new pod has it.
     new = Counter(d for name, d in mine.new[1].volumes.items() if name not in attached)
     limits = mine.table.limits(node_name) or _NONE
     return {d: _Room(n, limits[d] - counts[d]) for d, n in new.items() if d in limits}
@@ -406,33 +394,28 @@ def _after_csi_node_updated(
     if old is None or new is None:
         return QueueingHint.SKIP
     before = _limits(old)
-    grown = any(count > before.get(driver, 0) for driver, count in _limits(new).items())
-    return QueueingHint.QUEUE if grown else QueueingHint.SKIP
+    return QueueingHint.of(any(n > before.get(driver, 0) for driver, n in _limits(new).items()))
 
 
 def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
     if old is None or not (old.spec.node_name or old.status.nominated_node_name):
         return QueueingHint.SKIP
     volumes = old.spec.volumes
-    if claims_of(volumes, old.metadata.name) or any(in_tree_plugin(v) for v in volumes):
-        return QueueingHint.QUEUE
-    return QueueingHint.SKIP
+    claims = claims_of(volumes, old.metadata.name)
+    return QueueingHint.of(bool(claims) or any(in_tree_plugin(v) for v in volumes))
 
 
 def _after_claim_added(
     pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
 ) -> QueueingHint:
-    if new is None or not uses_claim(pod, new):
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+    return QueueingHint.of(new is not None and uses_claim(pod, new))
 
 
 def _after_attachment_deleted(
     pod: PodInfo, old: v1.VolumeAttachment | None, new: v1.VolumeAttachment | None
 ) -> QueueingHint:
-    # kube-scheduler v1.36 overlooks pods with ephemeral volumes alone; they would wait for nothing.
+    # Unlike kube-scheduler v1.36, which does not wake pods that have only ephemeral volumes.
     if pod_claims(pod):
         return QueueingHint.QUEUE
     drivers = {plugin.driver for v in pod.cls.volumes if (plugin := in_tree_plugin(v))}
-    freed = old is not None and old.spec.attacher in drivers
-    return QueueingHint.QUEUE if freed else QueueingHint.SKIP
+    return QueueingHint.of(old is not None and old.spec.attacher in drivers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from podsched.api.selectors import (
     Requirement,
@@ -19,7 +19,7 @@ from podsched.api.selectors import (
     compile_selector,
     from_labels,
 )
-from podsched.framework.nodes import ClusterView
+from podsched.framework.nodes import ClusterView, ContentQuery
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
@@ -32,23 +32,22 @@ SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
 OWNER_KINDS: Final = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
 
 
-class MatchingPods:
+class MatchingPods(ContentQuery):
     """Counts the pods of a namespace that a selector matches.
 
-    Terminating pods do not count, and an empty selector counts none. ``on_fork`` both do: so
-    kube-scheduler counts pods that are added or removed in a dry run (``updateWithPod``).
+    Terminating pods do not count, and an empty selector matches none; with ``on_fork`` terminating
+    pods count and an empty selector matches all. kube-scheduler counts in this way the pods that
+    a dry run adds or removes (``updateWithPod``).
     """
 
     reads_requests: ClassVar[bool] = False
 
-    __slots__ = ("_hash", "namespace", "on_fork", "required_label", "selector")
+    __slots__ = ("namespace", "on_fork", "required_label", "selector")
 
     def __init__(self, namespace: str, selector: Selector, on_fork: bool = False) -> None:
-        self.namespace = namespace
-        self.selector = selector
-        self.on_fork = on_fork
+        super().__init__(namespace, selector, on_fork)
+        self.namespace, self.selector, self.on_fork = namespace, selector, on_fork
         self.required_label = selector.required_label
-        self._hash = hash((namespace, selector, on_fork))
 
     def counts(self, pod: PodInfo) -> int:
         if pod.cls.namespace != self.namespace:
@@ -56,19 +55,6 @@ class MatchingPods:
         if not self.on_fork and (pod.terminating or self.selector.empty):
             return 0
         return int(self.selector.matches(pod.cls.labels))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out the hash, which differs from process to process."""
-        return MatchingPods, (self.namespace, self.selector, self.on_fork)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MatchingPods) and (
-            (self.namespace, self.on_fork, self.selector)
-            == (other.namespace, other.on_fork, other.selector)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +71,10 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The constraints for one pod: Filter reads the ``hard`` ones, Score the ``soft`` ones.
+    """The constraints for one pod: Filter reads ``hard``, Score reads ``soft``.
 
-    ``require_all``: nodes that lack one of the topology keys are not scored. False for
-    kube-scheduler's own defaults alone.
+    ``require_all``: nodes that lack one of the topology keys are not scored. It is False only for
+    kube-scheduler's own defaults.
     """
 
     namespace: str
@@ -120,19 +106,19 @@ SYSTEM_DEFAULTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Defaulting:
-    """The constraints for pods without own ones; ``system``: kube-scheduler's built-in defaults."""
+    """The constraints of pods without their own; ``system``: kube-scheduler's built-in defaults."""
 
     constraints: tuple[v1.TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     system: bool = True
 
     def versions(self, cluster: ClusterView) -> Hashable:
-        """Return the versions of all that the defaults depend on beside the pod."""
+        """Return the versions of everything but the pod that the defaults depend on."""
         if not self.constraints:
             return ()
         return tuple([cluster.version(kind) for kind in OWNER_KINDS])
 
     def of(self, pod: PodInfo, cluster: ClusterView) -> Constraints:
-        """Return the defaults for a pod; none when nothing selects it."""
+        """Return the defaults for a pod; none if nothing selects it."""
         cls = pod.cls
         if not self.constraints:
             return Constraints(cls.namespace)
@@ -164,7 +150,7 @@ def own_constraints(pod: PodInfo) -> Constraints:
         selector = compile_selector(declared)
         matched = {k: cls.labels[k] for k in constraint.match_label_keys if k in cls.labels}
         if matched and selector.requirements is not None:
-            # API servers since 1.34 have added them when the pod was created.
+            # API servers from 1.34 on add them to the selector when the pod is created.
             known = from_labels(matched).requirements or ()
             more = [item for item in selector.requirements if item not in known]
             selector = joined(from_labels(matched), more)
@@ -193,7 +179,7 @@ def joined(selector: Selector, more: Iterable[Requirement] | None) -> Selector:
 
 
 def default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
-    """Return what the Services and the controller of a pod select; empty when there are none."""
+    """Return the merged selector of a pod's Services and controller; empty if there are none."""
     namespace, labels = pod.cls.namespace, pod.cls.labels
     merged: dict[str, str] = {}
     for service in cluster.list("Service", namespace):

@@ -1,7 +1,7 @@
-"""Unbound claims: the volumes that suit them, and where volumes could be provisioned for them.
+"""Find the volumes that suit unbound claims, and where volumes could be provisioned for them.
 
 Rules: the parts of component-helpers ``FindMatchingVolume`` and of kube-scheduler v1.36
-``volumebinding/binder.go`` that do not depend on the node. The rest is ``matching``.
+``volumebinding/binder.go`` that do not depend on the node; ``matching`` has the others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MatchingFailed(Exception):
 
 
 def affinity_terms(affinity: v1.VolumeNodeAffinity) -> NodeTerms | None:
-    """Return a volume's node affinity, compiled; None where it has none."""
+    """Return a volume's compiled node affinity; None if it has none."""
     return compile_node_selector(affinity.required) if affinity.HasField("required") else None
 
 
@@ -44,8 +44,8 @@ def may_match(term: NodeTerm) -> bool:
     """Return whether a term of a volume's node affinity can match any node by its labels."""
     if not term.valid or not (term.expressions or term.fields):
         return False
-    # Volume affinity is matched against labels alone, without the node's name: "In" on a field
-    # fails, "NotIn" holds.
+    # Volume affinity is matched only against labels, without the node's name. So "In" on a field
+    # fails and "NotIn" succeeds.
     return all(requirement.operator == "NotIn" for requirement in term.fields)
 
 
@@ -61,7 +61,7 @@ def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KnownVolume:
-    """What matching reads of a volume. ``ref`` is (namespace, name, uid) of its claim."""
+    """The parts of a volume that matching reads. ``ref``: (namespace, name, uid) of its claim."""
 
     name: str
     storage_class: str
@@ -76,7 +76,7 @@ class KnownVolume:
     deleting: bool
 
     def is_bound_to(self, claim: v1.PersistentVolumeClaim) -> bool:
-        """Return whether it is bound or pre-bound to this very claim."""
+        """Return whether it is bound or pre-bound to this claim."""
         if self.ref is None:
             return False
         meta, (namespace, name, uid) = claim.metadata, self.ref
@@ -103,7 +103,7 @@ def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A volume that suits a claim, its node affinity apart."""
+    """A volume that suits a claim on nodes that meet its node affinity."""
 
     name: str
     affinity: NodeTerms | None
@@ -113,8 +113,8 @@ class Candidate:
 class Provision:
     """Where a volume could be provisioned for a claim.
 
-    ``topologies`` None: anywhere. ``pools`` None: capacity is not checked; else they select the
-    nodes from which a large enough pool can be reached.
+    ``topologies``: None means everywhere. ``pools`` select the nodes that can reach a large enough
+    pool; None: capacity is not checked.
     """
 
     possible: bool
@@ -122,7 +122,7 @@ class Provision:
     pools: tuple[Selector, ...] | None = None
 
     def keys(self) -> set[str]:
-        """Return the keys of the node labels it depends on."""
+        """Return the keys of the node labels that it depends on."""
         terms = self.topologies or ()
         keys = {requirement.key for term in terms for requirement in term}
         for pool in self.pools or ():
@@ -134,8 +134,8 @@ class Provision:
 class UnboundClaim:
     """A claim that waits for its first consumer.
 
-    With a ``selected_node`` a volume is being provisioned there. ``prebound`` is the volume that is
-    pre-bound to the claim and rules out all others; ``candidates`` are free ones, smallest first.
+    ``selected_node``: a volume is being provisioned there. ``prebound``: the volume that is
+    pre-bound to the claim and excludes all others. ``candidates``: free volumes, smallest first.
     """
 
     key: str
@@ -149,7 +149,7 @@ class UnboundClaim:
 def unbound_claim(
     claim: v1.PersistentVolumeClaim, volumes: Iterable[KnownVolume], cluster: ClusterView
 ) -> UnboundClaim:
-    """Read a claim; ``volumes`` are those of its class. Raises MatchingFailed, QuantityError."""
+    """Read a claim. Raises MatchingFailed, QuantityError. ``volumes``: those of its class."""
     key, size = key_of(claim), requested_storage(claim)
     provision = _provision(claim, cluster)
     annotations = claim.metadata.annotations
@@ -176,7 +176,7 @@ def _candidates(volumes: Iterable[KnownVolume]) -> tuple[Candidate, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a claim requires of a volume."""
+    """The requirements of a claim on a volume."""
 
     size: Fraction
     mode: str
@@ -185,7 +185,7 @@ class _Wanted:
     selector: Selector | None
 
     def suits(self, volume: KnownVolume) -> bool:
-        """Return whether the volume meets what even a pre-bound one has to meet."""
+        """Return whether the volume meets the requirements on all volumes, also pre-bound ones."""
         return (
             volume.capacity >= self.size
             and volume.mode == self.mode
@@ -194,7 +194,7 @@ class _Wanted:
         )
 
     def is_met_by(self, volume: KnownVolume) -> bool:
-        """Return whether the volume meets what a free one has to meet besides."""
+        """Return whether the volume meets the additional requirements on free volumes."""
         if not volume.available or not self.access_modes <= volume.access_modes:
             return False
         return self.selector is None or self.selector.matches(volume.labels)
@@ -244,7 +244,7 @@ def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provisi
 def _pools(
     claim: v1.PersistentVolumeClaim, storage_class: v1.StorageClass, cluster: ClusterView
 ) -> tuple[Selector, ...] | None:
-    """Return where the driver has capacity for the claim; None: it does not report capacity."""
+    """Return the nodes where the driver has capacity; None if it does not report capacity."""
     requests = claim.spec.resources.requests
     driver = cluster.get(CSI_DRIVER, "", storage_class.provisioner)
     if "storage" not in requests or driver is None or not driver.spec.storage_capacity:
@@ -265,7 +265,7 @@ def _pools(
 
 
 def volume_limit(pool: v1.CSIStorageCapacity) -> int | None:
-    """Return the bytes of the largest volume that a pool has room for; None: not reported."""
+    """Return the size in bytes of the largest volume that fits into a pool; None: not reported."""
     if pool.HasField("maximum_volume_size"):
         return value(pool.maximum_volume_size)
     return value(pool.capacity) if pool.HasField("capacity") else None

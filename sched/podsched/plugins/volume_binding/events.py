@@ -1,4 +1,4 @@
-"""The events that can make a pod fit that VolumeBinding rejected, with their hints.
+"""The events that can help a pod that VolumeBinding rejected, with their hints.
 
 Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``volumebinding/volume_binding.go``.
 """
@@ -32,31 +32,26 @@ def volume_binding_events() -> list[ClusterEventWithHint]:
     ]
 
 
-def _queue_if(may_help: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if may_help else QueueingHint.SKIP
-
-
 def _after_class_change(
     pod: PodInfo, old: v1.StorageClass | None, new: v1.StorageClass | None
 ) -> QueueingHint:
-    if new is None:
-        return QueueingHint.SKIP
-    return _queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
+    changed = old is None or new is None or old.allowed_topologies != new.allowed_topologies
+    return QueueingHint.of(new is not None and changed)
 
 
 def _after_claim_change(
     pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
 ) -> QueueingHint:
-    return _queue_if(new is not None and uses_claim(pod, new))
+    return QueueingHint.of(new is not None and uses_claim(pod, new))
 
 
 def _after_csi_node_change(
     pod: PodInfo, old: v1.CSINode | None, new: v1.CSINode | None
 ) -> QueueingHint:
     if old is None or new is None:
-        return _queue_if(new is not None)
+        return QueueingHint.of(new is not None)
     before = old.metadata.annotations.get(ANN_MIGRATED_PLUGINS, "")
-    return _queue_if(before != new.metadata.annotations.get(ANN_MIGRATED_PLUGINS, ""))
+    return QueueingHint.of(before != new.metadata.annotations.get(ANN_MIGRATED_PLUGINS, ""))
 
 
 def _after_driver_change(
@@ -65,7 +60,7 @@ def _after_driver_change(
     if old is None or new is None or not old.spec.storage_capacity or new.spec.storage_capacity:
         return QueueingHint.SKIP
     mine = (v.csi.driver for v in pod.cls.volumes if v.HasField("csi"))
-    return _queue_if(new.metadata.name in mine)
+    return QueueingHint.of(new.metadata.name in mine)
 
 
 def _after_capacity_change(
@@ -76,4 +71,4 @@ def _after_capacity_change(
     if old is None:
         return QueueingHint.QUEUE
     before, now = volume_limit(old), volume_limit(new)
-    return _queue_if(now is not None and (before is None or now > before))
+    return QueueingHint.of(now is not None and (before is None or now > before))

@@ -1,4 +1,4 @@
-"""The volumes of a cluster by storage class, as they are assumed to be, read once each."""
+"""Read the volumes of a cluster by storage class, each once; assumed volumes included."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class KnownVolumes:
-    """What matching reads of volumes."""
+    """The volumes of a cluster in the form that matching reads."""
 
     def __init__(self) -> None:
         self._by_class: tuple[Hashable, dict[str, dict[str, KnownVolume]]] | None = None
-        #: By name; volumes that have not changed are not read again.
+        #: By name, so that unchanged volumes are not read again.
         self._read: dict[str, tuple[v1.PersistentVolume, KnownVolume]] = {}
 
     def of_class(self, cluster: ClusterView, name: str) -> Sequence[KnownVolume]:

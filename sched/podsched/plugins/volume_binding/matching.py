@@ -1,8 +1,8 @@
-"""Which volumes unbound claims would get on which nodes.
+"""Match unbound claims with volumes on each node.
 
 Rules: kube-scheduler v1.36 ``volumebinding/binder.go`` (FindPodVolumes) and component-helpers
-``FindMatchingVolume``. What depends on the node are labels alone, so nodes are grouped by the
-labels that any candidate depends on, and each group is decided once.
+``FindMatchingVolume``. The result depends only on labels of the node. So nodes are grouped by the
+labels that candidates depend on, and each group is decided once.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def _match_term(term: NodeTerm, nodes: NodeColumns, rows: Rows) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The result for the claims on each row; all arrays have the shape ``(len(rows),)``.
+    """The result for the claims on each row; arrays have shape ``(len(rows),)``.
 
-    ``chosen`` holds, for each claim that may get an existing volume, the index into its prebound
-    volumes and candidates, or NO_VOLUME where one would have to be provisioned.
+    ``chosen``: for each claim that may get an existing volume, the index into its prebound volumes
+    and candidates, or NO_VOLUME where a volume has to be provisioned.
     """
 
     satisfied: Bools
@@ -88,7 +88,7 @@ def _label_keys(claims: Iterable[UnboundClaim]) -> list[str]:
 
 
 def _group(keys: Sequence[str], nodes: NodeColumns, rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
-    """Return one row of each group with the same labels, and for each row its group."""
+    """Return one row per group of rows with equal labels, and the group of each row."""
     if not len(rows) or not keys:
         return rows[:1], np.zeros(len(rows), dtype=np.intp)
     labels = np.stack([nodes.label(key)[rows] for key in keys], axis=1)
@@ -113,13 +113,13 @@ def _match_groups(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows
 
 
 class _Search:
-    """Chooses volumes for one claim after another; on a row, no volume is chosen twice."""
+    """Chooses volumes for claims, one after another; no volume is chosen twice on a row."""
 
     def __init__(self, nodes: NodeColumns, rows: Rows) -> None:
         self._nodes = nodes
         self._rows = rows
         self._affinities: dict[NodeTerms | None, Bools] = {}
-        #: By volume, the positions of the rows on which an earlier claim has it.
+        #: By volume, the positions of the rows on which it was chosen for an earlier claim.
         self._taken: dict[str, set[int]] = {}
 
     def choose(self, claim: UnboundClaim) -> NDArray[np.int64]:
@@ -128,7 +128,7 @@ class _Search:
         choice = np.full(len(self._rows), NO_VOLUME, dtype=np.int64)
         undecided = np.ones(len(self._rows), dtype=np.bool_)
         for index, candidate in enumerate(claim.prebound):
-            # A volume that is pre-bound to the claim is the only one it may get.
+            # The claim may get only a volume that is pre-bound to it.
             free = undecided & self._free(candidate)
             choice[free & self._fits(candidate)] = index
             undecided &= ~free
@@ -144,8 +144,8 @@ class _Search:
     def _first_of(self, candidates: Sequence[Candidate], undecided: Bools) -> NDArray[np.int64]:
         """Return for each row the first candidate that fits and is free, or NO_VOLUME.
 
-        Candidates pinned to one label value, as local volumes are, are looked up by that value; to
-        compare each with all rows would cost volumes times nodes.
+        Candidates that are pinned to one label value, such as local volumes, are looked up by this
+        value. Comparing each with all rows would cost volumes times nodes.
         """
         pinned: dict[str, dict[int, list[int]]] = {}
         found = np.full(len(self._rows), len(candidates), dtype=np.int64)
@@ -184,7 +184,7 @@ class _Search:
 
 
 def _pin(terms: NodeTerms | None) -> Requirement | None:
-    """Return the one label requirement that decides, as for local volumes; None: another kind."""
+    """Return the label requirement of an affinity that has only this one, else None."""
     if terms is None or len(terms.terms) != 1:
         return None
     term = terms.terms[0]
@@ -196,7 +196,7 @@ def _pin(terms: NodeTerms | None) -> Requirement | None:
 def _provisionable(
     waiting: Sequence[tuple[UnboundClaim, Bools]], nodes: NodeColumns, rows: Rows
 ) -> tuple[Bools, Bools]:
-    """Return (satisfied, enough storage); the first claim that fails on a row decides it."""
+    """Return (satisfied, enough storage); on each row the first failing claim decides."""
     satisfied = np.ones(len(rows), dtype=np.bool_)
     enough = np.ones(len(rows), dtype=np.bool_)
     for claim, here in waiting:

@@ -1,9 +1,9 @@
-"""VolumeBinding: bound volumes must be reachable from the node, unbound claims must get one there.
+"""VolumeBinding: the node can reach the pod's bound volumes and has volumes for unbound claims.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/volumebinding``. A claim is *bound*; or
-*immediate*, and the volume controller has to bind it before the pod can be scheduled; or it waits
-for its first consumer, and then the choice of the node decides: an existing volume is bound to the
-claim (static), or one is provisioned for it (dynamic). What Reserve decides is assumed
+Rules: kube-scheduler v1.36 ``framework/plugins/volumebinding``. A claim is *bound*, or *immediate*
+(the volume controller must bind it before the pod can be scheduled), or waits for its first
+consumer. In the last case the choice of the node decides: an existing volume is bound to the claim
+(static), or a volume is provisioned for it (dynamic). Reserve assumes the outcome
 (``framework.assumed_objects``); PreBind writes it and waits for the volume controller
 (``reservation``). Scoring belongs to the feature gate StorageCapacityScoring, which is off.
 """
@@ -45,7 +45,7 @@ from podsched.plugins.volume_binding.candidates import (
 from podsched.plugins.volume_binding.events import volume_binding_events
 from podsched.plugins.volume_binding.known_volumes import KnownVolumes
 from podsched.plugins.volume_binding.matching import NO_VOLUME, match_affinity, match_claims
-from podsched.plugins.volume_binding.reservation import Reservation, bind_plan, reservation
+from podsched.plugins.volume_binding.reservation import Reservation, reservation
 from podsched.plugins.volumes.claims import (
     CLAIM,
     CLASS,
@@ -87,10 +87,10 @@ _KINDS = (CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY)
 
 @dataclass(frozen=True, slots=True)
 class BoundVolume:
-    """What a bound claim's volume requires of the node.
+    """The node affinity of a bound claim's volume.
 
-    To ``migrated_nodes`` it is a CSI volume with the node affinity ``translated``; unless
-    ``untranslatable`` says why that is unknown.
+    For ``migrated_nodes`` it is a CSI volume with the node affinity ``translated``, or
+    ``untranslatable`` tells why that is unknown.
     """
 
     affinity: NodeTerms | None
@@ -101,14 +101,14 @@ class BoundVolume:
 
 @dataclass(frozen=True, slots=True)
 class BindingState:
-    """The pod's claims: bound ones (None: the volume is gone) and those that wait for the pod."""
+    """The pod's bound claims (None: the volume is gone) and the claims that wait for the pod."""
 
     bound: tuple[BoundVolume | None, ...]
     unbound: tuple[UnboundClaim, ...]
 
 
 class VolumeBinding:
-    """PreFilter sorts the pod's claims, Filter matches them with nodes, Reserve and PreBind act."""
+    """PreFilter reads the pod's claims, Filter matches nodes, Reserve and PreBind bind volumes."""
 
     name: ClassVar[str] = "VolumeBinding"
     traits: ClassVar[Traits] = Traits(
@@ -119,11 +119,11 @@ class VolumeBinding:
         self._handle = handle
         self._bind_timeout = float(args.bind_timeout_seconds)
         self._volumes = KnownVolumes()
-        #: By pod uid, the reservations of pods whose binding cycle is under way.
+        #: The reservations of pods whose binding cycle is running, by uid.
         self._reserved: dict[str, Reservation] = {}
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return what bound volumes require; claims that have to be bound are the pod's own."""
+        """Return the affinities of bound volumes, or the claims if one of them is unbound."""
         claims = pod_claims(pod)
         if not claims:
             return NOTHING_READ
@@ -139,7 +139,6 @@ class VolumeBinding:
         return pod.namespace, claims, found is None
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the versions of all storage objects and of what is assumed of them."""
         if not pod_claims(pod):
             return FIXED_INPUTS
         assumed = (cluster.assumed(kind).version for kind in (CLAIM, VOLUME))
@@ -162,7 +161,7 @@ class VolumeBinding:
         return PreFilterResult()
 
     def _read_claims(self, pod: PodInfo, cluster: ClusterView) -> BindingState | None:
-        """Return the claims; None where an immediate one is unbound. Raises MatchingFailed."""
+        """Return the claims; None if an immediate claim is unbound. Raises MatchingFailed."""
         bound: list[BoundVolume | None] = []
         delayed: list[v1.PersistentVolumeClaim] = []
         immediate = False
@@ -206,7 +205,7 @@ class VolumeBinding:
         return BoundVolume(affinity, nodes, translated)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject, unresolvably, nodes out of a bound volume's reach or without volumes to bind."""
+        """Reject, unresolvably, nodes that cannot reach a bound volume or lack volumes to bind."""
         mine: BindingState = state.data[self.name]
         verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -223,7 +222,7 @@ class VolumeBinding:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return for each claim whether its volume is within reach, or there is one for it."""
+        """Return for each claim whether its volume can be reached, or whether there is one."""
         mine: BindingState = state.data[self.name]
         cluster, found = self._handle.cluster, []
         claims = [
@@ -254,22 +253,21 @@ class VolumeBinding:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Skip always: scoring by capacity belongs to StorageCapacityScoring, which is off."""
+        """Skip: scoring by capacity belongs to StorageCapacityScoring, which is off."""
         return SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Return 0 for every row."""
         return np.zeros(len(rows), dtype=np.int64)
 
     # ------------------------------------------------------------------ binding
 
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
-        """Return whether there is a claim to be bound; bound ones need no Reserve."""
+        """Return whether a claim must be bound; bound claims need no Reserve."""
         mine = state.data.get(self.name)
         return isinstance(mine, BindingState) and bool(mine.unbound)
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Assume that the pod's claims are bound to volumes, or provisioned for, on the node."""
+        """Assume that the pod's claims are bound, or provisioned for, on the node."""
         cluster = self._handle.cluster
         mine = state.data.get(self.name)
         if not isinstance(mine, BindingState) or not mine.unbound:
@@ -296,13 +294,11 @@ class VolumeBinding:
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Take back what was assumed for the pod, if anything."""
         reserved = self._reserved.pop(pod.uid, None)
         if reserved is not None:
             reserved.restore(self._handle.cluster)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Skip pods whose volumes are all bound."""
         return SUCCESS if pod.uid in self._reserved else SKIP
 
     def pre_bind(
@@ -319,15 +315,14 @@ class VolumeBinding:
                 self._reserved.pop(pod.uid, None)
             return status
 
-        return bind_plan(reserved, wait, self._bind_timeout)
+        return PreBindPlan(patches=reserved.patches(), wait=wait, timeout=self._bind_timeout)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for changes of storage objects and of nodes' labels."""
         return volume_binding_events()
 
 
 def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:
-    """Return why one of the pod's claims rules out all nodes; "" where none does."""
+    """Return why no node fits because of one of the pod's claims; "" if none of them is wrong."""
     for mine in pod_claims(pod):
         name = mine.name
         claim = get_claim(cluster, pod.namespace, name)

@@ -1,4 +1,4 @@
-"""The volumes that a pod needs bound on its way to a node: assumed, written, waited for.
+"""Bind the volumes that a pod needs on its node: assume them, write them, wait for them.
 
 Rules: ``AssumePodVolumes``, ``bindAPIUpdate`` and ``checkBindings`` of kube-scheduler v1.36
 (``volumebinding/binder.go``):
@@ -8,18 +8,19 @@ Rules: ``AssumePodVolumes``, ``bindAPIUpdate`` and ``checkBindings`` of kube-sch
                  Reservation.check()    PENDING until the volume controller has bound every claim
     Unreserve    Reservation.restore()  takes the assumptions back
 
-A static binding fills in the volume's claimRef and leaves the rest to the volume controller.
-Dynamic provisioning is requested by the annotation ``volume.kubernetes.io/selected-node`` on the
-claim; a provisioner that fails on that node removes it.
+A static binding sets the volume's claimRef; the volume controller does the rest. Dynamic
+provisioning is requested with the annotation ``volume.kubernetes.io/selected-node`` on the claim. A
+provisioner that fails on that node removes the annotation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import ObjectPatch, PreBindPlan
+from podsched.framework.plugin import ObjectPatch
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.plugins.volume_binding.candidates import affinity_holds, affinity_terms
@@ -47,7 +48,7 @@ PENDING = Status(Code.PENDING, ("binding volumes",))
 
 @dataclass(frozen=True, slots=True)
 class StaticBinding:
-    """A volume to bind to a claim. ``base`` is the volume as it is, ``patched`` as it shall be."""
+    """A volume to bind to a claim. ``base`` is the stored volume, ``patched`` the bound one."""
 
     claim: v1.PersistentVolumeClaim
     base: v1.PersistentVolume
@@ -55,32 +56,32 @@ class StaticBinding:
 
     @property
     def is_written(self) -> bool:
-        """Whether the API has the binding already."""
+        """Whether the stored volume is bound already."""
         return self.patched is self.base
 
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """A claim that a volume is to be provisioned for."""
+    """A claim for which a volume has to be provisioned."""
 
     base: v1.PersistentVolumeClaim
     is_written: bool
 
 
 class _Failed(Exception):
-    """Binding is impossible and the pod has to be scheduled again; caught in ``check``."""
+    """Binding is impossible, so the pod must be scheduled again; caught in ``check``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """All that has to be bound for one pod on one node."""
+    """All volumes that have to be bound or provisioned for one pod on one node."""
 
     node_name: str
     static: tuple[StaticBinding, ...]
     dynamic: tuple[Provisioning, ...]
 
     def restore(self, cluster: ClusterView) -> None:
-        """Take back what was assumed for it."""
+        """Take back the assumptions."""
         for binding in self.static:
             cluster.assumed(VOLUME).restore("", binding.base.metadata.name)
         for claim in self.dynamic:
@@ -88,21 +89,14 @@ class Reservation:
             cluster.assumed(CLAIM).restore(meta.namespace, meta.name)
 
     def patches(self) -> tuple[ObjectPatch, ...]:
-        """Return what is to be written, each patch only onto the version it was decided on."""
+        """Return the patches to write, each for the version that was decided on."""
         volumes = [_volume_patch(b.base, b.patched) for b in self.static if not b.is_written]
-        claims = [
-            _patch(CLAIM, claim.base, {"metadata": {"annotations": self._annotations}})
-            for claim in self.dynamic
-            if not claim.is_written
-        ]
+        selected = {"metadata": {"annotations": {ANN_SELECTED_NODE: self.node_name}}}
+        claims = [_patch(CLAIM, c.base, selected) for c in self.dynamic if not c.is_written]
         return (*volumes, *claims)
 
-    @property
-    def _annotations(self) -> Mapping[str, str]:
-        return {ANN_SELECTED_NODE: self.node_name}
-
     def check(self, pod: PodInfo, cluster: ClusterView) -> Status:
-        """Return SUCCESS when every claim is bound, PENDING before, ERROR when binding failed."""
+        """Return SUCCESS if every claim is bound, ERROR if binding failed, else PENDING."""
         try:
             node = self._node(pod, cluster)
             bound = [self._is_bound(binding, node, cluster) for binding in self.static]
@@ -140,7 +134,7 @@ class Reservation:
         name = claim.metadata.name
         if not claim.metadata.annotations:
             raise _Failed(f'selectedNode annotation reset for PVC "{name}"')
-        # A provisioner that fails on the node removes the annotation, to have another one chosen.
+        # A provisioner that fails on the node removes the annotation, so that another is chosen.
         if claim.metadata.annotations.get(ANN_SELECTED_NODE, "") != self.node_name:
             raise _Failed(f'provisioning failed for PVC "{name}"')
         if claim.spec.volume_name:
@@ -157,9 +151,9 @@ def reservation(
     volumes: Mapping[str, str],
     cluster: ClusterView,
 ) -> Reservation:
-    """Assume the decision: ``volumes`` maps claims to existing volumes, others are provisioned.
+    """Assume a decision: ``volumes`` maps claims to existing volumes; for others, provisioning.
 
-    ``claims`` are the keys ("namespace/name") of all claims; they exist.
+    ``claims``: the keys ("namespace/name") of all claims, which must exist.
     """
     static, dynamic = [], []
     for key in claims:
@@ -205,7 +199,7 @@ def _assume_provisioning(
 
 
 def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1.PersistentVolume:
-    """Return the volume bound to the claim, itself if it is already (``GetBindVolumeToClaim``)."""
+    """Return the volume, bound to the claim (``GetBindVolumeToClaim``); itself if it is already."""
     meta, ref = claim.metadata, volume.spec.claim_ref
     mine = is_bound_to(volume, claim)
     if mine and ref.uid == meta.uid:
@@ -227,18 +221,10 @@ def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1
     return bound
 
 
-def bind_plan(
-    reserved: Reservation, wait: Callable[[ClusterView], Status], timeout: float
-) -> PreBindPlan:
-    """Return the plan of PreBind: the patches, then ``wait`` for at most ``timeout`` seconds."""
-    return PreBindPlan(patches=reserved.patches(), wait=wait, timeout=timeout)
-
-
 def _patch(
-    kind: str, base: v1.PersistentVolumeClaim | v1.PersistentVolume, body: object
+    kind: str, base: v1.PersistentVolumeClaim | v1.PersistentVolume, body: Mapping[str, Any]
 ) -> ObjectPatch:
     meta = base.metadata
-    assert isinstance(body, dict)
     return ObjectPatch(kind, meta.namespace, meta.name, body, meta.resource_version)
 
 
@@ -252,7 +238,7 @@ def _volume_patch(base: v1.PersistentVolume, patched: v1.PersistentVolume) -> Ob
         "uid": ref.uid,
         "resourceVersion": ref.resource_version,
     }
-    body: dict[str, object] = {"spec": {"claimRef": claim_ref}}
+    body: dict[str, Any] = {"spec": {"claimRef": claim_ref}}
     known = base.metadata.annotations
     added = {k: text for k, text in patched.metadata.annotations.items() if k not in known}
     if added:
@@ -271,7 +257,7 @@ def _claim_now(
 
 
 def _check_reachable(volume: v1.PersistentVolume, node: v1.Node, cluster: ClusterView) -> None:
-    """Raise _Failed when the volume's node affinity rules the node out."""
+    """Raise _Failed if the volume's node affinity does not match the node."""
     affinity = volume.spec.node_affinity
     plugin = in_tree_plugin(volume.spec)
     csi_node = cluster.get("CSINode", "", node.metadata.name)

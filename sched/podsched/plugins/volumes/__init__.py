@@ -1,1 +1,1 @@
-"""Volumes and claims as all volume plugins read them, and in-tree volumes seen as CSI volumes."""
+"""Functions that all volume plugins use: claims, volumes, and in-tree volumes as CSI volumes."""

@@ -1,6 +1,6 @@
-"""The claims of pods, and the classes, bindings and owners of claims and volumes.
+"""Read the claims of pods, and the classes, bindings and owners of claims and volumes.
 
-Pure functions of the messages, after ``component-helpers/storage`` of Kubernetes v1.36. The names
+Pure functions of the messages, as in ``component-helpers/storage`` of Kubernetes v1.36. The names
 of a pod's claims are compiled once per pod class (a class with ephemeral volumes has one pod).
 """
 
@@ -36,14 +36,14 @@ _NO_CLAIMS: Final[tuple[PodClaim, ...]] = ()
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """A claim that a pod mounts; one of an ephemeral volume is created for the pod."""
+    """A claim that a pod mounts; ``ephemeral``: it is created for the pod."""
 
     name: str
     ephemeral: bool = False
 
 
 def pod_claims(pod: PodInfo) -> tuple[PodClaim, ...]:
-    """Return the claims in the order of the pod's volumes; a claim mounted twice is there twice."""
+    """Return the claims in the order of the pod's volumes; one that is mounted twice, twice."""
     compiled = pod.cls.compiled
     found: tuple[PodClaim, ...] | None = compiled.get(_COMPILED)
     if found is None:
@@ -65,7 +65,7 @@ def claims_of(volumes: Sequence[v1.Volume], pod_name: str) -> tuple[PodClaim, ..
 
 
 def uses_claim(pod: PodInfo, claim: v1.PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
-    """Return whether the pod mounts the claim; ``ephemeral=False`` leaves ephemeral volumes out."""
+    """Return whether the pod mounts the claim; ``ephemeral=False`` ignores ephemeral volumes."""
     if claim.metadata.namespace != pod.namespace:
         return False
     name = claim.metadata.name
@@ -73,7 +73,7 @@ def uses_claim(pod: PodInfo, claim: v1.PersistentVolumeClaim, *, ephemeral: bool
 
 
 def waiting_by_claim() -> KeyedIndex:
-    """Find the waiting pods that mount the claim of an event."""
+    """Return an index of the waiting pods by the claims that they mount."""
     return KeyedIndex(
         lambda pod: [(pod.namespace, claim.name) for claim in pod_claims(pod)],
         lambda old, new: [(c.metadata.namespace, c.metadata.name) for c in (new or old,)],
@@ -81,17 +81,17 @@ def waiting_by_claim() -> KeyedIndex:
 
 
 def get_claim(cluster: ClusterView, namespace: str, name: str) -> v1.PersistentVolumeClaim | None:
-    """Return the claim as the API has it; None: there is none."""
+    """Return the stored claim; None if there is none."""
     return cast(v1.PersistentVolumeClaim | None, cluster.get(CLAIM, namespace, name))
 
 
 def not_found(kind: str, name: str) -> str:
-    """Return the API's words for a missing object; ``kind`` as ``persistentvolumeclaim``."""
+    """Return the API's message for a missing object; ``kind`` in lower case."""
     return f'{kind} "{name}" not found'
 
 
 def controller_uid(claim: v1.PersistentVolumeClaim) -> str | None:
-    """Return the uid of the controlling owner; None where there is none."""
+    """Return the uid of the controlling owner; None if there is none."""
     for owner in claim.metadata.owner_references:
         if owner.controller:
             return owner.uid
@@ -105,12 +105,12 @@ def not_owner(pod: PodInfo, claim_name: str) -> str:
 
 
 def claim_class(claim: v1.PersistentVolumeClaim) -> str:
-    """Return the name of the claim's storage class, "" where it has none."""
+    """Return the name of the claim's storage class, "" if it has none."""
     return claim.metadata.annotations.get(CLASS_ANNOTATION, claim.spec.storage_class_name)
 
 
 def volume_class(volume: v1.PersistentVolume) -> str:
-    """Return the name of the volume's storage class, "" where it has none."""
+    """Return the name of the volume's storage class, "" if it has none."""
     return volume.metadata.annotations.get(CLASS_ANNOTATION, volume.spec.storage_class_name)
 
 
@@ -120,7 +120,7 @@ def is_fully_bound(claim: v1.PersistentVolumeClaim) -> bool:
 
 
 def is_bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> bool:
-    """Return whether the volume is bound or pre-bound to this very claim."""
+    """Return whether the volume is bound or pre-bound to this claim."""
     if not volume.spec.HasField("claim_ref"):
         return False
     ref, meta = volume.spec.claim_ref, claim.metadata
@@ -140,12 +140,12 @@ def capacity(volume: v1.PersistentVolume) -> Fraction:
 
 
 def get_volume(cluster: ClusterView, name: str) -> v1.PersistentVolume | None:
-    """Return the volume as the API has it; None: there is none."""
+    """Return the stored volume; None if there is none."""
     return cast(v1.PersistentVolume | None, cluster.get(VOLUME, "", name))
 
 
 def get_class(cluster: ClusterView, name: str) -> v1.StorageClass | None:
-    """Return the storage class; None: there is none."""
+    """Return the storage class; None if there is none."""
     return cast(v1.StorageClass | None, cluster.get(CLASS, "", name))
 
 

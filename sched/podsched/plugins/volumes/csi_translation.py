@@ -1,8 +1,7 @@
-"""In-tree volumes seen as the CSI volumes they have been migrated to.
+"""Translate in-tree volumes into the CSI volumes that they were migrated to.
 
-Rules: Kubernetes v1.36 ``csi-translation-lib`` (as far as schedulers need it: driver, volume handle
-and node affinity) and the lists of plugins whose migration is on. Non-goals: everything about
-mounting.
+Rules: the parts of Kubernetes v1.36 ``csi-translation-lib`` that a scheduler needs (driver, volume
+handle, node affinity), and the lists of plugins whose migration is on.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ _AZURE_SECRET: Final = re.compile(r"azure-storage-account-(.+)-secret")
 
 
 class Untranslatable(ValueError):
-    """The in-tree volume cannot be expressed as a CSI volume; its author is at fault."""
+    """The in-tree volume cannot be translated; its author is at fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class InTreePlugin:
-    """An in-tree plugin and the CSI driver that stands in for it.
+    """An in-tree plugin and the CSI driver that replaces it.
 
-    ``handle`` gives the volume handle from the source and, for a PersistentVolume, the volume.
-    ``topology_key`` is "" where the node affinity stays as it is.
+    ``handle`` returns the volume handle for a source and, for a PersistentVolume, the volume.
+    ``topology_key`` is "" if the node affinity stays the same.
     """
 
     field: str
@@ -137,7 +136,7 @@ BY_NAME: Final = {plugin.name: plugin for plugin in IN_TREE_PLUGINS}
 
 
 def in_tree_plugin(source: v1.PersistentVolumeSpec | v1.Volume) -> InTreePlugin | None:
-    """Return the in-tree plugin of a volume's source, if it is one that can be migrated."""
+    """Return the in-tree plugin of a volume's source, if it has one that is known here."""
     for plugin in IN_TREE_PLUGINS:
         if source.HasField(plugin.field):
             return plugin
@@ -150,18 +149,18 @@ def volume_handle(plugin: InTreePlugin, volume: v1.PersistentVolume) -> str:
 
 
 def inline_handle(plugin: InTreePlugin, volume: v1.Volume) -> str:
-    """Return the CSI handle of a pod's own volume of the plugin. Raises Untranslatable."""
+    """Return the CSI handle of a volume in a pod's spec. Raises Untranslatable."""
     return plugin.handle(getattr(volume, plugin.field), None)
 
 
 def migrated_plugins(csi_node: v1.CSINode) -> frozenset[str]:
-    """Return the in-tree plugins that the node has handed over to CSI drivers."""
+    """Return the in-tree plugins that the node has migrated to CSI drivers."""
     listed = csi_node.metadata.annotations.get(ANN_MIGRATED_PLUGINS, "")
     return frozenset(listed.split(",")) if listed else frozenset()
 
 
 def translated_affinity(plugin: InTreePlugin, volume: v1.PersistentVolume) -> v1.VolumeNodeAffinity:
-    """Return the node affinity of the volume as a CSI volume: zones under the driver's own label.
+    """Return the node affinity of the CSI volume: its zones have the driver's own label key.
 
     Raises Untranslatable.
     """
