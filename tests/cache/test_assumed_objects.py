@@ -26,18 +26,19 @@ def cluster_of(*names: str) -> tuple[Cache, AssumedObjects[v1.Service]]:
 
 def apps(services: AssumedObjects[v1.Service]) -> dict[str, str]:
     """What each service selects."""
-    return {found.metadata.name: found.spec.selector["app"] for found in services.list()}
+    found = {name: services.get("default", name) for name in ("s", "t")}
+    return {name: one.spec.selector["app"] for name, one in found.items() if one is not None}
 
 
 def test_an_assumed_object_stands_in_for_the_informers() -> None:
     cache, services = cluster_of("s", "t")
-    assert services.list() == cache.cluster.list("Service")
+    assert apps(services) == {"s": "a", "t": "a"}
     services.assume(service("s", "b"))
     assert services.get("default", "s") == service("s", "b")
-    assert services.list("default") == [service("s", "b"), service("t")]
+    assert services.get("default", "t") == service("t")
     assert services.assumed() == [service("s", "b")]
     assert cache.cluster.get("Service", "default", "s") == service("s")
-    assert services.list("elsewhere") == []
+    assert services.get("elsewhere", "s") is None
 
 
 def test_what_is_assumed_again_replaces_what_was() -> None:

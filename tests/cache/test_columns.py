@@ -145,7 +145,7 @@ class ColumnsMachine(RuleBasedStateMachine):
 
     def facts(self, row: int) -> Any:
         columns = self.columns
-        usage = [int(columns.requested(name)[row]) for name in columns.usage_names]
+        usage = [int(columns.requested(name)[row]) for name in columns.usage_index]
         while usage and not usage[-1]:
             usage.pop()
         taints = int(columns.taint_set[row])
@@ -170,7 +170,7 @@ class ColumnsMachine(RuleBasedStateMachine):
             for column, amount in plain_usage(pods).items():
                 assert int(self.columns.requested(column)[row]) == amount
             assert dict(self.columns.used_ports(row)) == plain_ports(pods)
-            for query in self.columns.queries:
+            for query in self.columns.counters.queries:
                 assert int(self.columns.counter(query)[row]) == sum(map(query.counts, pods))
         carried = {pair for _, pod in self.pods.values() for pair in pod.cls.labels.items()}
         assert set(self.columns.terms_in_cluster(LabelTerms())) == carried
@@ -293,8 +293,8 @@ def test_labels_and_values_that_no_node_has_take_no_room() -> None:
     for number in range(100):
         assert columns.label(f"made-up-{number}")[row] == ABSENT
         assert columns.value_id(f"made-up-{number}") == UNKNOWN
-    assert not columns.label_keys
-    assert columns.values_from(0) == []
+    assert not columns.table.label_keys
+    assert columns.table.values_from(0) == []
 
 
 def test_a_label_that_a_node_gets_later_is_seen() -> None:
@@ -304,7 +304,7 @@ def test_a_label_that_a_node_gets_later_is_seen() -> None:
     columns.update_node(make_node("a", labels={"disk": "ssd"}))
     assert columns.label("disk")[row] == columns.value_id("ssd") >= 0
     columns.update_node(make_node("a"))
-    assert columns.label("disk")[row] == ABSENT and not columns.label_keys
+    assert columns.label("disk")[row] == ABSENT and not columns.table.label_keys
 
 
 def test_an_absent_label_has_as_many_rows_as_there_are() -> None:
@@ -323,7 +323,7 @@ def test_resources_that_no_node_offers_are_counted_up_to_a_bound() -> None:
     for number in range(MOST_RESOURCES + 100):
         requests = {f"made.up/r{number}": "1"}
         columns.add_pod(row, info(classes, f"p{number}", requests=requests))
-    assert len(columns.usage_names) == MOST_RESOURCES
+    assert len(columns.usage_index) == MOST_RESOURCES
     offered = make_node("b", allocatable={"real.example/gpu": "4"})
     other = columns.add_node(offered)
     columns.add_pod(other, info(classes, "real", requests={"real.example/gpu": "2"}))

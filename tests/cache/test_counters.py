@@ -124,7 +124,7 @@ def test_counters_nobody_asks_for_are_dropped_and_come_back_right(
     for i in range(10):
         columns.add_pod(1, info(classes, f"p{i}", labels={"app": "b"}))
         columns.counter(Labelled("other", str(i)))
-    assert len(columns.queries) <= 4
+    assert len(columns.counters.queries) <= 4
     assert columns.counter(first)[0] == 1
     assert columns.counter_version(first) != version
 
@@ -154,7 +154,7 @@ def test_classes_without_pods_are_swept_and_their_terms_with_them() -> None:
         pod = info(classes, "p", labels={"n": str(i)})
         columns.add_pod(0, pod)
         columns.remove_pod(0, pod)
-    assert len(columns.queries) < 600
+    assert len(columns.counters.queries) < 600
     pod = info(classes, "p", labels={"n": "0"})
     columns.add_pod(0, pod)
     query = columns.terms_in_cluster(LabelTerms())[("n", "0")]

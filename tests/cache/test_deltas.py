@@ -55,7 +55,7 @@ def pods_of(columns: Columns, row: int) -> list[Any]:
 
 
 def facts(columns: Columns, row: int) -> Any:
-    usage = {name: int(columns.requested(name)[row]) for name in columns.usage_names}
+    usage = {name: int(columns.requested(name)[row]) for name in columns.usage_index}
     return (
         columns.names[row],
         bool(columns.unschedulable[row]),

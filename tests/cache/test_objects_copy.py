@@ -55,7 +55,7 @@ def test_what_happens_to_the_one_does_not_happen_to_the_other(seed: int, changes
 
 def test_counters_of_a_copy_count_what_is_there() -> None:
     world = TopologyWorld(3)
-    counted = next(iter(world.cluster.columns.queries), None)
+    counted = next(iter(world.cluster.columns.counters.queries), None)
 
     class Everything:
         def counts(self, pod: object) -> int:
@@ -86,7 +86,7 @@ def test_a_copy_of_a_cache_holds_its_pods_and_goes_its_own_way() -> None:
     with Trial(copy) as trial:
         trial.remove(copy.cluster.pods["default/bound"])
         trial.put_node(make_node("n1"))
-        assert cache.open_trial is None
+        assert cache.cluster.open_trial is None
         assert cache.node_count == 1
         assert list(cache.columns.pods(0)) == ["uid-default-bound", waiting.uid]
     copy.apply("Node", None, make_node("gone"))

@@ -70,7 +70,10 @@ def content(cache: Cache) -> dict[str, Any]:
         "nominated": {n: [p.uid for p in cluster.nominated_pods(n)] for n in NODES},
         "terms": set(columns.terms_in_cluster(LabelTerms())),
         "services": [found.metadata.name for found in cluster.list("Service")],
-        "assumed": [found.spec.selector["app"] for found in cluster.assumed("Service").list()],
+        "assumed": [
+            cluster.assumed("Service").get(*key).spec.selector["app"]
+            for key in ((s.metadata.namespace, s.metadata.name) for s in cluster.list("Service"))
+        ],
         "order": [columns.names[row] for row in columns.ordered_rows.tolist()],
     }
 
@@ -241,7 +244,7 @@ def versions(cache: Cache) -> dict[str, int]:
         "topology": columns.topology_version,
         "counter": columns.counter_version(APP),
         "terms": columns.terms_version(LabelTerms()),
-        "all terms": columns.all_terms_version,
+        "all terms": columns.counters.all_terms.version,
         "Service": cluster.version("Service"),
     }
 

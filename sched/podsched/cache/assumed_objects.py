@@ -1,31 +1,21 @@
-"""``framework.assumed_objects`` over a cluster's objects.
+"""Implements ``framework.assumed_objects`` for the objects of a cluster.
 
-An assumption remembers the informer's object that it was made instead of. It holds as long as the
-cluster has that very object, so whatever replaces the object ends it; and if a trial has replaced
-it, the assumption holds again after the rollback.
+An assumption remembers the informer's object that it replaces. It is valid as long as the cluster
+has this object, so replacing the object ends it. If a trial replaced the object, the assumption is
+valid again after the rollback.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from podsched.cache.open_trial import OpenTrial
+if TYPE_CHECKING:
+    from podsched.cache.objects import ClusterState
 
 #: Namespace and name.
 _Name = tuple[str, str]
-
-
-class Objects(Protocol):
-    """The objects that are assumed to be others (``objects.ClusterState``)."""
-
-    @property
-    def open_trial(self) -> OpenTrial | None: ...
-    def get(self, kind: str, namespace: str, name: str) -> Any | None: ...
-    def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]: ...
-    def assumptions_changed(self, kind: AssumedKind) -> None:
-        """Note that other objects are assumed now."""
-        ...
 
 
 class _Assumption(NamedTuple):
@@ -36,13 +26,13 @@ class _Assumption(NamedTuple):
 class AssumedKind:
     """``AssumedObjects`` of one kind."""
 
-    def __init__(self, cluster: Objects, kind: str) -> None:
+    def __init__(self, cluster: ClusterState, kind: str) -> None:
         self._cluster, self._kind = cluster, kind
         self._assumptions: dict[_Name, _Assumption] = {}
         self.version = 0
 
-    def copy(self, cluster: Objects) -> AssumedKind:
-        """Return the same assumptions about a copy of the cluster."""
+    def copy(self, cluster: ClusterState) -> AssumedKind:
+        """Return the same assumptions for a copy of the cluster."""
         made = AssumedKind(cluster, self._kind)
         made._assumptions, made.version = dict(self._assumptions), self.version
         return made
@@ -50,21 +40,13 @@ class AssumedKind:
     # ------------------------------------------------------------------ reading
 
     def get(self, namespace: str, name: str) -> Any | None:
-        return self._now(self._cluster.get(self._kind, namespace, name))
-
-    def list(self, namespace: str | None = None) -> Sequence[Any]:
-        found = self._cluster.list(self._kind, namespace)
-        return [self._now(one) for one in found] if self._assumptions else found
+        found = self._cluster.get(self._kind, namespace, name)
+        known = self._assumptions.get((namespace, name)) if self._assumptions else None
+        return known.assumed if known is not None and known.base is found else found
 
     def assumed(self) -> Sequence[Any]:
         holding = (self._holding(name) for name in self._assumptions)
         return [one.assumed for one in holding if one is not None]
-
-    def _now(self, found: Any | None) -> Any | None:
-        if found is None or not self._assumptions:
-            return found
-        known = self._assumptions.get((found.metadata.namespace, found.metadata.name))
-        return known.assumed if known is not None and known.base is found else found
 
     def _holding(self, name: _Name) -> _Assumption | None:
         known = self._assumptions.get(name)
@@ -99,7 +81,7 @@ class AssumedKind:
             self._cluster.open_trial.make(change)
 
     def put(self, name: _Name, assumption: _Assumption | None) -> _Assumption | None:
-        """Make or (None) forget an assumption; return the one there was."""
+        """Set or (None) remove an assumption; return the previous one."""
         before = self._assumptions.pop(name, None)
         if assumption is not None:
             self._assumptions[name] = assumption
@@ -107,25 +89,25 @@ class AssumedKind:
         return before
 
 
+@dataclass(eq=False, slots=True)
 class _Assuming:
-    """An object that is assumed or (None) restored; a change of a trial."""
+    """The change of a trial that assumes an object, or (None) restores it."""
 
-    __slots__ = ("_assumption", "_before", "_name", "_of")
-
-    def __init__(self, of: AssumedKind, name: _Name, assumption: _Assumption | None) -> None:
-        self._of, self._name, self._assumption = of, name, assumption
-        self._before: _Assumption | None = None
+    of: AssumedKind
+    name: _Name
+    assumption: _Assumption | None
+    before: _Assumption | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
-        return (self._of._kind, *self._name)
+        return (self.of._kind, *self.name)
 
     def do(self) -> bool:
-        of, wanted = self._of, self._assumption
-        if wanted is not None and wanted.base is not of._cluster.get(of._kind, *self._name):
+        of, wanted = self.of, self.assumption
+        if wanted is not None and wanted.base is not of._cluster.get(of._kind, *self.name):
             return False
-        self._before = of.put(self._name, wanted)
+        self.before = of.put(self.name, wanted)
         return True
 
     def undo(self) -> None:
-        self._of.put(self._name, self._before)
+        self.of.put(self.name, self.before)

@@ -41,7 +41,6 @@ from podsched.api.conditions import is_finished
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
 from podsched.cache.columns import Columns, counts_alike
 from podsched.cache.objects import ClusterState
-from podsched.cache.open_trial import OpenTrial
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.framework.classify import (
     OBJECT_RESOURCES,
@@ -362,21 +361,17 @@ class Cache:
 
     # ------------------------------------------------------------------ informers
 
-    @property
-    def open_trial(self) -> OpenTrial | None:
-        """The innermost trial that is open."""
-        return self.cluster.open_trial
-
     def apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         """Apply an informer's event: no ``old`` means added, no ``new`` means deleted.
 
         Raises QuantityError for an amount that is not a quantity, and then changes nothing.
         """
-        if self.open_trial is None:
+        trial = self.cluster.open_trial
+        if trial is None:
             return self._apply(kind, old, new)
         meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
         key = (kind, meta.namespace, meta.name)
-        return self.open_trial.beneath(key, lambda: self._apply(kind, old, new))
+        return trial.beneath(key, lambda: self._apply(kind, old, new))
 
     def _apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         if kind == "Pod":

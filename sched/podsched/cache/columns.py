@@ -26,7 +26,6 @@ from podsched.cache.fork import Fork
 from podsched.cache.host_ports import Port, PortsInUse
 from podsched.cache.journal import JOURNAL_LIMIT, Journal
 from podsched.cache.node_table import FIRST_SIZE, NodeTable
-from podsched.cache.pod_counter import TermQuery
 from podsched.cache.usage_columns import FIRST_COLUMNS, NONZERO, usage_of
 from podsched.cache.versions import Versions
 from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
@@ -40,19 +39,23 @@ MOST_RESOURCES = 500
 
 
 class Columns:
-    """The live columns. Returned arrays are read-only and stay current until the columns grow."""
+    """The live columns. Returned arrays are read-only and stay current until the columns grow.
+
+    ``table`` and ``counters`` are for the other modules of the cache.
+    """
 
     def __init__(self, size: int = FIRST_SIZE) -> None:
         self.versions = Versions()
-        self._table = NodeTable(size, self.versions)
+        self.table = NodeTable(size, self.versions)
         self._pods: list[dict[str, PodInfo]] = [{} for _ in range(size)]
-        self._usage_index: dict[str, int] = {name: i for i, name in enumerate(FIRST_COLUMNS)}
+        #: The names of the usage columns, with their indices.
+        self.usage_index: dict[str, int] = {name: i for i, name in enumerate(FIRST_COLUMNS)}
         self._usage: list[Column[np.int64]] = [Column(np.int64, size) for _ in FIRST_COLUMNS]
         self._cells = [column.cells for column in self._usage]
         self._zeros = Column(np.int64, size)
         self._usages = ClassUsages()
         self._running, self._terminating = self._usages.running, self._usages.terminating
-        self._counters = Counters(size, self._usages, self.versions)
+        self.counters = Counters(size, self._usages, self.versions)
         self._ports = PortsInUse()
         self._journal = Journal()
         #: The rows where only start times of pods changed. No Filter or Score depends on them, so
@@ -67,15 +70,15 @@ class Columns:
         """
         made = Columns(0)
         made.versions = Versions(self.versions.tick)
-        made._table = self._table.copy(made.versions)
+        made.table = self.table.copy(made.versions)
         made._pods = [dict(pods) for pods in self._pods]
-        made._usage_index = dict(self._usage_index)
+        made.usage_index = dict(self.usage_index)
         made._usage = [column.copy() for column in self._usage]
         made._cells = [column.cells for column in made._usage]
         made._zeros = self._zeros.copy()
         made._usages = self._usages.copy()
         made._running, made._terminating = made._usages.running, made._usages.terminating
-        made._counters = Counters(self.size, made._usages, made.versions)
+        made.counters = Counters(self.size, made._usages, made.versions)
         made._ports = self._ports.copy()
         return made
 
@@ -87,11 +90,11 @@ class Columns:
         ``row``: the row to use. It is either the row kept for the node or, in columns that mirror
         others, the row that the node has there; then it must exist (``reserve``) and be free.
         """
-        if node.metadata.name in self._table.row_of:
+        if node.metadata.name in self.table.row_of:
             raise ValueError(f"node {node.metadata.name} is there already")
-        if row is None and self._table.is_full:
+        if row is None and self.table.is_full:
             self._grow(self.size + max(FIRST_SIZE, self.size // 8))
-        row = self._table.add(node, row)
+        row = self.table.add(node, row)
         self._journal.rows.append(row)
         return row
 
@@ -100,8 +103,8 @@ class Columns:
 
         Raises KeyError if there is no such node.
         """
-        row = self._table.row_of[node.metadata.name]
-        changed = self._table.update(row, node)
+        row = self.table.row_of[node.metadata.name]
+        changed = self.table.update(row, node)
         if changed:
             self._journal.rows.append(row)
         return changed
@@ -109,27 +112,15 @@ class Columns:
     def remove_node(self, name: str, *, keep_row: bool = False) -> list[PodInfo]:
         """Remove a node and return its pods. Raises KeyError if there is no such node.
 
-        ``keep_row``: no other node gets the row until ``release_row``.
+        ``keep_row``: no other node gets the row until ``table.release``.
         """
-        row = self._table.row_of[name]
+        row = self.table.row_of[name]
         pods = list(self._pods[row].values())
         for pod in pods:
             self.remove_pod(row, pod)
-        self._table.remove(row, keep_row=keep_row)
+        self.table.remove(row, keep_row=keep_row)
         self._journal.rows.append(row)
         return pods
-
-    def release_row(self, row: int) -> None:
-        """Free a row that was kept."""
-        self._table.release(row)
-
-    def node_order(self) -> dict[str, list[str]]:
-        """Return the order of nodes, for ``put_in_order``."""
-        return self._table.order()
-
-    def put_in_order(self, order: Mapping[str, list[str]]) -> None:
-        """Restore an earlier order of nodes; new nodes come last."""
-        self._table.put_in_order(order)
 
     def reserve(self, nodes: int) -> None:
         """Make room for that many nodes at once."""
@@ -137,12 +128,12 @@ class Columns:
             self._grow(nodes)
 
     def _grow(self, size: int) -> None:
-        self._table.grow(size)
+        self.table.grow(size)
         for column in (*self._usage, self._zeros):
             column.grow(size)
         self._cells = [column.cells for column in self._usage]
         self._pods.extend({} for _ in range(size - len(self._pods)))
-        self._counters.grow(size)
+        self.counters.grow(size)
         # Arrays that readers keep have the old size, so readers must read all rows again.
         self._journal.restart()
 
@@ -171,7 +162,7 @@ class Columns:
         rows = usage.rows
         rows[row] = rows.get(row, 0) + 1
         if usage.counters:
-            self._counters.add(usage, row, 1)
+            self.counters.add(usage, row, 1)
         if usage.ports:
             self._ports.add(row, usage.ports)
         self.note(row)
@@ -194,7 +185,7 @@ class Columns:
         else:
             del rows[row]
         if usage.counters:
-            self._counters.add(usage, row, -1)
+            self.counters.add(usage, row, -1)
         if usage.ports:
             self._ports.remove(row, usage.ports)
         self.note(row)
@@ -245,16 +236,16 @@ class Columns:
         for index, amount in usage.amounts:
             self._usage[index].array[rows] += amount
         if usage.counters:
-            self._counters.add_one_each(usage, rows)
+            self.counters.add_one_each(usage, rows)
         self._journal.extend(numbers)
 
     def class_usage(self, pod: PodInfo) -> ClassUsage:
         """Return the usage of this class (and ``terminating``); create it if it is new."""
         found = (self._terminating if pod.terminating else self._running).get(pod.cls)
         if found is None:
-            self._usages.sweep(after=self._counters.sweep)
+            self._usages.sweep(after=self.counters.sweep)
             found, like = self._usages.add(pod, self._amounts(pod.cls))
-            self._counters.attach(found, like)
+            self.counters.attach(found, like)
         return found
 
     def _amounts(self, cls: PodClass) -> tuple[tuple[int, int], ...]:
@@ -269,11 +260,11 @@ class Columns:
 
         Pods may request any name, and no decision depends on resources that no node offers.
         """
-        index = self._usage_index.get(name)
+        index = self.usage_index.get(name)
         if index is None:
-            if len(self._usage) >= MOST_RESOURCES and name not in self._table.allocatable:
+            if len(self._usage) >= MOST_RESOURCES and name not in self.table.allocatable:
                 return None
-            index = self._usage_index[name] = len(self._usage)
+            index = self.usage_index[name] = len(self._usage)
             self._usage.append(Column(np.int64, self.size))
             self._cells.append(self._usage[-1].cells)
         return index
@@ -315,58 +306,54 @@ class Columns:
 
     @property
     def size(self) -> int:
-        return self._table.size
+        return self.table.size
 
     @property
     def alive(self) -> Bools:
-        return self._table.alive.view
+        return self.table.alive.view
 
     @property
     def live_rows(self) -> Rows:
         """The rows that have a node, ascending."""
-        return self._table.live_rows
+        return self.table.live_rows
 
     @property
     def free_rows(self) -> list[int]:
         """The free rows; the next node gets the last one."""
-        return self._table.free_rows
+        return self.table.free_rows
 
     @property
     def ordered_rows(self) -> Rows:
         """The live rows in kube-scheduler's order: round robin over zones (nodeTree)."""
-        return self._table.ordered_rows
+        return self.table.ordered_rows
 
     @property
     def topology_version(self) -> int:
-        return self._table.topology.version
+        return self.table.topology.version
 
     @property
     def nodes_version(self) -> int:
         """A version that changes with every node change that a plugin can see (not heartbeats)."""
-        return self._table.nodes.version
-
-    def node_version(self, row: int) -> int:
-        """Return a version of the row's node as plugins see it; 0 without a node."""
-        return self._table.row_version(row)
+        return self.table.nodes.version
 
     @property
     def names(self) -> Sequence[str]:
-        return self._table.names
+        return self.table.names
 
     def row_of(self, name: str) -> int | None:
-        return self._table.row_of.get(name)
+        return self.table.row_of.get(name)
 
     def node(self, row: int) -> v1.Node:
-        return self._table.node(row)
+        return self.table.node(row)
 
     def pods(self, row: int) -> Mapping[str, PodInfo]:
         return self._pods[row]
 
     def allocatable(self, resource: str) -> Int64s:
-        return self._table.allocatable.get(resource, self._zeros).view
+        return self.table.allocatable.get(resource, self._zeros).view
 
     def requested(self, resource: str) -> Int64s:
-        index = self._usage_index.get(resource)
+        index = self.usage_index.get(resource)
         return self._zeros.view if index is None else self._usage[index].view
 
     def nonzero_requested(self, resource: str) -> Int64s:
@@ -374,7 +361,7 @@ class Columns:
 
     @property
     def allowed_pod_number(self) -> Int64s:
-        return self._table.allowed_pods.view
+        return self.table.allowed_pods.view
 
     @property
     def pod_count(self) -> Int64s:
@@ -382,31 +369,23 @@ class Columns:
 
     @property
     def unschedulable(self) -> Bools:
-        return self._table.unschedulable.view
+        return self.table.unschedulable.view
 
     @property
     def taint_set(self) -> Int32s:
-        return self._table.taint_set.view
+        return self.table.taint_set.view
 
     def taints(self, taint_set: int) -> tuple[v1.Taint, ...]:
-        return self._table.taints(taint_set)
+        return self.table.taints(taint_set)
 
     def label(self, key: str) -> Int32s:
-        return self._table.label(key).view
+        return self.table.label(key).view
 
     def value_id(self, value: str) -> int:
-        return self._table.value_id(value)
+        return self.table.value_id(value)
 
     def value(self, value_id: int) -> str:
-        return self._table.value(value_id)
-
-    def values_from(self, start: int) -> list[str]:
-        """Return the label values with ids of ``start`` and more, in order of their ids."""
-        return self._table.values_from(start)
-
-    def adopt_values(self, start: int, values: list[str]) -> None:
-        """Use the ids assigned by other columns, so that ids mean the same in both."""
-        self._table.adopt_values(start, values)
+        return self.table.value(value_id)
 
     def used_ports(self, row: int) -> Mapping[Port, int]:
         return self._ports.on(row)
@@ -416,34 +395,25 @@ class Columns:
         return self._ports.rows
 
     def image_rows(self, image: str) -> tuple[Rows, Int64s]:
-        return self._table.images.rows(image)
+        return self.table.images.rows(image)
 
     def counter(self, query: PodQuery) -> Int64s:
-        return self._counters.get(query).column.view
+        return self.counters.get(query).column.view
 
     def counter_sums(self, query: PodQuery, groups: Rows, number: int) -> Int64s:
-        return self._counters.get(query).sums(groups, number)
+        return self.counters.get(query).sums(groups, number)
 
     def counter_version(self, query: PodQuery) -> int:
-        return self._counters.get(query).version
+        return self.counters.get(query).version
 
     def own_delta(self, query: PodQuery) -> Int64s | None:
         return None
 
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
-        return self._counters.terms_in_cluster(family)
-
-    @property
-    def all_terms_version(self) -> int:
-        """A version that changes with the terms, of any family, of pods on nodes."""
-        return self._counters.all_terms.version
+        return self.counters.terms_in_cluster(family)
 
     def terms_version(self, family: TermFamily) -> int:
-        return self._counters.terms_version(family)
-
-    def term_query(self, family: TermFamily, term: Hashable) -> PodQuery:
-        """Return the query for a term of the family, even if no pod has the term."""
-        return TermQuery(family, term)
+        return self.counters.terms_version(family)
 
     # ------------------------------------------------------------------ forks
 
@@ -455,40 +425,9 @@ class Columns:
     def base_rows(self) -> Rows:
         return np.arange(self.size, dtype=np.intp)
 
-    @property
-    def usage_names(self) -> Sequence[str]:
-        """The names of the usage columns, in the order of their indices."""
-        return list(self._usage_index)
-
-    @property
-    def resource_names(self) -> Sequence[str]:
-        """The resources that some node has (or had)."""
-        return list(self._table.allocatable)
-
-    @property
-    def label_keys(self) -> Sequence[str]:
-        """The labels that have a column."""
-        return self._table.label_keys
-
-    @property
-    def image_names(self) -> Sequence[str]:
-        return self._table.images.names
-
-    @property
-    def queries(self) -> Sequence[PodQuery]:
-        """The queries that have a counter."""
-        return self._counters.queries
-
-    @property
-    def families(self) -> Sequence[TermFamily]:
-        return self._counters.families
-
     def usage(self, index: int) -> Int64s:
         """Return a usage column by index: see ``ClassUsage.amounts``."""
         return self._usage[index].view
-
-    def usage_index(self, name: str) -> int | None:
-        return self._usage_index.get(name)
 
     def fork(self, rows: Rows) -> Fork:
         """Copy rows to try changes on; valid until the columns change."""

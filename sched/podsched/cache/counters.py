@@ -43,7 +43,7 @@ class Counters:
         self._families: dict[str, Family] = {}
         #: Whether any query or family in use reads requests.
         self._reading_requests = False
-        #: Changes with ``terms_in_cluster`` of any family.
+        #: Changes with the terms, of any family, of pods on nodes.
         self.all_terms = Version()
 
     def __len__(self) -> int:
@@ -51,6 +51,7 @@ class Counters:
 
     @property
     def queries(self) -> list[PodQuery]:
+        """The queries that have a counter."""
         return list(self._counters)
 
     @property
@@ -217,9 +218,9 @@ class Counters:
             if isinstance(query, TermQuery):
                 continue
             label = _required_label(query)
-            alike = self._by_label[label]
-            alike.remove(counter)
-            if not alike:
+            of_label = self._by_label[label]
+            of_label.remove(counter)
+            if not of_label:
                 del self._by_label[label]
         for usage in self._usages:
             usage.counters = [c for c in usage.counters if c[0].query not in queries]

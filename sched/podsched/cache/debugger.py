@@ -146,7 +146,7 @@ def _allocatable(cache: Cache, row: int) -> dict[str, int]:
 
 
 def _resources(cache: Cache) -> list[str]:
-    return sorted({*cache.columns.resource_names, "cpu", "memory"})
+    return sorted({*cache.columns.table.allocatable, "cpu", "memory"})
 
 
 def _key(pod: v1.Pod) -> str:

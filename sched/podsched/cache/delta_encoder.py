@@ -122,7 +122,7 @@ class DeltaEncoder:
     def take_values(self) -> tuple[int, tuple[str, ...]]:
         """Return (first id, label values) that the shard needs before it reads a CycleState."""
         first = self._values_sent
-        values = tuple(self._columns.values_from(first))
+        values = tuple(self._columns.table.values_from(first))
         self._values_sent += len(values)
         return first, values
 
@@ -168,7 +168,7 @@ class DeltaEncoder:
         sent = self._sent.get(row)
         if sent is None:
             sent = self._sent[row] = _SentRow(name, 0, {})
-        version = columns.node_version(row)
+        version = columns.table.row_version(row)
         if sent.version != version:
             writer.nodes.append((row, columns.node(row).SerializeToString()))
             sent.version = version

@@ -22,29 +22,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from podsched.cache.class_usage import ClassUsage
 from podsched.cache.column import wrapped
 from podsched.cache.host_ports import Port
+from podsched.cache.pod_counter import TermQuery
 from podsched.cache.usage_columns import NONZERO, POD_COUNT
-from podsched.framework.nodes import Bools, Int32s, Int64s, NodeColumns, PodQuery, TermFamily
+from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
-
-class BaseColumns(NodeColumns, Protocol):
-    """The columns that a fork copies: ``Columns``."""
-
-    @property
-    def usage_names(self) -> Sequence[str]: ...
-    def usage(self, index: int) -> Int64s: ...
-    def usage_index(self, name: str) -> int | None: ...
-    def class_usage(self, pod: PodInfo) -> ClassUsage: ...
-    def term_query(self, family: TermFamily, term: Hashable) -> PodQuery: ...
+if TYPE_CHECKING:
+    from podsched.cache.columns import Columns
 
 
 class _Delta:
@@ -83,7 +76,7 @@ class Fork:
     rows at once; the two together are all that differs from the base.
     """
 
-    def __init__(self, base: BaseColumns, rows: Rows) -> None:
+    def __init__(self, base: Columns, rows: Rows) -> None:
         self._base = base
         self._rows = np.asarray(rows, dtype=np.intp)
         self._log: list[tuple[int, PodInfo, int]] = []
@@ -98,7 +91,7 @@ class Fork:
 
     def _add_usage_columns(self) -> None:
         """Copy the base's columns that are not here: a pod may bring a resource that is new."""
-        for index in range(len(self._usage), len(self._base.usage_names)):
+        for index in range(len(self._usage), len(self._base.usage_index)):
             self._set_usage(self._base.usage(index)[self._rows])
 
     def _set_usage(self, values: Int64s) -> None:
@@ -201,7 +194,7 @@ class Fork:
         for pod in added:
             for term in family.terms(pod):
                 if term not in merged:
-                    merged[term] = self._base.term_query(family, term)
+                    merged[term] = TermQuery(family, term)
         return merged
 
     def terms_version(self, family: TermFamily) -> int:
@@ -210,7 +203,7 @@ class Fork:
     # ------------------------------------------------------------------ forks
 
     @property
-    def base(self) -> BaseColumns:
+    def base(self) -> Columns:
         return self._base
 
     @property
@@ -237,7 +230,7 @@ class Fork:
     # ------------------------------------------------------------------ usage
 
     def requested(self, resource: str) -> Int64s:
-        index = self._base.usage_index(resource)
+        index = self._base.usage_index.get(resource)
         if index is None:
             return np.zeros(len(self._rows), dtype=np.int64)
         if index >= len(self._usage):

@@ -70,9 +70,9 @@ def column_differences(actual: Columns, expected: Columns) -> Iterator[str]:
 def _comparable(
     actual: Columns, expected: Columns
 ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
-    for name in {*actual.resource_names, *expected.resource_names}:
+    for name in {*actual.table.allocatable, *expected.table.allocatable}:
         yield f"allocatable {name}", actual.allocatable(name), expected.allocatable(name)
-    for name in {*actual.usage_names, *expected.usage_names}:
+    for name in {*actual.usage_index, *expected.usage_index}:
         yield f"requested {name}", actual.requested(name), expected.requested(name)
     yield "allowed pods", actual.allowed_pod_number, expected.allowed_pod_number
     yield (
@@ -80,7 +80,7 @@ def _comparable(
         actual.unschedulable.astype(np.int64),
         expected.unschedulable.astype(np.int64),
     )
-    for query in actual.queries:
+    for query in actual.counters.queries:
         yield f"counter {query}", actual.counter(query), expected.counter(query)
 
 
@@ -96,7 +96,7 @@ def _row_differences(actual: Columns, row: int, expected: Columns, other: int) -
     )
     if mine != theirs:
         yield f"the taints of {name}"
-    for key in actual.label_keys:
+    for key in actual.table.label_keys:
         if actual.value(int(actual.label(key)[row])) != expected.value(
             int(expected.label(key)[other])
         ):
@@ -104,13 +104,13 @@ def _row_differences(actual: Columns, row: int, expected: Columns, other: int) -
 
 
 def _shared_differences(actual: Columns, expected: Columns) -> Iterator[str]:
-    for family in actual.families:
+    for family in actual.counters.families:
         if set(actual.terms_in_cluster(family)) != set(expected.terms_in_cluster(family)):
             yield f"the carried terms of {family.name}"
     ported = {actual.names[row] for row in actual.rows_with_ports.tolist()}
     if ported != {expected.names[row] for row in expected.rows_with_ports.tolist()}:
         yield "the rows with ports"
-    for image in {*actual.image_names, *expected.image_names}:
+    for image in {*actual.table.images.names, *expected.table.images.names}:
         if _images(actual, image) != _images(expected, image):
             yield f"the nodes with image {image}"
     if sorted(actual.ordered_rows.tolist()) != actual.live_rows.tolist():

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from podsched.cache.objects import ClusterState
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.accelerator import Accelerator, Batch
 from podsched.decide.accelerators.incremental import Evaluations, Incremental
@@ -23,7 +24,7 @@ from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.evaluation.filtering import ProfileFilters, Settled, rejected_everywhere
 from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.evaluation.selection import Selector
-from podsched.decide.keys import Keys, PlacementKey, StampedCluster
+from podsched.decide.keys import Keys, PlacementKey
 from podsched.decide.post_filtering import run_post_filter, try_ahead, try_some
 from podsched.decide.reference import Reference
 from podsched.decide.runtime.plugin_handle import Chance
@@ -58,7 +59,7 @@ class Decider:
 
     def __init__(
         self,
-        cluster: StampedCluster,
+        cluster: ClusterState,
         profiles: Mapping[str, ProfileRuntime],
         chance: Chance,
         remote_evaluator: RemoteEvaluator | None = None,

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Protocol
 
-from podsched.decide.evaluation.projections import (
-    CurrentProjections,
-    EvaluationKey,
-    Projections,
-    Stamped,
-)
+from podsched.cache.objects import ClusterState
+from podsched.decide.evaluation.projections import CurrentProjections, EvaluationKey, Projections
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
 
 #: The profile's name, and the key in it.
 PlacementKey = tuple[str, EvaluationKey]
 
 
-class StampedCluster(ClusterView, Stamped, Protocol):
-    """A cluster whose stamps change with everything that a key may depend on."""
-
-
 class Keys:
     """The keys of the pods of all profiles."""
 
-    def __init__(self, profiles: Mapping[str, ProfileRuntime], cluster: StampedCluster) -> None:
+    def __init__(self, profiles: Mapping[str, ProfileRuntime], cluster: ClusterState) -> None:
         self._cluster = cluster
         self._projections = {n: Projections(r, cluster) for n, r in profiles.items()}
         self._known: dict[PodClass, PlacementKey] = {}

@@ -1,10 +1,10 @@
-"""Objects as plugins assume them to be, until the informer has them so.
+"""Objects that plugins assume to be changed, until the informer reports the change.
 
-A plugin that reserves an object in Reserve (a volume for a claim, say) writes it in PreBind only.
-Until the informer has what was written, the pods after it are to be decided on as if it were so::
+A plugin that reserves an object in Reserve (such as a volume for a claim) writes it only in
+PreBind. Until the informer reports it, later pods must be decided as if it were written::
 
     volumes = cluster.assumed("PersistentVolume")
-    volume = volumes.get("", name)          # as it is assumed, or as the informer has it
+    volume = volumes.get("", name)          # as assumed, else as in the informer
     volumes.assume(bound)                   # Reserve
     volumes.restore("", name)               # Unreserve
 
@@ -23,30 +23,29 @@ Object = TypeVar("Object")
 
 
 class AssumedObjects(Protocol[Object]):
-    """The objects of one kind, assumed ones in place of the informer's."""
+    """The objects of one kind; assumed objects replace those of the informer."""
 
     @property
     def version(self) -> int:
         """A number that changes when an object is assumed or restored.
 
-        Where the informer ends an assumption, ``ClusterView.version`` changes: who reads assumed
-        objects names both in ``inputs``.
+        If the informer ends an assumption, ``ClusterView.version`` changes instead. So plugins that
+        read assumed objects include both numbers in ``inputs``.
         """
         ...
 
     def get(self, namespace: str, name: str) -> Object | None: ...
-    def list(self, namespace: str | None = None) -> Sequence[Object]: ...
     def assumed(self) -> Sequence[Object]:
-        """Return the assumed objects alone."""
+        """Return only the assumed objects."""
         ...
 
     def assume(self, changed: Object) -> None:
-        """Take an object to be as ``changed``, instead of the one that the informer has now.
+        """Assume ``changed`` in place of the informer's current object; undone with an open trial.
 
-        Undone with the trial that is open. Raises KeyError when the informer has none of the name.
+        Raises KeyError if the informer has no object of this name.
         """
         ...
 
     def restore(self, namespace: str, name: str) -> None:
-        """Take an object to be as the informer has it, whatever was assumed."""
+        """Drop the assumption about an object, if there is one."""
         ...

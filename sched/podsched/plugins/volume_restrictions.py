@@ -209,14 +209,11 @@ class VolumeRestrictions(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for deleted pods that used a disk or claim, new nodes and new claims."""
-        pod = ActionType.DELETE
-        claim = ActionType.ADD
+        gone, added, claim = ActionType.DELETE, ActionType.ADD, Resource.PERSISTENT_VOLUME_CLAIM
         return [
-            ClusterEventWithHint.on(Resource.POD, pod, _after_pod_deleted, index=_waiting_by_use),
-            ClusterEventWithHint.on(Resource.NODE, ActionType.ADD),
-            ClusterEventWithHint.on(
-                Resource.PERSISTENT_VOLUME_CLAIM, claim, _after_claim_added, index=waiting_by_claim
-            ),
+            ClusterEventWithHint.on(Resource.POD, gone, _after_pod_deleted, index=_waiting_by_use),
+            ClusterEventWithHint.on(Resource.NODE, added),
+            ClusterEventWithHint.on(claim, added, _after_claim_added, index=waiting_by_claim),
         ]
 
 

@@ -90,7 +90,11 @@ def test_the_search_leaves_the_cluster_as_it_was(seed: int) -> None:
             )
             for row in columns.ordered_rows.tolist()
         ]
-        versions = (columns.nodes_version, columns.topology_version, columns.all_terms_version)
+        versions = (
+            columns.nodes_version,
+            columns.topology_version,
+            columns.counters.all_terms.version,
+        )
         return rows, versions, sorted(cluster.pods), cluster.stamp_beside_pods
 
     # What plugins count is counted from the first time that they ask.
@@ -105,7 +109,7 @@ def test_a_search_on_a_copy_holds_no_trial_open_in_the_cluster() -> None:
     search = Question.on_copy(world.runtime, world.cache, world.pod)
     with search.without(list(search.cluster.pods.values())):
         assert not search.cluster.pods
-        assert world.cache.open_trial is None
+        assert world.cache.cluster.open_trial is None
         assert world.cluster.pods
 
 

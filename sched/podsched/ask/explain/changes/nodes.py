@@ -123,7 +123,7 @@ def _shapes(question: Question) -> list[_Shape]:
     """
     columns = question.cluster.columns
     question.feasible(question.pod)
-    keys = [key for key in columns.label_keys if key != _HOSTNAME]
+    keys = [key for key in columns.table.label_keys if key != _HOSTNAME]
     labels = np.stack([columns.taint_set, *map(columns.label, keys)], axis=1)
     found: dict[tuple[object, ...], _Shape] = {}
     fits = np.ones(columns.size, dtype=np.bool_)
