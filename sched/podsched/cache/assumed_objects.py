@@ -9,13 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from podsched.cache.objects import ClusterState
+from podsched.cache.open_trial import OpenTrial
 
 #: Namespace and name.
 _Name = tuple[str, str]
+
+
+class Objects(Protocol):
+    """The objects that are assumed to be changed: ``ClusterState``, which imports this module."""
+
+    @property
+    def open_trial(self) -> OpenTrial | None: ...
+    def get(self, kind: str, namespace: str, name: str) -> Any | None: ...
+    def assumptions_changed(self, kind: AssumedKind) -> None: ...
 
 
 class _Assumption(NamedTuple):
@@ -26,12 +34,12 @@ class _Assumption(NamedTuple):
 class AssumedKind:
     """``AssumedObjects`` of one kind."""
 
-    def __init__(self, cluster: ClusterState, kind: str) -> None:
+    def __init__(self, cluster: Objects, kind: str) -> None:
         self._cluster, self._kind = cluster, kind
         self._assumptions: dict[_Name, _Assumption] = {}
         self.version = 0
 
-    def copy(self, cluster: ClusterState) -> AssumedKind:
+    def copy(self, cluster: Objects) -> AssumedKind:
         """Return the same assumptions for a copy of the cluster."""
         made = AssumedKind(cluster, self._kind)
         made._assumptions, made.version = dict(self._assumptions), self.version

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,13 +31,19 @@ from podsched.cache.column import wrapped
 from podsched.cache.host_ports import Port
 from podsched.cache.pod_counter import TermQuery
 from podsched.cache.usage_columns import NONZERO, POD_COUNT
-from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
+from podsched.framework.nodes import Bools, Int32s, Int64s, NodeColumns, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
-if TYPE_CHECKING:
-    from podsched.cache.columns import Columns
+
+class BaseColumns(NodeColumns, Protocol):
+    """The columns that a fork copies: ``Columns``, which imports this module."""
+
+    usage_index: dict[str, int]
+
+    def usage(self, index: int) -> Int64s: ...
+    def class_usage(self, pod: PodInfo) -> ClassUsage: ...
 
 
 class _Delta:
@@ -76,7 +82,7 @@ class Fork:
     rows at once; the two together are all that differs from the base.
     """
 
-    def __init__(self, base: Columns, rows: Rows) -> None:
+    def __init__(self, base: BaseColumns, rows: Rows) -> None:
         self._base = base
         self._rows = np.asarray(rows, dtype=np.intp)
         self._log: list[tuple[int, PodInfo, int]] = []
@@ -203,7 +209,7 @@ class Fork:
     # ------------------------------------------------------------------ forks
 
     @property
-    def base(self) -> Columns:
+    def base(self) -> BaseColumns:
         return self._base
 
     @property

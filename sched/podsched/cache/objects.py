@@ -8,19 +8,17 @@ anything about pods, which is what ``Cache`` does.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from podsched.cache.assumed_objects import AssumedKind
 from podsched.cache.columns import Columns
 from podsched.cache.nominator import Nominator
 from podsched.cache.objects_by_node import ObjectsByNode
+from podsched.cache.open_trial import OpenTrial
 from podsched.cache.ordering import Orders
 from podsched.cache.versions import Version, Versions
 from podsched.framework.nodes import NodeOf
 from podsched.framework.pods import PodInfo
-
-if TYPE_CHECKING:
-    from podsched.cache.trial import Trial
 
 _NOTHING: Final[dict[str, Any]] = {}
 
@@ -88,7 +86,7 @@ class ClusterState:
         #: The only nodes that pods may use in a trial; None for all.
         self.placement: frozenset[str] | None = None
         #: The innermost trial that is open.
-        self.open_trial: Trial | None = None
+        self.open_trial: OpenTrial | None = None
 
     def copy(self) -> ClusterState:
         """Return the same cluster to try changes on; the objects themselves are shared."""

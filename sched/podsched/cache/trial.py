@@ -32,35 +32,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from podsched.cache.cache import Cache, Removed
 from podsched.cache.changes import Applied
 from podsched.cache.nominator import Nomination
+from podsched.cache.open_trial import ObjectKey, TrialChange
 from podsched.cache.versions import SavedVersions
 from podsched.cache.zones import zone_key
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
-#: Kind, namespace, name.
-ObjectKey = tuple[str, str, str]
-
 
 class TrialError(Exception):
     """A trial was used after its end, or while an inner one was open: a fault of the caller."""
-
-
-class TrialChange(Protocol):
-    """One change of one object. ``do`` may be called again after ``undo``."""
-
-    @property
-    def key(self) -> ObjectKey: ...
-
-    def do(self) -> bool:
-        """Make the change; return False, without any effect, if it is no longer possible."""
-        ...
-
-    def undo(self) -> object: ...
 
 
 class Trial:
@@ -69,6 +54,7 @@ class Trial:
     def __init__(self, cache: Cache) -> None:
         """Begin a trial, as a part of the trial that is open."""
         outer = cache.cluster.open_trial
+        assert outer is None or isinstance(outer, Trial)
         cache.cluster.open_trial = self
         self._cache = cache
         self._outer = outer

@@ -13,7 +13,6 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from podsched.cache.objects import ClusterState
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.accelerator import Accelerator, Batch
 from podsched.decide.accelerators.incremental import Evaluations, Incremental
@@ -22,6 +21,7 @@ from podsched.decide.decision import Decided, Decision, Enough, KeptDetails
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.evaluation.filtering import ProfileFilters, Settled, rejected_everywhere
+from podsched.decide.evaluation.projections import StampedCluster
 from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.evaluation.selection import Selector
 from podsched.decide.keys import Keys, PlacementKey
@@ -59,7 +59,7 @@ class Decider:
 
     def __init__(
         self,
-        cluster: ClusterState,
+        cluster: StampedCluster,
         profiles: Mapping[str, ProfileRuntime],
         chance: Chance,
         remote_evaluator: RemoteEvaluator | None = None,

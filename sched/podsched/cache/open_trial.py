@@ -1,0 +1,31 @@
+"""The parts of a trial (``trial.Trial``) that other modules of the cache use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from podsched.cache.changes import Applied
+
+#: Kind, namespace, name.
+ObjectKey = tuple[str, str, str]
+
+
+class TrialChange(Protocol):
+    """One change of one object. ``do`` may be called again after ``undo``."""
+
+    @property
+    def key(self) -> ObjectKey: ...
+
+    def do(self) -> bool:
+        """Make the change; return False, without any effect, if it is no longer possible."""
+        ...
+
+    def undo(self) -> object: ...
+
+
+class OpenTrial(Protocol):
+    """The innermost open trial."""
+
+    def beneath(self, key: ObjectKey, apply: Callable[[], Applied]) -> Applied: ...
+    def make(self, change: TrialChange) -> None: ...
