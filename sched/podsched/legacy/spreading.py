@@ -10,8 +10,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 from podsched.api.selectors import Selector, SelectorError, compile_selector, from_labels
-from podsched.framework.nodes import ClusterView, ContentQuery
+from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
+from podsched.plugins.rows.queries import ContentQuery
 
 SERVICE: Final = "Service"
 CONTROLLERS: Final = ("ReplicationController", "ReplicaSet", "StatefulSet")

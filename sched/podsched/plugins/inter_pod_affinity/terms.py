@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
-from podsched.framework.nodes import ClusterView, ContentQuery
+from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.plugins.rows.queries import ContentQuery
 from podsched.v1 import objects_pb2 as v1
 
 PLUGIN: Final = "InterPodAffinity"

@@ -19,8 +19,9 @@ from podsched.api.selectors import (
     compile_selector,
     from_labels,
 )
-from podsched.framework.nodes import ClusterView, ContentQuery
+from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
+from podsched.plugins.rows.queries import ContentQuery
 from podsched.v1 import objects_pb2 as v1
 
 HOSTNAME: Final = "kubernetes.io/hostname"
