@@ -5,9 +5,8 @@ Creating a pod looks up only the classes that it names and, in one dictionary, i
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
@@ -17,26 +16,20 @@ from podsched.api.objects import (
     LimitRange,
     Pod,
     PodGroup,
-    PriorityClass,
     RuntimeClass,
-    StorageClass,
     Workload,
 )
 from podsched.api.priorities import PriorityClasses
 from podsched.api.storage_classes import default_class
-from podsched.serve.server import errors
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.watchcache import WatchCache
-from podsched.serve.store.errors import StoreError
+from podsched.serve.server.watchcache import Compiled, WatchCache
 
 _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
 _WORKLOAD = KINDS["Workload"]
 #: Kinds that affect admission: a write of one is answered once this server's cache has it.
 _POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, "Namespace"})
-#: Max seconds to wait for that. If the cache lags longer, all reads wait for etcd anyway.
-_SETTLE_SECONDS = 1.0
 
 
 class AdmissionSources:
@@ -45,21 +38,14 @@ class AdmissionSources:
     def __init__(self, cache: WatchCache, reflector: CacheReflector) -> None:
         self._cache = cache
         self._reflector = reflector
-        self._classes = PriorityClasses()
-        self._classes_at = -1
-        self._ranges: dict[str, list[LimitRange]] = {}
-        self._ranges_at = -1
-        self._default_class = ""
-        self._default_class_at = -1
-
-    def priority_classes(self) -> PriorityClasses:
-        """Return the compiled PriorityClasses."""
-        changed_at = self._cache.last_change(_PRIORITY_CLASS)
-        if changed_at != self._classes_at:
-            found = [entry.message for entry in self._cache.objects(_PRIORITY_CLASS).values()]
-            self._classes = PriorityClasses([m for m in found if isinstance(m, PriorityClass)])
-            self._classes_at = changed_at
-        return self._classes
+        #: Return the compiled PriorityClasses, and the name of the default StorageClass or "".
+        self.priority_classes = Compiled(
+            cache, lambda: PriorityClasses([*cache.messages(_PRIORITY_CLASS)]), _PRIORITY_CLASS
+        )
+        self.default_storage_class = Compiled(
+            cache, lambda: default_class(cache.messages(_STORAGE_CLASS)), _STORAGE_CLASS
+        )
+        self._ranges = Compiled(cache, self._ranges_by_namespace, _LIMIT_RANGE)
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
         """Return a RuntimeClass by name, None if it does not exist."""
@@ -67,26 +53,17 @@ class AdmissionSources:
         message = entry.message if entry is not None else None
         return message if isinstance(message, RuntimeClass) else None
 
-    def default_storage_class(self) -> str:
-        """Return the name of the default StorageClass, "" if none is."""
-        changed_at = self._cache.last_change(_STORAGE_CLASS)
-        if changed_at != self._default_class_at:
-            found = [entry.message for entry in self._cache.objects(_STORAGE_CLASS).values()]
-            self._default_class = default_class(m for m in found if isinstance(m, StorageClass))
-            self._default_class_at = changed_at
-        return self._default_class
-
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         """Return the LimitRanges of a namespace, sorted by name."""
-        changed_at = self._cache.last_change(_LIMIT_RANGE)
-        if changed_at != self._ranges_at:
-            self._ranges = {}
-            for entry in self._cache.in_order(_LIMIT_RANGE):
-                message = entry.message
-                if isinstance(message, LimitRange):
-                    self._ranges.setdefault(message.metadata.namespace, []).append(message)
-            self._ranges_at = changed_at
-        return self._ranges.get(namespace, ())
+        return self._ranges().get(namespace, ())
+
+    def _ranges_by_namespace(self) -> dict[str, list[LimitRange]]:
+        found: dict[str, list[LimitRange]] = {}
+        for entry in self._cache.in_order(_LIMIT_RANGE):
+            found.setdefault(entry.key.partition("/")[0], []).append(
+                cast(LimitRange, entry.message)
+            )
+        return found
 
     def workload_of(self, group: PodGroup) -> Workload | None:
         """Return the Workload that a PodGroup names, None if it does not exist."""
@@ -111,10 +88,7 @@ class AdmissionSources:
 
     async def refresh(self) -> None:
         """Wait until the cache shows all writes of other servers. Raises ApiError."""
-        try:
-            await self._reflector.wait_until_fresh()
-        except StoreError as error:
-            raise errors.of_store(error) from error
+        await self._reflector.wait_until_fresh()
 
     async def settle(self, written: Iterable[object]) -> None:
         """Wait until the cache has the written objects, if they affect admission."""
@@ -123,8 +97,5 @@ class AdmissionSources:
             for item in written
             if isinstance(item, Entry) and item.kind.name in _POLICIES
         ]
-        if not revisions:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SETTLE_SECONDS):
-                await self._cache.wait_for(max(revisions))
+        if revisions:
+            await self._cache.settle(max(revisions))

@@ -21,6 +21,7 @@ from podsched.api import etcd_keys
 from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
 from podsched.lib.list_watch import list_and_watch
+from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import Compacted, Restored, StoreError, Unavailable
@@ -132,7 +133,7 @@ class CacheReflector:
     async def wait_until_fresh(self) -> None:
         """Wait until the cache shows every write completed before this call.
 
-        Raises StoreError: Unavailable when etcd does not answer or the watch stays behind.
+        Raises ApiError UNAVAILABLE when etcd does not answer or the watch stays behind.
         """
         try:
             async with asyncio.timeout(_FRESHNESS_TIMEOUT):
@@ -143,7 +144,9 @@ class CacheReflector:
                 await self._nudge()
                 return await self._cache.wait_for(revision)
         except TimeoutError:
-            raise Unavailable("the watch cache stays behind etcd") from None
+            raise errors.unavailable("the watch cache stays behind etcd") from None
+        except StoreError as error:
+            raise errors.of_store(error) from error
 
     async def _nudge(self) -> None:
         """Write a key under the watched prefix, so that the watch delivers a newer revision."""

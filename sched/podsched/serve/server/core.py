@@ -34,7 +34,6 @@ from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.submission import PodSubmission
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.server.watching import Watcher
-from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Store
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
@@ -119,8 +118,6 @@ class ServerCore:
                 await self.reflector.wait_until_fresh()
                 self._has_built_in = True
                 return
-            except StoreError:
-                await asyncio.sleep(backoff.next_delay())
             except ApiError as error:
                 if error.reason not in (StatusReason.UNAVAILABLE, StatusReason.OUTCOME_UNKNOWN):
                     raise

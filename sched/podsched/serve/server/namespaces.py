@@ -14,8 +14,6 @@ removes it, and a second deletion has no effect.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable, Container, Iterable
 
 from podsched.api.defaulting import NAMESPACE_TERMINATING, default_object
@@ -30,15 +28,12 @@ from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import Violation
 from podsched.serve.server.storage import New, ObjectStorage, Step
-from podsched.serve.server.watchcache import WatchCache
-from podsched.serve.store.errors import StoreError
+from podsched.serve.server.watchcache import Compiled, WatchCache
 
 NAMESPACE = KINDS["Namespace"]
 _CONTENT = tuple(kind for kind in KINDS.values() if kind.namespaced)
 #: An Event does not create its namespace: a late one must not bring back a deleted namespace.
 _WITHOUT_DEMAND = "Event"
-#: Max seconds to wait until the cache has a new namespace.
-_SETTLE_SECONDS = 1.0
 
 
 class Namespaces:
@@ -60,8 +55,12 @@ class Namespaces:
         self._required = required
         self._now = now
         self._new_uid = new_uid
-        self._active: dict[str, bool] = {}
-        self._compiled_at = -1
+        #: By name, whether each namespace accepts new objects.
+        self._states = Compiled(
+            cache,
+            lambda: {m.metadata.name: not is_terminating(m) for m in cache.messages(NAMESPACE)},
+            NAMESPACE,
+        )
 
     def takes(self, kind: Kind, message: AnyObject) -> bool:
         """Return whether the namespace of a new object exists and is not terminating; cheap."""
@@ -73,7 +72,7 @@ class Namespaces:
         """Raise ApiError if the namespace is terminating, or missing and required."""
         name = message.metadata.namespace or DEFAULT_NAMESPACE
         if self._required and name not in self._states():
-            await self._refresh()  # another server may have just created it
+            await self._reflector.wait_until_fresh()  # another server may have just created it
             if name not in self._states():
                 raise errors.not_found(NAMESPACE, name)
         if self._states().get(name) is False:
@@ -103,13 +102,11 @@ class Namespaces:
         if not revision:
             # They exist, or the store does not answer, which the objects' own writes will report.
             return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SETTLE_SECONDS):
-                await self._cache.wait_for(revision)
+        await self._cache.settle(revision)
 
     async def is_emptied(self, name: str) -> bool:
         """Return whether a namespace is terminating and empty. Raises ApiError."""
-        await self._refresh()
+        await self._reflector.wait_until_fresh()
         return self._states().get(name) is False and not any(
             key.startswith(f"{name}/") for kind in _CONTENT for key in self._cache.keys(kind)
         )
@@ -121,23 +118,6 @@ class Namespaces:
             message, now=self._now(), uid=self._new_uid(), priority_classes=PriorityClasses()
         )
         return New(NAMESPACE, name, encoded(NAMESPACE, message))
-
-    def _states(self) -> dict[str, bool]:
-        """Return, by name, whether each namespace accepts new objects."""
-        changed_at = self._cache.last_change(NAMESPACE)
-        if changed_at != self._compiled_at:
-            self._active = {
-                name: not is_terminating(entry.message)
-                for name, entry in self._cache.objects(NAMESPACE).items()
-            }
-            self._compiled_at = changed_at
-        return self._active
-
-    async def _refresh(self) -> None:
-        try:
-            await self._reflector.wait_until_fresh()
-        except StoreError as error:
-            raise errors.of_store(error) from error
 
 
 def is_terminating(message: AnyObject) -> bool:

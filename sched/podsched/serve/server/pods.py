@@ -26,7 +26,6 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step
 from podsched.serve.server.watchcache import WatchCache
-from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Compare, KeyValue, Put
 from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
 
@@ -195,10 +194,7 @@ class PodOperations:
     ) -> Entry:
         """Evict a pod and update its budget, in one write. Raises ApiError."""
         key = _key(request.namespace, request.name)
-        try:
-            await self._reflector.wait_until_fresh()  # includes budgets that were just created
-        except StoreError as error:
-            raise errors.of_store(error) from error
+        await self._reflector.wait_until_fresh()  # includes budgets that were just created
         for _ in range(_EVICT_ATTEMPTS):
             base = await self._storage.get(POD, key)
             pod = base.message

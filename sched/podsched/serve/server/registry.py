@@ -49,7 +49,6 @@ from podsched.serve.server.patching import parse_patch, patched
 from podsched.serve.server.quotas.growth import GrowthCharging
 from podsched.serve.server.scope import Scope, kind_named
 from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
-from podsched.serve.store.errors import StoreError
 from podsched.v1.api_pb2 import (
     DeleteCollectionRequest,
     DeleteRequest,
@@ -261,9 +260,9 @@ class Registry:
             return marked_first(entry, step, self._now(), request.propagation_policy)
 
         marking = deletion._replace(change=change)
+        entry = await self._storage.mutate_one(marking, None, dry_run=dry_run)
         if dry_run:
-            return await self._storage.preview(marking)
-        entry = await self._storage.mutate_one(marking, None)
+            return entry
         if entry.kind.name == "Pod" and entry.is_readable() and is_over(entry.message):
             entry = await self._remove_marked(entry)
         await self._sources.settle([entry])
@@ -311,10 +310,7 @@ class Registry:
         scope = Scope(
             [kind.name], request.namespace, request.label_selector, request.field_selector
         )
-        try:
-            return await self._lister.all(scope)
-        except StoreError as error:
-            raise errors.of_store(error) from error
+        return await self._lister.all(scope)
 
     async def delete_collection(
         self, request: DeleteCollectionRequest, fence: Fence | None = None

@@ -82,9 +82,9 @@ class Rewriter:
         mutation = Mutation(kind, key, lambda entry: self._step(change, entry, last))
         if change.subresource != "status":
             (mutation,) = await self._growth.charged([mutation])
+        entry = await self._storage.mutate_one(mutation, None, dry_run=change.dry_run)
         if change.dry_run:
-            return await self._storage.preview(mutation)
-        entry = await self._storage.mutate_one(mutation, None)
+            return entry
         await self._sources.settle([entry])
         if last.value:
             return Entry(kind, key, last.value, entry.revision, entry.created)

@@ -158,8 +158,8 @@ class ObjectStorage:
             return {}
         try:
             await self._reflector.wait_until_fresh()
-        except StoreError as error:
-            return dict.fromkeys(known, errors.of_store(error))
+        except ApiError as error:
+            return dict.fromkeys(known, error)
         return {
             at: errors.already_exists(items[at].kind, _name(items[at].key))
             for at in known
@@ -321,13 +321,6 @@ class ObjectStorage:
                 await work.give_way()
         work.end()
         return tries
-
-    async def preview(self, mutation: Mutation) -> Entry:
-        """Return the result of changing the current object, without writing it. Raises ApiError."""
-        base = await self.get(mutation.kind, mutation.key)
-        step = mutation.change(base)
-        value = base.value if step is None or step.value is None else step.value
-        return Entry(mutation.kind, mutation.key, value, base.revision, base.created)
 
     async def change_from(
         self, base: Entry, mutation: Mutation, fence: Fence | None

@@ -13,9 +13,11 @@ Elsewhere: the source of changes (``cache_reflector``), and authorization.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
 from podsched.api.kinds import KINDS, Kind
 from podsched.lib.revisions import RevisionWaiters
@@ -29,6 +31,10 @@ from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 _log = get_logger("watch-cache")
 _by_revision = attrgetter("revision")
 
+T = TypeVar("T")
+
+#: Max seconds of ``settle``.
+_SETTLE_SECONDS = 1.0
 #: Max writes in flight whose bytes are remembered.
 _MAX_WRITTEN = 20_000
 
@@ -98,6 +104,10 @@ class WatchCache:
     def objects(self, kind: Kind) -> Mapping[str, Entry]:
         """Return the objects of a kind by local key: live, do not keep it across an await."""
         return self._objects[kind.name]
+
+    def messages(self, kind: Kind) -> Iterator[Any]:
+        """Yield the decoded objects of a kind."""
+        return (entry.message for entry in self._objects[kind.name].values())
 
     def get(self, kind: Kind, key: str) -> Entry | None:
         """Return one object, or None."""
@@ -284,3 +294,30 @@ class WatchCache:
         """Wait until ``self.revision`` is at least ``revision``."""
         if self.revision < revision:
             await self._waiters.wait_for(revision)
+
+    async def settle(self, revision: int) -> None:
+        """Wait for a revision that this server has written, but not for long.
+
+        If the cache lags longer, all reads wait for etcd anyway.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_SECONDS):
+                await self.wait_for(revision)
+
+
+class Compiled(Generic[T]):
+    """A value made from the cache's objects of some kinds, anew when one of them has changed."""
+
+    def __init__(self, cache: WatchCache, make: Callable[[], T], *kinds: Kind) -> None:
+        self._cache = cache
+        self._make = make
+        self._kinds = kinds
+        self._made_at: list[int] = []
+
+    def __call__(self) -> T:
+        """Return the current value."""
+        changed_at = [self._cache.last_change(kind) for kind in self._kinds]
+        if changed_at != self._made_at:
+            self._value = self._make()
+            self._made_at = changed_at
+        return self._value

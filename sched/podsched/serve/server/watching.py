@@ -19,7 +19,6 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.fairness.turns import current_seat
 from podsched.serve.server.scope import Scope
 from podsched.serve.server.watchcache import Change, ExpiredError, WatchCache
-from podsched.serve.store.errors import StoreError
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED, WatchRequest
 
 _CHANGES_AT_ONCE = 2000
@@ -131,8 +130,6 @@ class Watcher:
                 yield response
         except ExpiredError as error:
             raise errors.expired(str(error)) from None
-        except StoreError as error:
-            raise errors.of_store(error) from error
         finally:
             self.watching -= 1
 

@@ -6,14 +6,13 @@ The policy is recompiled when one of these objects changes; rights are cached fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from podsched.api.kinds import KINDS
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import MASTERS, Identity
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rights import Rights
-from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.server.watchcache import Compiled, WatchCache
 
 _RBAC = tuple(KINDS[name] for name in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"))
 _KEPT = 4096
@@ -28,8 +27,7 @@ class Authorizer:
     def __init__(self, cache: WatchCache, is_ready: Callable[[], bool]) -> None:
         self._cache = cache
         self._is_ready = is_ready
-        self._policy = Policy()
-        self._compiled_at: tuple[int, ...] = ()
+        self._policy = Compiled(cache, self._compile, *_RBAC)
         self._known: dict[tuple[str, frozenset[str]], Rights] = {}
 
     def rights_of(self, identity: Identity) -> Rights:
@@ -38,22 +36,16 @@ class Authorizer:
             return Rights(identity, everything=True)
         if not self._is_ready():
             raise errors.starting()
-        self._refresh()
+        policy = self._policy()
         key = (identity.user, identity.groups)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            found = Rights(identity, self._policy, latest=self.rights_of)
+            found = Rights(identity, policy, latest=self.rights_of)
             self._known[key] = found
         return found
 
-    def _refresh(self) -> None:
-        changed_at = tuple(self._cache.last_change(kind) for kind in _RBAC)
-        if changed_at != self._compiled_at:
-            found: list[Any] = [
-                [entry.message for entry in self._cache.objects(kind).values()] for kind in _RBAC
-            ]
-            self._policy = Policy(*found)
-            self._known.clear()
-            self._compiled_at = changed_at
+    def _compile(self) -> Policy:
+        self._known.clear()
+        return Policy(*(self._cache.messages(kind) for kind in _RBAC))

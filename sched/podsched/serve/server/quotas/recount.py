@@ -28,6 +28,7 @@ from podsched.api.resources import Amounts
 from podsched.serve.server import errors
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
 from podsched.serve.server.quotas.namespaces import QuotaIndex
 from podsched.serve.server.watchcache import Change, ExpiredError, WatchCache
 from podsched.serve.store.errors import StoreError
@@ -151,7 +152,7 @@ class UsageRecounter:
             try:
                 async with self._counting:
                     await self._recount_all()
-            except StoreError as error:
+            except ApiError as error:
                 _log.info("Could not correct quotas", error=str(error))
                 await asyncio.sleep(_AFTER_FAULT)
                 continue
@@ -164,15 +165,12 @@ class UsageRecounter:
 
         Raises ApiError.
         """
-        try:
-            await self._reflector.wait_until_fresh()
-            async with self._counting:
-                for _ in range(_ATTEMPTS):
-                    found = await self._recount(namespace)
-                    if found is not None:
-                        return found
-        except StoreError as error:
-            raise errors.of_store(error) from error
+        await self._reflector.wait_until_fresh()
+        async with self._counting:
+            for _ in range(_ATTEMPTS):
+                found = await self._recount(namespace)
+                if found is not None:
+                    return found
         return {entry.key: entry for entry in self._quotas.of(namespace)}
 
     async def _recount_all(self) -> None:
@@ -213,7 +211,7 @@ class UsageRecounter:
             if isinstance(result, StoreError) or not result.succeeded:
                 tally.changed = True
                 if isinstance(result, StoreError):
-                    raise result
+                    raise errors.of_store(result)
                 await self._reflector.wait_until_fresh()
                 return None
             found[entry.key] = Entry(entry.kind, entry.key, value, result.revision, entry.created)

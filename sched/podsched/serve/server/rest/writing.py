@@ -52,7 +52,6 @@ from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.views import patchable
 from podsched.serve.server.rewriting import Rewrite
-from podsched.serve.store.errors import StoreError
 from podsched.v1 import api_pb2 as v1
 
 _NAMESPACE: Final = KINDS["Namespace"]
@@ -101,11 +100,8 @@ class Writing:
         namespaces = self._core.cache.objects(_NAMESPACE)
         if target.namespace in namespaces:
             return
-        try:
-            # Another server may have just created it.
-            await self._core.reflector.wait_until_fresh()
-        except StoreError as error:
-            raise errors.of_store(error) from error
+        # Another server may have just created it.
+        await self._core.reflector.wait_until_fresh()
         if target.namespace not in namespaces:
             raise errors.not_found(_NAMESPACE, target.namespace)
 
