@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from inspect import Parameter
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from podsched.cli.errors import invalid_settings_fail
 from podsched.config.flags import FLAG
+from podsched.lib.docstrings import texts_below
 from podsched.telemetry.logs import masked
 
 R = TypeVar("R")
@@ -45,7 +44,8 @@ def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def _options(kind: Any) -> Iterator[Parameter]:
-    hints, texts = get_type_hints(kind), _texts(kind)
+    hints = get_type_hints(kind)
+    texts = dict(chain.from_iterable(texts_below(base).items() for base in kind.__mro__[:-1]))
     for name, (names, about), default in _flags(kind):
         hint: Any = hints[name]
         if hint == tuple[str, ...]:
@@ -74,24 +74,6 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
 
 def _flags(kind: Any) -> Iterator[tuple[str, tuple[list[str], dict[str, Any]], Any]]:
     return ((f.name, f.metadata[FLAG], f.default) for f in fields(kind) if FLAG in f.metadata)
-
-
-def _texts(kind: Any) -> dict[str, str]:
-    """Return the first paragraphs of the docstrings below the fields of a class."""
-    texts = {}
-    for field, below in chain.from_iterable(map(_body, filter(is_dataclass, kind.__mro__))):
-        match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
-                value=ast.Constant(value=str(text))
-            ):
-                texts[name] = inspect.cleandoc(text).partition("\n\n")[0].replace("\n", " ")
-    return texts
-
-
-def _body(kind: Any) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Yield each statement of a class with the next one."""
-    source: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    return pairwise(source.body)
 
 
 def flags_in_effect(ctx: Any) -> dict[str, str]:

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from podsched.telemetry.instruments import Histogram, HistogramCell, MetricRegistry
-from podsched.telemetry.metrics import SchedulerMetrics
+from podsched.telemetry.instruments import HistogramCell, MetricRegistry, MetricSet, histogram
+from podsched.telemetry.metrics import (
+    ATTEMPT_BUCKETS,
+    EXTENSION_POINT_BUCKETS,
+    PLUGIN_BUCKETS,
+    SchedulerMetrics,
+)
 
 #: What VolumeBinding does at an extension point, by the label ``operation``.
 _VOLUME_OPERATIONS: Mapping[str, str] = {
@@ -19,38 +24,27 @@ _VOLUME_OPERATIONS: Mapping[str, str] = {
 }
 
 
-class FormerMetrics:
+class FormerMetrics(MetricSet):
     """``scheduler_{e2e_scheduling,binding,volume_scheduling}_duration_seconds``."""
 
+    e2e_scheduling_duration_seconds = histogram(
+        "scheduler_e2e_scheduling_duration_seconds{result,profile}", ATTEMPT_BUCKETS
+    )
+    """Dropped by kube-scheduler in 1.23 for scheduler_scheduling_attempt_duration_seconds."""
+    binding_duration_seconds = histogram(
+        "scheduler_binding_duration_seconds", EXTENSION_POINT_BUCKETS
+    )
+    """Dropped by kube-scheduler in 1.23 for
+    scheduler_framework_extension_point_duration_seconds at Bind."""
+    volume_scheduling_duration_seconds = histogram(
+        "scheduler_volume_scheduling_duration_seconds{operation}", PLUGIN_BUCKETS
+    )
+    """Dropped by kube-scheduler in 1.23 for scheduler_plugin_execution_duration_seconds of
+    VolumeBinding."""
+
     def __init__(self, registry: MetricRegistry, scheduler: SchedulerMetrics) -> None:
+        super().__init__(registry)
         self._scheduler = scheduler
-        attempts = scheduler.scheduling_attempt_duration_seconds
-        points = scheduler.framework_extension_point_duration_seconds
-        plugins = scheduler.plugin_execution_duration_seconds
-        self.e2e_scheduling_duration_seconds = registry.add(
-            Histogram(
-                "scheduler_e2e_scheduling_duration_seconds",
-                f"Dropped by kube-scheduler in 1.23 for {attempts.name}.",
-                ("result", "profile"),
-                attempts.buckets,
-            )
-        )
-        self.binding_duration_seconds = registry.add(
-            Histogram(
-                "scheduler_binding_duration_seconds",
-                f"Dropped by kube-scheduler in 1.23 for {points.name} at Bind.",
-                (),
-                points.buckets,
-            )
-        )
-        self.volume_scheduling_duration_seconds = registry.add(
-            Histogram(
-                "scheduler_volume_scheduling_duration_seconds",
-                f"Dropped by kube-scheduler in 1.23 for {plugins.name} of VolumeBinding.",
-                ("operation",),
-                plugins.buckets,
-            )
-        )
         registry.before_collect(self._update)
 
     def _update(self) -> None:

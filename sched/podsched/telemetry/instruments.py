@@ -30,6 +30,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from podsched.lib.docstrings import texts_below
+
 # Up to this many values a loop over bisect is faster than NumPy's fixed cost (measured: about 60).
 _NUMPY_FROM = 64
 
@@ -311,33 +313,41 @@ class _Bridge(Collector):
 
 
 class MetricSet:
-    """Base of classes that declare metrics: an instance registers one of each."""
+    """Base of classes that declare metrics: an instance registers one of each.
+
+    The docstring below a declaration is the metric's help text.
+    """
 
     def __init__(self, registry: MetricRegistry) -> None:
+        texts = texts_below(type(self))
         for attribute, declared in vars(type(self)).items():
             if isinstance(declared, _Declared):
-                setattr(self, attribute, registry.add(declared.make()))
+                instrument = declared.make(texts[attribute])
+                setattr(self, attribute, registry.add(instrument))
 
 
 class _Declared(NamedTuple):
-    make: Callable[[], Instrument]
+    make: Callable[[str], Instrument]
 
 
-def counter(series: str, help_text: str) -> Counter:
+def counter(series: str) -> Counter:
     """Declare a counter of a ``MetricSet``; ``series``: such as "requests_total{verb,code}"."""
-    return cast(Counter, _Declared(lambda: Counter(*_parsed(series, help_text))))
+    name, labels = _parsed(series)
+    return cast(Counter, _Declared(lambda text: Counter(name, text, labels)))
 
 
-def gauge(series: str, help_text: str) -> Gauge:
+def gauge(series: str) -> Gauge:
     """Declare a gauge of a ``MetricSet``."""
-    return cast(Gauge, _Declared(lambda: Gauge(*_parsed(series, help_text))))
+    name, labels = _parsed(series)
+    return cast(Gauge, _Declared(lambda text: Gauge(name, text, labels)))
 
 
-def histogram(series: str, help_text: str, buckets: tuple[float, ...]) -> Histogram:
+def histogram(series: str, buckets: tuple[float, ...]) -> Histogram:
     """Declare a histogram of a ``MetricSet``; ``buckets``: upper bounds."""
-    return cast(Histogram, _Declared(lambda: Histogram(*_parsed(series, help_text), buckets)))
+    name, labels = _parsed(series)
+    return cast(Histogram, _Declared(lambda text: Histogram(name, text, labels, buckets)))
 
 
-def _parsed(series: str, help_text: str) -> tuple[str, str, tuple[str, ...]]:
+def _parsed(series: str) -> tuple[str, tuple[str, ...]]:
     name, _, labels = series.removesuffix("}").partition("{")
-    return name, help_text, tuple(filter(None, labels.split(",")))
+    return name, tuple(filter(None, labels.split(",")))

@@ -1,7 +1,7 @@
 """Traces: of pods and scheduling attempts, across gRPC, etcd and Ray, exported by OTLP.
 
 Times are seconds of the monotonic clock (``time.monotonic()``, the event loop's ``time()``). The
-engine notes times while it works and records spans afterwards, with their start and end.
+scheduler notes times while it works and records spans afterwards, with their start and end.
 
 **Cost.** A span takes about 15 µs in the SDK. Without an exporter, and for attempts that are not
 sampled, ``Tracer.start`` returns ``NO_SPAN``, whose methods do nothing; hot loops can also check
@@ -63,7 +63,6 @@ class Span:
     """An open span; as a context manager it ends itself, with the error that left the block."""
 
     __slots__ = ("_span", "_tracer", "context")
-    recording = True
 
     def __init__(self, tracer: Tracer, span: trace.Span) -> None:
         self._tracer = tracer
@@ -71,6 +70,11 @@ class Span:
         ids = span.get_span_context()
         self.context = f"00-{ids.trace_id:032x}-{ids.span_id:016x}-01"
         """The traceparent to hand to whoever continues this trace."""
+
+    @property
+    def recording(self) -> bool:
+        """Whether anything is recorded."""
+        return bool(self.context)
 
     def child(
         self,
@@ -112,7 +116,7 @@ class Span:
 
 
 class _SpanGroup(Span):
-    """One span in each of several traces: what they have in common."""
+    """One span in each of several traces; of no trace, what records nothing."""
 
     __slots__ = ("_spans",)
 
@@ -121,6 +125,8 @@ class _SpanGroup(Span):
         self.context = trace_context.joined(span.context for span in spans)
 
     def start_child(self, name: str, at: float | None = None) -> Span:
+        if not self._spans:
+            return self
         return _SpanGroup([span.start_child(name, at) for span in self._spans])
 
     def end(
@@ -133,46 +139,7 @@ class _SpanGroup(Span):
             span.end(at, attributes, error)
 
 
-class _NoSpan(Span):
-    """A span that is not recorded; its methods do nothing."""
-
-    __slots__ = ()
-    recording = False
-
-    def __init__(self) -> None:
-        self.context = ""
-
-    def child(
-        self,
-        name: str,
-        start: float,
-        end: float,
-        attributes: Mapping[str, Attribute] | None = None,
-        error: str = "",
-    ) -> None:
-        return
-
-    def start_child(self, name: str, at: float | None = None) -> Span:
-        return self
-
-    def end(
-        self,
-        at: float | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
-        error: str = "",
-    ) -> None:
-        return
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace_back: TracebackType | None,
-    ) -> None:
-        return
-
-
-NO_SPAN: Final[Span] = _NoSpan()
+NO_SPAN: Final[Span] = _SpanGroup(())
 #: The span of the call that is being handled.
 _current: ContextVar[Span] = ContextVar("span", default=NO_SPAN)
 
