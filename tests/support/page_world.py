@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection
 
 from podsched.api.objects import AnyObject, Event, Node, Pod, PodCondition
-from podsched.ask.web.sources import Change, Load, Replica, Sighting
+from podsched.ask.web.sources import Change, Leadership, Load, Replica
 
 START = 1_700_000_000.0
 MESSAGE = (
@@ -158,9 +158,9 @@ def load(at: float, scheduled: int = 0, **changes: float) -> Load:
     return Load(at, scheduled, **{**values, **changes})  # type: ignore[arg-type]
 
 
-def sighting(
+def leadership(
     leader: str, term: int = 0, since: float = 0.0, *, loads: dict[str, Load] | None = None
-) -> Sighting:
+) -> Leadership:
     """One of three replicas leads."""
     replicas = tuple(
         Replica(
@@ -172,4 +172,4 @@ def sighting(
         )
         for name in ("a_00000001", "b_00000002", "c_00000003")
     )
-    return Sighting("kube-system/kube-scheduler", leader, since, 0, "", replicas)
+    return Leadership("kube-system/kube-scheduler", leader, since, 0, "", replicas)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from podsched.app.page_leadership import LeasedLeadership
 from podsched.app.process import Process
-from podsched.app.sightings import LeaseSight
 from podsched.ask.web.server import PageServices
 from podsched.lib.network import is_loopback
 from podsched.lib.tasks import TaskSet
@@ -96,7 +96,9 @@ async def _serve_page(
     source = WatchCacheSource(server.core.cache)
     pipeline = server.pipeline
     face = RestFace(Handler(server.core, pipeline, probes), server.scheduling, pipeline)
-    return await process.serve_page(tasks, source, LeaseSight(source), PageServices(face, face))
+    return await process.serve_page(
+        tasks, source, LeasedLeadership(source), PageServices(face, face)
+    )
 
 
 def _say_where(settings: ServerSettings, server: ApiServer, health: HttpServer) -> None:

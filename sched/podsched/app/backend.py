@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from podsched.app.answering import Answerer
-from podsched.ask.web.sources import Sight, Source
+from podsched.ask.web.sources import ReadLeadership, Source
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import Cluster, ControlledCluster, InformerPort
 from podsched.term.election.election_lock import ElectionLock
@@ -53,7 +53,7 @@ class Backend(Protocol):
         """
         ...
 
-    def sight(self, source: Source, lock: str) -> Sight | None:
+    def read_leadership(self, source: Source, lock: str) -> ReadLeadership | None:
         """Return who tells of all replicas; None where each knows of itself and the leader."""
         ...
 

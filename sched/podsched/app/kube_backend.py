@@ -99,7 +99,7 @@ class KubeBackend:
             tasks.start(self._candidate.run(), "the LeaseCandidate", endless=True)
         self._registry.before_collect(lambda: _ignore(about()))
 
-    def sight(self, source: Source, lock: str) -> None:
+    def read_leadership(self, source: Source, lock: str) -> None:
         """None: replicas write no Leases of their own there."""
 
     def not_ready(self) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.app.answering import Answering
 from podsched.app.backend import About, Answers, Backend
+from podsched.app.page_leadership import LeasedLeadership
 from podsched.app.replica_lease import ReplicaLease
-from podsched.app.sightings import LeaseSight
 from podsched.ask.web.sources import Source
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.lib.tasks import TaskSet
@@ -96,9 +96,9 @@ class PodschedBackend:
         tasks.start(answering.run(), "answer questions", endless=True)
         tasks.start(self._store.wait(), "write to etcd", endless=True)
 
-    def sight(self, source: Source, lock: str) -> LeaseSight:
+    def read_leadership(self, source: Source, lock: str) -> LeasedLeadership:
         """See ``Backend``."""
-        return LeaseSight(source, lock)
+        return LeasedLeadership(source, lock)
 
     def not_ready(self) -> str:
         """See ``Backend``."""

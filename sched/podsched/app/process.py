@@ -15,7 +15,7 @@ from typing import Any
 from podsched import __version__
 from podsched.ask.web.feed import Feed
 from podsched.ask.web.server import PageServices, serve_page
-from podsched.ask.web.sources import Sight, Source
+from podsched.ask.web.sources import ReadLeadership, Source
 from podsched.config.feature_gates import VERSION, in_effect, stage
 from podsched.config.settings import TelemetrySettings
 from podsched.lib.event_loop import watch_lag
@@ -106,7 +106,11 @@ class Process:
         )
 
     async def serve_page(
-        self, tasks: TaskSet, source: Source, sight: Sight, services: PageServices
+        self,
+        tasks: TaskSet,
+        source: Source,
+        read_leadership: ReadLeadership,
+        services: PageServices,
     ) -> HttpServer | None:
         """Serve the page, if it is wanted. Raises HttpServerError, CertificateError."""
         options = self.options
@@ -119,7 +123,7 @@ class Process:
             "version": __version__,
             "acts": services.face is not None,
         }
-        feed = Feed(source, sight, lambda: about)
+        feed = Feed(source, read_leadership, lambda: about)
         host, port = options.web_listen
         server = await serve_page(
             feed,

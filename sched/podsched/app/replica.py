@@ -33,8 +33,8 @@ from podsched.app.shadowing import Shadowing
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.ask.decisions.log import open_log
 from podsched.ask.web.server import PageServices
+from podsched.ask.web.sources import Leadership, ReadLeadership
 from podsched.ask.web.sources import Replica as PageReplica
-from podsched.ask.web.sources import Sight, Sighting
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.decide.extenders.calls import make_extenders
@@ -201,10 +201,12 @@ class Replica:
         tasks.start(self._runner.recorder.run(), "events", endless=True)
         # Returns at once where Ray is not used.
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
-        sight = self._backend.sight(self._source, self._lock) or self._own_sight(elector)
+        read_leadership = self._backend.read_leadership(
+            self._source, self._lock
+        ) or self._own_leadership(elector)
         answers = self._answers(elector, reconfiguring)
         services = PageServices(explainer=ReplicaExplainer(answers))
-        self._page = await self._process.serve_page(tasks, self._source, sight, services)
+        self._page = await self._process.serve_page(tasks, self._source, read_leadership, services)
         self._backend.start(tasks, elector, lambda: self._about(elector, health.url), answers)
         tasks.start(self._elect(elector), "elector")
         if self._shadowing is not None:
@@ -366,10 +368,10 @@ class Replica:
         }
         return Answers(replica, answerer(handlers))
 
-    def _own_sight(self, elector: LeaderElector) -> Sight:
+    def _own_leadership(self, elector: LeaderElector) -> ReadLeadership:
         """Return what this replica knows by itself, where replicas write no Leases of their own."""
 
-        def sight(_: float) -> Sighting:
+        def read_leadership(_: float) -> Leadership:
             leading = elector.is_leader()
             own = PageReplica(
                 self.identity,
@@ -380,9 +382,9 @@ class Replica:
             )
             paused = "this replica" if self._runner.paused else ""
             leader = elector.leader_identity
-            return Sighting(self._lock, leader, 0.0, elector.transitions, paused, (own,))
+            return Leadership(self._lock, leader, 0.0, elector.transitions, paused, (own,))
 
-        return sight
+        return read_leadership
 
     def _add_checks(self, elector: LeaderElector) -> None:
         self._process.checks.add("leaderElection", lambda: elector.check_health() or "")

@@ -13,7 +13,7 @@ import pytest
 from podsched.ask.web import feed as feeds
 from podsched.ask.web.feed import MOST_CLIENTS, RESET, TICK, Feed, TooManyBrowsersError
 from support.page_changes import Browser
-from support.page_world import START, World, node, pod, sighting
+from support.page_world import START, World, leadership, node, pod
 
 pytestmark = pytest.mark.looptime
 
@@ -32,7 +32,7 @@ def fed(world: World, encoded: list[str] | None = None) -> Feed:
     def clock() -> float:
         return asyncio.get_running_loop().time()
 
-    seen = sighting("a_00000001", 7, since=START)
+    seen = leadership("a_00000001", 7, since=START)
     return Feed(world, lambda _: seen, about, wall=wall, clock=clock)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from podsched.ask.web.history import KEPT, MOST_TERMS, PERIOD, History
 from podsched.ask.web.sources import Load
-from support.page_world import load, sighting
+from support.page_world import leadership, load
 
 NOW = 10_000.0
 A, B = "a_00000001", "b_00000002"
@@ -14,39 +14,39 @@ A, B = "a_00000001", "b_00000002"
 
 def test_a_term_lasts_from_when_the_lock_was_acquired_until_another_leads() -> None:
     history = History()
-    assert history.see(sighting(A, 812, since=9_000.0), NOW)
-    assert not history.see(sighting(A, 812, since=9_000.0), NOW + 1)
-    assert history.see(sighting(B, 977, since=10_001.5), NOW + 2)
+    assert history.see(leadership(A, 812, since=9_000.0), NOW)
+    assert not history.see(leadership(A, 812, since=9_000.0), NOW + 1)
+    assert history.see(leadership(B, 977, since=10_001.5), NOW + 2)
     assert history.told_terms() == [[A, 812, 9_000.0, 10_001.5], [B, 977, 10_001.5, 0.0]]
 
 
 def test_a_term_of_the_same_replica_is_another_term() -> None:
     history = History()
-    history.see(sighting(A, 812, since=9_000.0), NOW)
-    history.see(sighting(A, 977, since=9_990.0), NOW + 1)
+    history.see(leadership(A, 812, since=9_000.0), NOW)
+    history.see(leadership(A, 977, since=9_990.0), NOW + 1)
     assert [term[1] for term in history.told_terms()] == [812, 977]
 
 
 def test_the_number_of_a_term_is_added_once_its_leader_tells_it() -> None:
     history = History()
-    history.see(sighting(A, 0, since=9_000.0), NOW)
-    assert history.see(sighting(A, 812, since=9_000.0), NOW + 1)
+    history.see(leadership(A, 0, since=9_000.0), NOW)
+    assert history.see(leadership(A, 812, since=9_000.0), NOW + 1)
     assert history.told_terms() == [[A, 812, 9_000.0, 0.0]]
 
 
 def test_nobody_leads_between_two_terms() -> None:
     history = History()
-    history.see(sighting(A, 812, since=9_000.0), NOW)
-    history.see(sighting("", since=0.0), NOW + 1)
-    assert not history.see(sighting("", since=0.0), NOW + 2)
-    history.see(sighting(B, 977, since=NOW + 3), NOW + 4)
+    history.see(leadership(A, 812, since=9_000.0), NOW)
+    history.see(leadership("", since=0.0), NOW + 1)
+    assert not history.see(leadership("", since=0.0), NOW + 2)
+    history.see(leadership(B, 977, since=NOW + 3), NOW + 4)
     assert history.told_terms() == [[A, 812, 9_000.0, NOW + 1], [B, 977, NOW + 3, 0.0]]
 
 
 def test_terms_and_samples_are_bounded() -> None:
     history = History()
     for number in range(1, 2 * KEPT):
-        seen = sighting(A, number, since=NOW + number)
+        seen = leadership(A, number, since=NOW + number)
         history.see(seen, NOW + number)
         history.sample(seen, NOW + number)
     assert len(history.samples) == KEPT and len(history.told_terms()) == MOST_TERMS
@@ -56,7 +56,7 @@ def sampled(*loads: tuple[str, Load]) -> list[list[float]]:
     """The samples of who led with which load, one after the other."""
     history = History()
     for count, (leader, its) in enumerate(loads):
-        history.sample(sighting(leader, 1, loads={leader: its}), NOW + PERIOD * count)
+        history.sample(leadership(leader, 1, loads={leader: its}), NOW + PERIOD * count)
     return list(history.samples)
 
 
@@ -69,9 +69,9 @@ def test_rates_are_those_between_two_words_of_the_leader() -> None:
 def test_a_new_leader_is_not_credited_with_what_it_did_before() -> None:
     history = History()
     loads = {A: load(NOW, 100), B: load(NOW, 5_000)}
-    history.sample(sighting(A, 1, loads=loads), NOW)
+    history.sample(leadership(A, 1, loads=loads), NOW)
     loads = {A: load(NOW, 100), B: load(NOW + 5, 5_050)}
-    assert history.sample(sighting(B, 2, loads=loads), NOW + 5)[1] == 10.0
+    assert history.sample(leadership(B, 2, loads=loads), NOW + 5)[1] == 10.0
 
 
 def test_a_sample_has_the_queues_and_milliseconds() -> None:
@@ -81,4 +81,4 @@ def test_a_sample_has_the_queues_and_milliseconds() -> None:
 
 def test_without_a_leader_that_reports_a_sample_is_a_gap() -> None:
     assert sampled((A, replace(load(NOW), at=NOW - 60))) == [[NOW]]
-    assert History().sample(sighting(""), NOW) == [NOW]
+    assert History().sample(leadership(""), NOW) == [NOW]

@@ -21,7 +21,7 @@ from podsched.ask.web.server import PageServices, serve_page
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.telemetry.http_server import HttpServer, HttpServerError
 from support.certificates import make_certificates
-from support.page_world import START, World, node, pod, sighting
+from support.page_world import START, World, leadership, node, pod
 
 pytestmark = pytest.mark.integration
 
@@ -53,7 +53,7 @@ class FakeFace:
 
 @asynccontextmanager
 async def serving(world: World, **options: Any) -> AsyncIterator[HttpServer]:
-    seen = sighting("a_00000001", 7, since=START)
+    seen = leadership("a_00000001", 7, since=START)
     feed = Feed(world, lambda _: seen, lambda: {"name": "test"})
     server = await serve_page(feed, world, "127.0.0.1", 0, **options)
     running = asyncio.create_task(feed.run())
@@ -203,6 +203,6 @@ async def test_a_replica_with_authorities_demands_certificates_for_data(
 async def test_an_address_in_use_is_the_operators_mistake(world: World) -> None:
     async with serving(world) as server:
         port = int(server.url.rstrip("/").rpartition(":")[2])
-        feed = Feed(world, lambda _: sighting(""), dict)
+        feed = Feed(world, lambda _: leadership(""), dict)
         with pytest.raises(HttpServerError, match="cannot serve the page on"):
             await serve_page(feed, world, "127.0.0.1", port)

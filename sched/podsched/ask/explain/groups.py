@@ -29,7 +29,7 @@ MAX_EXAMPLES: Final = 5
 MAX_SHORTFALLS: Final = 10
 
 
-class Alike(NamedTuple):
+class _Rejected(NamedTuple):
     """Places of the outcome that have one status, by the filter at ``plugin`` or PreFilter."""
 
     status: Status
@@ -39,7 +39,7 @@ class Alike(NamedTuple):
 
 def groups(fitting: Fitting) -> list[NodeGroup]:
     """Return the groups of rejected nodes, the largest first; there may be many."""
-    found = [_group(fitting, alike) for alike in _alike(fitting)]
+    found = [_group(fitting, rejected) for rejected in _by_status(fitting)]
     return sorted(found, key=lambda group: -group.nodes)
 
 
@@ -59,25 +59,25 @@ def verdict(fitting: Fitting, name: str) -> NodeVerdict:
     return found
 
 
-def _alike(fitting: Fitting) -> Iterator[Alike]:
+def _by_status(fitting: Fitting) -> Iterator[_Rejected]:
     outcome = fitting.outcome
     for index in np.unique(outcome.plugin).tolist():
         if index == PASSED:
             continue
         places = np.flatnonzero(outcome.plugin == index)
         if index == EXCLUDED:
-            yield Alike(outcome.excluded, index, places)
+            yield _Rejected(outcome.excluded, index, places)
             continue
         words = outcome.bits[places]
         for word in np.unique(words).tolist():
             mine = places[words == word]
-            yield Alike(outcome.status(int(mine[0])), index, mine)
+            yield _Rejected(outcome.status(int(mine[0])), index, mine)
 
 
-def _group(fitting: Fitting, alike: Alike) -> NodeGroup:
-    status, places = alike.status, alike.places
+def _group(fitting: Fitting, rejected: _Rejected) -> NodeGroup:
+    status, places = rejected.status, rejected.places
     names = fitting.cluster.columns.names
-    missed = _missed(fitting, alike.plugin, places)
+    missed = _missed(fitting, rejected.plugin, places)
     group = NodeGroup(
         nodes=len(places),
         plugin=status.plugin,

@@ -22,7 +22,7 @@ import orjson
 
 from podsched.ask.web.board import Board
 from podsched.ask.web.history import PERIOD, History
-from podsched.ask.web.sources import KINDS, Sight, Sighting, Source
+from podsched.ask.web.sources import KINDS, Leadership, ReadLeadership, Source
 
 #: Seconds between two deltas.
 TICK = 1.0
@@ -67,14 +67,14 @@ class Feed:
     def __init__(
         self,
         source: Source,
-        sight: Sight,
+        read_leadership: ReadLeadership,
         about: About,
         *,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
-        self._sight = sight
+        self._read_leadership = read_leadership
         self._about = about
         self._wall = wall
         self._clock = clock
@@ -179,14 +179,14 @@ class Feed:
 
     def _see(self) -> None:
         now = self._wall()
-        sighting = self._sight(now)
-        if self._history.see(sighting, now):
+        found = self._read_leadership(now)
+        if self._history.see(found, now):
             self._changes["terms"] = self._history.told_terms()
         if self._clock() >= self._next_sample:
             self._next_sample = self._clock() + PERIOD
-            sample = self._history.sample(sighting, now)
+            sample = self._history.sample(found, now)
             self._changes.setdefault("samples", []).append(sample)
-        leadership = _told(sighting)
+        leadership = _told(found)
         if leadership != self._leadership:
             self._leadership = self._changes["leadership"] = leadership
 
@@ -255,13 +255,13 @@ class Feed:
         return Snapshot(plain, await asyncio.to_thread(gzip.compress, plain, _LEVEL))
 
 
-def _told(sighting: Sighting) -> dict[str, Any]:
-    """Return a sighting as the page gets it; loads become samples."""
+def _told(found: Leadership) -> dict[str, Any]:
+    """Return who leads as the page gets it; loads become samples."""
     return {
-        "lock": sighting.lock,
-        "leader": sighting.leader,
-        "since": round(sighting.since, 1),
-        "transitions": sighting.transitions,
-        "paused": sighting.paused,
-        "replicas": [[r.identity, r.state, r.term, r.page] for r in sighting.replicas],
+        "lock": found.lock,
+        "leader": found.leader,
+        "since": round(found.since, 1),
+        "transitions": found.transitions,
+        "paused": found.paused,
+        "replicas": [[r.identity, r.state, r.term, r.page] for r in found.replicas],
     }

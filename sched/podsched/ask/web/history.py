@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from podsched.ask.web.sources import Load, Sighting
+from podsched.ask.web.sources import Leadership, Load
 
 #: Seconds between two samples, and how many are kept: one hour.
 PERIOD = 5.0
@@ -38,40 +38,40 @@ class History:
         self.terms: deque[Term] = deque(maxlen=MOST_TERMS)
         self._before: dict[str, Load] = {}
 
-    def see(self, sighting: Sighting, now: float) -> bool:
+    def see(self, leadership: Leadership, now: float) -> bool:
         """Note who leads; return whether that differs from what was known."""
         current = self.terms[-1] if self.terms else None
-        leading = sighting.leading
+        leading = leadership.leading
         number = leading.term if leading is not None else 0
         if current is not None and not current.ended:
-            if current.leader == sighting.leader and number in (0, current.number):
+            if current.leader == leadership.leader and number in (0, current.number):
                 return False
-            if current.leader == sighting.leader and not current.number:
+            if current.leader == leadership.leader and not current.number:
                 current.number = number
                 return True
-            current.ended = min(now, sighting.since) if sighting.since > current.began else now
-        elif not sighting.leader:
+            current.ended = min(now, leadership.since) if leadership.since > current.began else now
+        elif not leadership.leader:
             return False
-        if sighting.leader:
-            began = sighting.since
+        if leadership.leader:
+            began = leadership.since
             if current is not None and began < current.ended:
                 began = current.ended
-            self.terms.append(Term(sighting.leader, number, began, 0.0))
+            self.terms.append(Term(leadership.leader, number, began, 0.0))
         return True
 
-    def sample(self, sighting: Sighting, now: float) -> Sample:
+    def sample(self, leadership: Leadership, now: float) -> Sample:
         """Take a sample: what the leader did since the one before."""
         rounded = round(now, 1)
-        leading = sighting.leading
+        leading = leadership.leading
         load = leading.load if leading is not None else None
         found: Sample = [rounded]
         if load is not None and now - load.at < _OLD:
-            found += _rates(self._before.get(sighting.leader), load)
+            found += _rates(self._before.get(leadership.leader), load)
             found += [load.active, load.backoff, load.waiting, load.gated]
             quantiles = (load.attempt_p50, load.attempt_p99, load.pod_p50, load.pod_p99)
             found += [round(1000 * seconds, 3) for seconds in quantiles]
         # Of all: who leads next has counted before, in earlier terms.
-        self._before = {r.identity: r.load for r in sighting.replicas if r.load is not None}
+        self._before = {r.identity: r.load for r in leadership.replicas if r.load is not None}
         self.samples.append(found)
         return found
 

@@ -73,7 +73,7 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class Leadership:
     """Who leads as of now. since: Unix time at which the leader got the lock, 0.0 if unknown."""
 
     lock: str
@@ -89,5 +89,5 @@ class Sighting:
         return next((r for r in self.replicas if r.identity == self.leader), None)
 
 
-Sight = Callable[[float], Sighting]
+ReadLeadership = Callable[[float], Leadership]
 """Returns who leads as of a Unix time."""

@@ -55,12 +55,12 @@ def calibrate(history: History) -> Calibration:
         shapes.setdefault(shape_of(pod.requests), []).append(pod)
     everyone = _Seen([pod for pods in shapes.values() for pod in pods])
     waiting = [(age, pod) for age in _AGES for pod in everyone.pods if _waits(pod, history, age)]
-    alike = {shape: _Seen(pods) for shape, pods in shapes.items()}
+    by_shape = {shape: _Seen(pods) for shape, pods in shapes.items()}
     counts = dict.fromkeys(("within", "before", "after", "unknown", "open"), 0)
     ratios: list[float] = []
     for age, pod in waiting[:: max(1, -(-len(waiting) // MOST_ESTIMATES))]:
         now = pod.created + age
-        past = [alike[shape_of(pod.requests)].known(now), everyone.known(now)]
+        past = [by_shape[shape_of(pod.requests)].known(now), everyone.known(now)]
         found = estimate_among(past, Waiting(pod.created, pod.priority), now)
         outcome = _outcome(pod, found, now, history.seconds)
         if outcome:

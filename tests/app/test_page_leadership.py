@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from podsched.api.objects import AnyObject, Lease, timestamp
-from podsched.app.sightings import LeaseSight
+from podsched.app.page_leadership import LeasedLeadership
 
 NOW = 1_700_000_000.0
 LOCK = "kube-system/kube-scheduler"
@@ -57,7 +57,7 @@ def test_the_leader_and_the_replicas_are_those_of_the_lock() -> None:
         replica("b", "standby"),
         replica("other", "leading", lock="kube-system/batch"),
     )
-    found = LeaseSight(source)(NOW)
+    found = LeasedLeadership(source)(NOW)
     assert (found.lock, found.leader, found.since) == (LOCK, "a_1", NOW - 100)
     assert [(r.identity, r.state, r.term, r.page) for r in found.replicas] == [
         ("a_1", "leading", 812, "http://127.0.0.1:1/"),
@@ -73,33 +73,33 @@ def test_a_replica_that_is_silent_is_gone_and_one_that_was_deposed_does_not_lead
         replica("b", "leading", term="977"),
         replica("c", "standby", age=60),
     )
-    states = {r.identity: (r.state, r.term) for r in LeaseSight(source)(NOW).replicas}
+    states = {r.identity: (r.state, r.term) for r in LeasedLeadership(source)(NOW).replicas}
     assert states == {"a_1": ("deposed", 0), "b_1": ("leading", 977), "c_1": ("gone", 0)}
 
 
 def test_a_pause_says_by_whom_and_why() -> None:
     pause = lease("kube-scheduler-paused", "sam")
     pause.metadata.annotations["podsched.io/reason"] = "upgrade"
-    assert LeaseSight(Leases(pause, replica("a", "leading")))(NOW).paused == "sam: upgrade"
+    assert LeasedLeadership(Leases(pause, replica("a", "leading")))(NOW).paused == "sam: upgrade"
 
 
 def test_heartbeats_of_nodes_are_not_read() -> None:
     beats = [lease(f"node-{n}", "node", namespace="kube-node-lease") for n in range(50)]
     source = Leases(*beats, lease("kube-scheduler", "a_1"), replica("a", "leading"))
-    LeaseSight(source)(NOW)
+    LeasedLeadership(source)(NOW)
     assert not [key for key in source.read if key.startswith("kube-node-lease")]
 
 
 def test_without_any_lease_nobody_leads() -> None:
-    found = LeaseSight(Leases())(NOW)
+    found = LeasedLeadership(Leases())(NOW)
     assert (found.leader, found.replicas, found.leading) == ("", (), None)
 
 
 def test_who_led_last_is_known_when_all_replicas_have_left() -> None:
-    assert LeaseSight(Leases(lease("kube-scheduler", "a_1")))(NOW).leader == "a_1"
+    assert LeasedLeadership(Leases(lease("kube-scheduler", "a_1")))(NOW).leader == "a_1"
 
 
 def test_a_replica_knows_its_own_lock() -> None:
     source = Leases(lease("batch", "x_1"), replica("x", "leading", lock="kube-system/batch"))
-    assert LeaseSight(source, "kube-system/batch")(NOW).leader == "x_1"
-    assert LeaseSight(source)(NOW).leader == "x_1", "the only one"
+    assert LeasedLeadership(source, "kube-system/batch")(NOW).leader == "x_1"
+    assert LeasedLeadership(source)(NOW).leader == "x_1", "the only one"

@@ -8,22 +8,22 @@ from podsched.api.objects import Lease, seconds_of
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.load import load_of
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER, lease_name
-from podsched.ask.web.sources import Replica, Sighting, Source
+from podsched.ask.web.sources import Leadership, Replica, Source
 
 DEFAULT_LOCK = "kube-system/kube-scheduler"
 #: Keys of the replicas' own Leases.
 _REPLICAS = f"{NAMESPACE}/{lease_name('')}"
 
 
-class LeaseSight:
-    """A ``Sight`` of what replicas write into Leases: the lock's, their own, and the pause."""
+class LeasedLeadership:
+    """Reads who leads from Leases of replicas: the lock's, their own, and the pause."""
 
     def __init__(self, source: Source, lock: str = "") -> None:
         """``lock``: "" for the one that replicas race for, kube-scheduler's if there are more."""
         self._source = source
         self._lock = lock
 
-    def __call__(self, now: float) -> Sighting:
+    def __call__(self, now: float) -> Leadership:
         """Return who leads."""
         # Others are heartbeats of nodes, thousands of them.
         names = (key for key in self._source.keys("Lease") if key.startswith(_REPLICAS))
@@ -35,7 +35,7 @@ class LeaseSight:
         record = self._lease(lock) or Lease()
         holder = record.spec.holder_identity
         pause = self._lease(f"{lock.partition('/')[0]}/{pause_name(lock)}")
-        return Sighting(
+        return Leadership(
             lock,
             holder,
             seconds_of(record.spec.acquire_time),
