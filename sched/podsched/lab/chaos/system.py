@@ -19,7 +19,7 @@ from pathlib import Path
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess, Place
-from podsched.lab.chaos import manifests
+from podsched.lab.chaos import shapes
 from podsched.lab.chaos.clocks import Clocks, library
 from podsched.lab.chaos.members import EtcdMembers
 from podsched.lab.chaos.namespaces import HUB, Namespaces
@@ -86,13 +86,12 @@ class System:
         """The last revision that was recorded."""
 
     def _cluster_options(self) -> LocalClusterOptions:
-        data_dir = self._options.data_dir
         return LocalClusterOptions(
-            data_dir=data_dir,
+            data_dir=self._options.data_dir,
             replicas=REPLICAS,
             api_servers=API_SERVERS,
             etcd_endpoints=self.etcd.endpoints,
-            agent_arguments=(f"--manifests={data_dir / 'nodes.yaml'}", "--heartbeat=5"),
+            agent_arguments=(f"--manifests={shapes.NODES}", "--heartbeat=5"),
             evaluator="ray" if self._options.ray else "local",
             route=self._route,
             process_arguments=self._arguments,
@@ -139,8 +138,8 @@ class System:
             # Nobody but this run is in its namespaces.
             return peers if self.namespaces is None else (*peers, "--insecure-listen")
         if process.startswith("apiserver"):
-            policy = self._options.data_dir / "audit-policy.yaml"
-            return (f"--audit-log={self.audit_log(process)}", f"--audit-policy={policy}")
+            log = f"--audit-log={self.audit_log(process)}"
+            return (log, f"--audit-policy={shapes.AUDIT_POLICY}")
         return ()
 
     def audit_log(self, server: str) -> Path:
@@ -163,9 +162,6 @@ class System:
         Raises:
             ProcessFailed, EmbeddedEtcdError: a process failed; all others have been stopped.
         """
-        data_dir = self._options.data_dir
-        (data_dir / "nodes.yaml").write_text(manifests.nodes())
-        (data_dir / "audit-policy.yaml").write_text(manifests.audit_policy())
         try:
             if self.namespaces is not None:
                 await self.namespaces.make()

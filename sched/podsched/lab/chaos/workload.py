@@ -82,7 +82,8 @@ class Workload:
         if kind < 0.6:
             return shapes.plain(self._name("plain"), self._chance.choice(("100m", "250m", "1")))
         if kind < 0.85:
-            return shapes.spread(self._name("spread"))
+            spread: Pod = shapes.made("spread", self._name("spread"))
+            return spread
         return shapes.with_port(self._name("port"), self._chance.choice(_PORTS))
 
     async def _reap(self) -> None:
@@ -98,10 +99,10 @@ class Workload:
         while True:
             await asyncio.sleep(self._chance.uniform(0.5, 2.0))
             if len(self._mine("low")) < 6:
-                await self._caller.create_pods([shapes.low(self._name("low"))])
+                await self._caller.create_pods([shapes.made("low", self._name("low"))])
             high = self._mine("high")
             if len(high) < 3:
-                await self._caller.create_pods([shapes.high(self._name("high"))])
+                await self._caller.create_pods([shapes.made("high", self._name("high"))])
             for key, pod in high.items():
                 if is_pod_ready(pod) and self._chance.random() < 0.3:
                     await self._caller.delete_pod(key, 1)
@@ -109,9 +110,9 @@ class Workload:
     async def _draining(self) -> None:
         while True:
             await asyncio.sleep(self._chance.uniform(0.5, 1.5))
-            guarded = self._mine(shapes.GUARDED)
+            guarded = self._mine("guarded")
             if len(guarded) < shapes.GUARDED_PODS:
-                await self._caller.create_pods([shapes.guarded(self._name(shapes.GUARDED))])
+                await self._caller.create_pods([shapes.made("guarded", self._name("guarded"))])
                 continue
             node = self._chance.choice(sorted({pod.spec.node_name for pod in guarded.values()}))
             if node:
@@ -138,7 +139,7 @@ class Workload:
             mine = self._mine("claiming")
             if len(mine) < 6:
                 claim = self._name("claim")
-                if await self._caller.create(shapes.claim(claim)):
+                if await self._caller.create(shapes.made("claim", claim)):
                     pods = [shapes.claiming(self._name("claiming"), claim) for _ in range(2)]
                     await self._caller.create_pods(pods)
             for key, pod in mine.items():
