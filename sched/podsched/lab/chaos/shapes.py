@@ -33,7 +33,7 @@ def made(template: str, name: str) -> Any:
     templates = (item for item in _objects() if isinstance(item, _TEMPLATES))
     known = next(item for item in templates if item.metadata.name == template)
     copy = type(known)()
-    copy.CopyFrom(known)
+    copy.CopyFrom(known)  # type: ignore[arg-type]
     copy.metadata.name = name
     return copy
 
