@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from podsched.lab.bench.results import BenchResult, median, throughput_chart
 
-#: Figures of which the median is given.
-_FIGURES: dict[str, Callable[[BenchResult], float]] = {
-    "pods_per_second": lambda run: run.pods_per_second,
-    "seconds": lambda run: run.seconds,
-    "create_seconds": lambda run: run.create_seconds,
-    "p50_seconds": lambda run: run.p50_seconds,
-    "p99_seconds": lambda run: run.p99_seconds,
-    "ratio": lambda run: run.ratio,
-}
+#: Figures of which the median is given, of the second ones by process.
+_FIGURES = ("pods_per_second", "seconds", "create_seconds", "p50_seconds", "p99_seconds", "ratio")
+_BY_PROCESS = ("cpu_us_per_pod", "longest_lag_ms", "longest_own_lag_ms", "memory_mb")
 
 
 @dataclass(slots=True)
@@ -41,15 +34,12 @@ class RepeatedResult:
     def as_dict(self) -> dict[str, object]:
         """Return the medians under the names that one run has; "spread" has least and most."""
         first = self.runs[0].as_dict()
-        values = {name: [of(run) for run in self.runs] for name, of in _FIGURES.items()}
+        values = {name: [getattr(run, name) for run in self.runs] for name in _FIGURES}
         return {
             **first,
             **{name: median(each) for name, each in values.items()},
             "bound": min(run.bound for run in self.runs),
-            "cpu_us_per_pod": self._by_process(lambda run: run.cpu_us_per_pod),
-            "longest_lag_ms": self._by_process(lambda run: run.longest_lag_ms),
-            "longest_own_lag_ms": self._by_process(lambda run: run.longest_own_lag_ms),
-            "memory_mb": self._by_process(lambda run: run.memory_mb),
+            **{name: self._by_process(name) for name in _BY_PROCESS},
             "problems": self.problems,
             "runs": len(self.runs),
             "spread": {name: [min(each), max(each)] for name, each in values.items()},
@@ -71,8 +61,9 @@ class RepeatedResult:
         series = {f"run {number}": run.timeline for number, run in enumerate(self.runs, start=1)}
         return throughput_chart(self.workload, series)
 
-    def _by_process(self, of: Callable[[BenchResult], dict[str, float]]) -> dict[str, float]:
-        names = dict.fromkeys(name for run in self.runs for name in of(run))
-        return {
-            name: median([of(run)[name] for run in self.runs if name in of(run)]) for name in names
-        }
+    def _by_process(self, name: str) -> dict[str, float]:
+        found: dict[str, list[float]] = {}
+        for run in self.runs:
+            for process, value in getattr(run, name).items():
+                found.setdefault(process, []).append(value)
+        return {process: median(values) for process, values in found.items()}

@@ -16,6 +16,7 @@ from podsched.lab.bench.ops import CreateNodes, CreatePods, DeletePods, Workload
 from podsched.lab.bench.plot import line_chart
 from podsched.lab.bench.run import BenchOptions, Progress
 from podsched.lab.bench.runner import Clock, Runner, running
+from podsched.lab.bench.shapes import ZONE, node_status
 from podsched.lab.bench.templates import Template
 
 NODES = (100, 1_000, 5_000, 20_000, 100_000)
@@ -28,22 +29,16 @@ BURST = {"one template": 3_000, "all different": 1_000}
 #: Seconds for a burst, after which it has failed.
 BURST_WITHIN = 180.0
 
-_ROOM = {"cpu": "32", "memory": "128Gi", "pods": "400"}
-
 
 def _node(first: int) -> Template:
     """Return the template of nodes that are numbered from ``first`` on."""
-    zone = {"topology.kubernetes.io/zone": "zone-{{index % 3 + 1}}"}
+    zone = {ZONE: "zone-{{index % 3 + 1}}"}
     return Template(
         {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": f"node-{{{{index + {first}}}}}", "labels": zone},
-            "status": {
-                "allocatable": _ROOM,
-                "capacity": _ROOM,
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
+            "status": node_status("32", "128Gi", "400"),
         }
     )
 
@@ -192,16 +187,8 @@ class _Sweep:
             self._runner.clock = Clock()
             await self._runner.carry_out((warm_up, burst))
             figures = self._runner.result(Workload("Scale", (burst,)))
-            self._result.points.append(
-                ScalePoint(
-                    sort,
-                    nodes,
-                    bound,
-                    figures.pods_per_second,
-                    figures.cpu_us_per_pod,
-                    figures.memory_mb,
-                )
-            )
+            costs = figures.pods_per_second, figures.cpu_us_per_pod, figures.memory_mb
+            self._result.points.append(ScalePoint(sort, nodes, bound, *costs))
             await self._runner.carry_out((DeletePods("burst"), DeletePods("warm")))
 
     def _growth(self, nodes: int, bound: int) -> tuple[CreateNodes, CreatePods]:

@@ -6,10 +6,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import Node, Pod, Service
+from podsched.api.objects import Node, Pod
 
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
+
+
+def node_status(cpu: str = "4", memory: str = "32Gi", pods: str = "110") -> dict[str, Any]:
+    """Return the status of a ready node, as a manifest."""
+    resources = {"cpu": cpu, "memory": memory, "pods": pods}
+    ready = {"type": "Ready", "status": "True"}
+    return {"allocatable": resources, "capacity": resources, "conditions": [ready]}
+
+
+def containers(cpu: str = "100m", memory: str = "500Mi") -> list[dict[str, Any]]:
+    """Return the only container of a pod, as a manifest; empty amounts mean no requests."""
+    amounts = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount}
+    resources = {"requests": amounts, "limits": amounts}
+    return [{"name": "pause", "image": "registry.example/pause:3.10", "resources": resources}]
 
 
 def node(
@@ -21,19 +35,10 @@ def node(
     pods: int = 110,
 ) -> Node:
     """Return a ready node."""
-    resources = {"cpu": cpu, "memory": memory, "pods": str(pods)}
-    message = from_manifest(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {HOSTNAME: name, **(labels or {})}},
-            "status": {
-                "allocatable": resources,
-                "capacity": resources,
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        }
-    ).message
+    metadata = {"name": name, "labels": {HOSTNAME: name, **(labels or {})}}
+    status = node_status(cpu, memory, str(pods))
+    manifest = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+    message = from_manifest(manifest).message
     assert isinstance(message, Node)
     return message
 
@@ -47,39 +52,11 @@ def pod_template(
     **spec: Any,
 ) -> Pod:
     """Return a pod template; empty ``cpu`` and ``memory`` mean no requests."""
-    resources = {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v}
-    message = from_manifest(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "template", "namespace": namespace, "labels": dict(labels or {})},
-            "spec": {
-                "containers": [
-                    {
-                        "name": "pause",
-                        "image": "registry.example/pause:3.10",
-                        "resources": {"requests": resources, "limits": resources},
-                    }
-                ],
-                **spec,
-            },
-        }
-    ).message
+    metadata = {"name": "template", "namespace": namespace, "labels": dict(labels or {})}
+    full = {"containers": containers(cpu, memory), **spec}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": full}
+    message = from_manifest(manifest).message
     assert isinstance(message, Pod)
-    return message
-
-
-def service(name: str) -> Service:
-    """Return a Service that selects nothing of the workload."""
-    message = from_manifest(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"selector": {"app": name}, "ports": [{"port": 80}]},
-        }
-    ).message
-    assert isinstance(message, Service)
     return message
 
 

@@ -23,6 +23,7 @@ from podsched.config.errors import (
 )
 from podsched.config.model import ListOf, Model, decode, join
 from podsched.lab.bench import ops
+from podsched.lab.bench.shapes import containers, node_status
 from podsched.lab.bench.templates import Template, TemplateError
 
 #: No benchmark on one machine needs more, and a typing error should not fill its memory.
@@ -112,26 +113,8 @@ _MODELS: Mapping[str, type[_Op]] = {
     "barrier": _Barrier,
     "sleep": _Sleep,
 }
-_RESOURCES = {"cpu": "4", "memory": "32Gi", "pods": "110"}
-_NODE: Objects = {
-    "status": {
-        "allocatable": _RESOURCES,
-        "capacity": _RESOURCES,
-        "conditions": [{"type": "Ready", "status": "True"}],
-    }
-}
-_REQUESTS = {"cpu": "100m", "memory": "500Mi"}
-_POD: Objects = {
-    "spec": {
-        "containers": [
-            {
-                "name": "pause",
-                "image": "registry.example/pause:3.10",
-                "resources": {"requests": _REQUESTS, "limits": _REQUESTS},
-            }
-        ]
-    }
-}
+_NODE: Objects = {"status": node_status()}
+_POD: Objects = {"spec": {"containers": containers()}}
 
 
 def load_workloads(path: Path, params: Mapping[str, int] | None = None) -> list[ops.Workload]:
