@@ -7,7 +7,7 @@ objects stand in the file or in one of their own (``podTemplatePath``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -213,21 +213,12 @@ class _Reader:
         here = join(self._path, "workloadTemplate", at)
         match model:
             case _CreateNodes():
-                inline = {"nodeTemplate": model.node_template}
-                files = {"nodeTemplatePath": model.node_template_path}
-                given = self._templates(here, "Node", inline, files, _NODE)
+                given = self._templates(here, model, "Node", _NODE)
                 return ops.CreateNodes(self._count(here, model, params), given, nodes)
             case _CreatePods():
-                given = self._templates(
-                    here,
-                    "Pod",
-                    {"podTemplate": model.pod_template, "podTemplates": model.pod_templates},
-                    {"podTemplatePath": model.pod_template_path},
-                    self._pod,
-                )
                 return ops.CreatePods(
                     self._count(here, model, params),
-                    given,
+                    self._templates(here, model, "Pod", self._pod),
                     "measured" if model.collect_metrics else f"pod-{at}",
                     model.namespace,
                     model.collect_metrics,
@@ -235,15 +226,15 @@ class _Reader:
                     model.pods_per_second,
                 )
             case _CreateAny():
-                given = self._templates(
-                    here,
-                    "",
-                    {"template": model.template, "templates": model.templates},
-                    {"templatePath": model.template_path},
-                )
+                given = self._templates(here, model)
                 return ops.CreateAny(self._count(here, model, params), given, model.namespace)
             case _Churn():
-                return self._churn(here, at, model)
+                if model.mode not in ("create", "recreate"):
+                    path = join(here, "mode")
+                    self._found.append(not_supported(path, model.mode, ("create", "recreate")))
+                given, period = self._templates(here, model), model.interval_milliseconds / 1000
+                recreate = model.mode == "recreate"
+                return ops.Churn(period, given, recreate, model.number, f"churn-{at}")
             case _DeletePods():
                 wait = not model.skip_wait_to_completion
                 rate = model.delete_pods_per_second
@@ -251,19 +242,6 @@ class _Reader:
             case _Sleep():
                 return ops.Sleep(model.duration)
         return ops.Barrier()
-
-    def _churn(self, here: str, at: int, model: _Churn) -> ops.Churn:
-        if model.mode not in ("create", "recreate"):
-            path = join(here, "mode")
-            self._found.append(not_supported(path, model.mode, ("create", "recreate")))
-        given = self._templates(
-            here,
-            "",
-            {"template": model.template, "templates": model.templates},
-            {"templatePaths": model.template_paths},
-        )
-        period = model.interval_milliseconds / 1000
-        return ops.Churn(period, given, model.mode == "recreate", model.number, f"churn-{at}")
 
     def _count(self, here: str, model: _Counted, params: Mapping[str, int]) -> int:
         if model.count is not None:
@@ -281,26 +259,17 @@ class _Reader:
         return params.get(name, 0)
 
     def _templates(
-        self,
-        here: str,
-        kind: str,
-        inline: Mapping[str, Objects | Sequence[Objects] | None],
-        files: Mapping[str, str | Sequence[str]],
-        default: Objects | None = None,
+        self, here: str, model: _Op, kind: str = "", default: Objects | None = None
     ) -> tuple[Template, ...]:
-        """Return the templates of an operation, by the names of their fields, or the default."""
+        """Return the templates of an operation, which may be in files, or the default."""
         places: list[tuple[str, Objects]] = []
-        for field, value in inline.items():
-            if isinstance(value, dict):
-                places.append((join(here, field), value))
-            else:
-                places += [(join(here, field, at), item) for at, item in enumerate(value or ())]
-        for field, names in files.items():
-            if isinstance(names, str):
-                places += self._file(join(here, field), names) if names else ()
-            else:
-                for at, name in enumerate(names):
-                    places += self._file(join(here, field, at), name)
+        for name, field in type(model).model_fields.items():
+            value, path = getattr(model, name), join(here, field.alias or name)
+            if "template" not in name or not value:
+                continue
+            several = {join(path, at): item for at, item in enumerate(value)}
+            for place, item in (several if isinstance(value, tuple) else {path: value}).items():
+                places += self._file(place, item) if isinstance(item, str) else [(place, item)]
         if places:
             made = (self._template(path, kind, document) for path, document in places)
             return tuple(template for template in made if template is not None)
