@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import operator
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterable, Sequence
 
@@ -83,6 +84,10 @@ class _History:
         copied = backup.copy()
         self.revision, self.compacted = copied.revision, copied.compacted
         self._versions, self._log = copied._versions, copied._log
+        self.wake()
+
+    def wake(self) -> None:
+        """Have watches look."""
         for waker in self.wakers:
             waker.set()
 
@@ -161,8 +166,7 @@ class _History:
         if events:
             self.revision = revision
             self._log.append((revision, events))
-            for waker in self.wakers:
-                waker.set()
+            self.wake()
 
     def events_since(self, revision: int) -> list[tuple[int, list[WatchEvent]]]:
         """Return the committed changes from a revision on."""
@@ -174,8 +178,7 @@ class _History:
         """Make everything before revision unreadable."""
         self.check_readable(max(revision, self.compacted))
         self.compacted = max(self.compacted, revision)
-        for waker in self.wakers:
-            waker.set()
+        self.wake()
 
     def grant(self, ttl: int) -> LeaseGrant:
         """Return a new lease."""
@@ -280,7 +283,10 @@ class MemoryStore:
 
     async def write(self, write: Write) -> WriteResult:
         """See ``Store.write``."""
-        return _apply(await self._enter(), write)
+        [outcome] = await self.write_many([write])
+        if isinstance(outcome, StoreError):
+            raise outcome
+        return outcome
 
     async def write_many(self, writes: Sequence[Write]) -> list[WriteOutcome]:
         """See ``Store.write_many``."""
@@ -356,17 +362,13 @@ class MemoryStore:
             waker.set()
 
 
-def _apply(history: _History, write: Write) -> WriteResult:
-    result = history.run(write.compares, write.ops, ())
-    current = {} if result.succeeded else {c.key: history.at(c.key) for c in write.compares}
-    return WriteResult(result.succeeded, result.revision, current)
-
-
 def _outcome(history: _History, write: Write) -> WriteOutcome:
     try:
-        return _apply(history, write)
+        result = history.run(write.compares, write.ops, ())
     except StoreError as fault:
         return fault
+    current = {} if result.succeeded else {c.key: history.at(c.key) for c in write.compares}
+    return WriteResult(result.succeeded, result.revision, current)
 
 
 def _check_written_once(ops: Sequence[TxnOp]) -> None:
@@ -376,28 +378,16 @@ def _check_written_once(ops: Sequence[TxnOp]) -> None:
 
 
 def _holds(compare: Compare, kv: KeyValue | None) -> bool:
-    actual = _target(compare.target, kv)
-    if actual is None:
+    # A key that does not exist has version, revisions and lease 0, and no value.
+    actual = getattr(kv, compare.target.name.lower()) if kv else 0
+    if kv is None and compare.target is CompareTarget.VALUE:
         return False
-    operand = compare.operand
-    if compare.relation is CompareRelation.EQUAL:
-        return actual == operand
-    if compare.relation is CompareRelation.NOT_EQUAL:
-        return actual != operand
-    if compare.relation is CompareRelation.GREATER:
-        return actual > operand  # type: ignore[operator]
-    return actual < operand  # type: ignore[operator]
+    return bool(_RELATIONS[compare.relation](actual, compare.operand))
 
 
-def _target(target: CompareTarget, kv: KeyValue | None) -> int | bytes | None:
-    if target is CompareTarget.VALUE:
-        return kv.value if kv else None
-    if kv is None:
-        return 0
-    if target is CompareTarget.VERSION:
-        return kv.version
-    if target is CompareTarget.CREATE_REVISION:
-        return kv.create_revision
-    if target is CompareTarget.MOD_REVISION:
-        return kv.mod_revision
-    return kv.lease
+_RELATIONS = {
+    CompareRelation.EQUAL: operator.eq,
+    CompareRelation.NOT_EQUAL: operator.ne,
+    CompareRelation.GREATER: operator.gt,
+    CompareRelation.LESS: operator.lt,
+}
