@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from podsched.actors.binder_actor import BinderActor, NotBound
+from podsched.actors.binder_actor import BinderActor, NotBound, RayBinder
 from podsched.actors.named_actor import NamedActor
-from podsched.actors.ray_binder import RayBinder
 from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.actors.terms import StaleTerm
 from podsched.api.etcd_keys import term_key

@@ -17,8 +17,7 @@ from podsched.actors.evaluator_actor import EvaluatorActor, NotCurrent
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.packing import dump
 from podsched.actors.ray_evaluator import RayEvaluator
-from podsched.actors.shard_sync import ShardSync
-from podsched.actors.shards import Shards
+from podsched.actors.shard_sync import Shards, ShardSync
 from podsched.actors.term_actors import ActorOptions, TermActors, wants_ray
 from podsched.actors.terms import Adoption, StaleTerm
 from podsched.cache.delta_encoder import DeltaEncoder

@@ -9,8 +9,7 @@ import pytest
 
 from podsched.api.objects import Node
 from podsched.app.apiserver_page import RestFace, WatchCacheSource
-from podsched.ask.web.access import Caller
-from podsched.ask.web.actions import act, review
+from podsched.ask.web.access import Caller, act, review
 from podsched.serve.server.access.authentication import CallAuthenticator
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.pipeline import Pipeline

@@ -13,7 +13,7 @@ import pytest
 from podsched.api.reasons import StatusReason
 from podsched.app.replica import CUT_OFF_AFTER
 from podsched.lab.bench.shapes import copies, pod_template
-from podsched.lab.chaos.members import EtcdMembers
+from podsched.lab.chaos.system import EtcdMembers
 from podsched.lib.network import free_port
 from podsched.lib.relay import Relay, Weather
 from podsched.lib.tasks import TaskSet

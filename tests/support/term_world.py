@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar
 
 from podsched.actors.ray_evaluator import RayEvaluator
-from podsched.actors.shards import Shards
+from podsched.actors.shard_sync import Shards
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Node, Pod, PodDisruptionBudget
 from podsched.cache.changes import Anomaly, Change

@@ -1,22 +1,30 @@
-"""First evaluations of pod classes on the shards, for the leader's ``Decider``.
+"""First evaluations of pod classes, and dry runs of preemption, on the shards.
 
 A class that was evaluated before costs the leader a look at the rows that changed since. The first
 evaluation looks at all rows, and that is what the shards share: they filter and score what they
 hold, the leader puts the answers together, evaluates what no shard has as it is now, normalises
 and chooses. Whatever fails on the way is evaluated locally in the same attempt.
+
+In a dry run each shard tries those of the nodes that it holds, all at once. Whatever does not come back, because
+a shard is gone, slow or behind, or a plugin's state is too large to travel, the leader tries itself
+in the same attempt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from podsched.actors.packing import pack_request
+from podsched.actors.packing import pack_dry_run_request, pack_request, pack_rows
 from podsched.actors.ray_cluster import RayMetrics
-from podsched.actors.shards import Shards
+from podsched.actors.shard_sync import Shards
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation, PendingEvaluation
+from podsched.decide.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.decide.evaluation.sharding import adopt, request_for
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("ray")
@@ -95,3 +103,32 @@ def _packed_request(pending: PendingEvaluation) -> bytes | None:
     """Return the request; None when few nodes count, or no filter's state can travel."""
     request = request_for(pending)
     return pack_request(request) if request.node_names is None else None
+
+
+#: For every so many nodes a shard gets the call's timeout once more: unlike a first evaluation, dry
+#: runs take a time that grows with their number.
+NODES_PER_TIMEOUT = 2_000
+
+
+class RayDryRun:
+    """``RemoteDryRun`` on shards."""
+
+    def __init__(self, shards: Shards, from_nodes: int, call_timeout: float) -> None:
+        self._shards = shards
+        self._from_nodes = from_nodes
+        self._call_timeout = call_timeout
+
+    def worth(self, nodes: int) -> bool:
+        return nodes >= max(self._from_nodes, 1) and bool(self._shards.current)
+
+    async def dry_run(
+        self, request: DryRunRequest, rows: Rows, traceparent: str = ""
+    ) -> Sequence[DryRunResult]:
+        packed = pack_dry_run_request(request)
+        if packed is None or not self._shards.current:
+            return ()
+        wanted = pack_rows(rows)
+        timeout = self._call_timeout * (1 + len(rows) / NODES_PER_TIMEOUT)
+        return await self._shards.ask(
+            lambda shard: shard.dry_run_rows(packed, wanted, traceparent, timeout)
+        )

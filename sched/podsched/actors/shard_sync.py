@@ -1,4 +1,4 @@
-"""The leader's side of one shard: keeps its actor alive and its columns current.
+"""The leader's side of the shards: keeps each one's actor alive and its columns current.
 
     missing --ensure--> empty --deltas, piece by piece--> current --deltas every SYNC_PERIOD--.
        ^                  ^                                  |  ^-----------------------------'
@@ -12,8 +12,9 @@ leader evaluates them itself.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from podsched.actors.evaluator_actor import NotCurrent
 from podsched.actors.named_actor import NamedActor
@@ -135,3 +136,35 @@ class ShardSync:
         if isinstance(answer, NotCurrent):
             self._start_anew()
         return answer if isinstance(answer, bytes) else None
+
+
+T = TypeVar("T")
+
+
+class Shards:
+    """The shards of one term; none until Ray is in use."""
+
+    def __init__(self, shards: Sequence[ShardSync] = ()) -> None:
+        self.all = list(shards)
+
+    @property
+    def current(self) -> list[ShardSync]:
+        """Those that can be asked at the moment."""
+        return [shard for shard in self.all if shard.current]
+
+    async def ask(self, call: Callable[[ShardSync], Awaitable[T | None]]) -> list[T]:
+        """Return the answers of the current shards; a shard that does not answer has none.
+
+        What a failed shard would have found out is found out by the leader, so it is no error.
+        """
+        calls = [call(shard) for shard in self.current]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        found: list[T] = []
+        for answer in answers:
+            if isinstance(answer, RayUnavailable):
+                _log.warning("A shard did not answer", error=str(answer))
+            elif isinstance(answer, BaseException):
+                raise answer
+            elif answer is not None:
+                found.append(answer)
+        return found

@@ -1,4 +1,4 @@
-"""The actors of one term of leadership: evaluators for shards of the nodes, binders.
+"""A replica's use of Ray, and the actors of one term: evaluators for shards of the nodes, binders.
 
 They are found by name (``evaluator-<n>``, ``binder-<n>``), so that a new leader takes over those of
 the last one instead of starting processes. ``run`` keeps them; nothing waits for them.
@@ -7,19 +7,18 @@ the last one instead of starting processes. ``run`` keeps them; nothing waits fo
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from podsched.actors.binder_actor import BinderActor
+from podsched.actors.binder_actor import BinderActor, RayBinder
 from podsched.actors.evaluator_actor import EvaluatorActor
 from podsched.actors.named_actor import NamedActor
-from podsched.actors.ray_binder import RayBinder
-from podsched.actors.ray_cluster import RayCluster, RayUnavailable
-from podsched.actors.ray_dry_run import RayDryRun
-from podsched.actors.ray_evaluator import RayEvaluator
-from podsched.actors.shard_sync import ShardSync
-from podsched.actors.shards import Shards
+from podsched.actors.ray_cluster import RayCluster, RayMetrics, RayUnavailable
+from podsched.actors.ray_evaluator import RayDryRun, RayEvaluator
+from podsched.actors.shard_sync import Shards, ShardSync
 from podsched.cache.columns import Columns
 from podsched.cache.delta_encoder import DeltaEncoder
 from podsched.cache.deltas import shard_of
@@ -149,3 +148,50 @@ def _owner(shard: int, shards: int) -> Callable[[str], bool]:
 
 def _owns(node_name: str, *, shard: int, shards: int) -> bool:
     return shard_of(node_name, shards) == shard
+
+
+#: Leaving a dead cluster takes 5 s, which a process that was asked to stop does not wait for.
+CLOSE_TIMEOUT = 2.0
+
+
+class ReplicaActors:
+    """``run`` beside everything else; ``of_term`` when leading begins; ``close`` in the end."""
+
+    def __init__(self, options: ActorOptions, metrics: RayMetrics) -> None:
+        self._options = options
+        settings = options.settings
+        self._cluster = RayCluster(settings.ray_address, settings.ray_retry_period, metrics)
+
+    def use(self, profiles: Sequence[Profile]) -> None:
+        """Evaluate with other profiles in the terms that begin from now on."""
+        self._options = replace(self._options, profiles=profiles)
+
+    async def load(self, nodes: int) -> None:
+        """Import Ray where a cluster of so many nodes is evaluated with it.
+
+        The import takes 0.5 s, in a fresh installation 10 s and more, most of it without letting
+        other threads run: a leader that did it would miss its keep-alives and lose the lock.
+        """
+        if wants_ray(self._options.settings, nodes) and self._cluster.address:
+            await asyncio.to_thread(importlib.import_module, "ray")
+
+    async def run(self, nodes: Callable[[], int]) -> None:
+        """Join Ray once there are nodes enough for it; return at once where it is not used."""
+        settings = self._options.settings
+        if settings.evaluator == "local":
+            return
+        if not self._cluster.address:
+            if settings.evaluator == "ray":
+                _log.warning("No address of a Ray cluster is given: nodes are evaluated locally")
+            return
+        await until_wanted(settings, nodes)
+        await self._cluster.run()
+
+    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
+        """Return the actors of a term; the caller runs them until the term is over."""
+        return TermActors(self._cluster, self._options, term, columns, direct)
+
+    async def close(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._cluster.close()

@@ -11,8 +11,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
 from podsched.app.page_questions import as_json, explain_request
 from podsched.ask.web import sources
-from podsched.ask.web.access import Caller, Reply
-from podsched.ask.web.actions import Act
+from podsched.ask.web.access import Act, Caller, Reply
 from podsched.ask.web.sources import Change
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.pipeline import Call, Pipeline

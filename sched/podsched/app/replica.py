@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from podsched.actors.replica_actors import ReplicaActors
-from podsched.actors.term_actors import ActorOptions
+from podsched.actors.term_actors import ActorOptions, ReplicaActors
 from podsched.api.objects import Pod
 from podsched.app.answering import answerer
 from podsched.app.backend import Answers, Backend

@@ -22,8 +22,7 @@ from google.protobuf.json_format import MessageToDict
 from podsched.api.manifest import from_manifest
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import find_changes
-from podsched.ask.explain.choosing import Choosing
-from podsched.ask.explain.fitting import Fitting, fit
+from podsched.ask.explain.fitting import Choosing, Fitting, fit
 from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info

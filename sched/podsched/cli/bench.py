@@ -37,17 +37,16 @@ from podsched.lab.bench.ops import Workload
 from podsched.lab.bench.overload import run_overload
 from podsched.lab.bench.plot import write_chart
 from podsched.lab.bench.queueing import run_queue
-from podsched.lab.bench.repeated import RepeatedResult
 from podsched.lab.bench.restart import BOUND as RESTART_BOUND
 from podsched.lab.bench.restart import NODES as RESTART_NODES
 from podsched.lab.bench.restart import run_restart
+from podsched.lab.bench.results import RepeatedResult
 from podsched.lab.bench.run import BenchOptions, Progress
 from podsched.lab.bench.runner import run_workload
 from podsched.lab.bench.scale import BOUND, ScaleLimits, run_scale
 from podsched.lab.bench.scale import NODES as SCALE_NODES
 from podsched.lab.bench.soak import MOST_GROWTH, NODES, PODS, run_soak
-from podsched.lab.bench.workload_file import load_workloads
-from podsched.lab.bench.workloads import builtin_names, builtin_workloads, sized
+from podsched.lab.bench.workload_file import builtin_names, builtin_workloads, load_workloads, sized
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
 

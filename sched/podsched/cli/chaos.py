@@ -24,15 +24,13 @@ from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
 from podsched.config.flags import flag
 from podsched.lab.chaos.clocks import library
-from podsched.lab.chaos.faults.kinds import KINDS, Kind, Need, named
+from podsched.lab.chaos.faults.kinds import KINDS, Kind, Need, named, shortest_run
 from podsched.lab.chaos.history import load
 from podsched.lab.chaos.namespaces import NamespacesUnavailable, enter
 from podsched.lab.chaos.outcome import ChaosOutcome, judge
-from podsched.lab.chaos.plan import shortest_run
 from podsched.lab.chaos.records import HistoryError
-from podsched.lab.chaos.report import write_report
+from podsched.lab.chaos.report import around, write_report
 from podsched.lab.chaos.run import ChaosOptions, Status, run_chaos
-from podsched.lab.chaos.telling import around
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
 

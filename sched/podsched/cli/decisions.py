@@ -199,8 +199,7 @@ def _ended(record: DecisionRecord) -> float:
 
 
 def _in_directory(directory: Path) -> Look:
-    from podsched.ask.decisions.reading import find
-    from podsched.ask.decisions.rows import DecisionQuery
+    from podsched.ask.decisions.rows import DecisionQuery, find
     from podsched.ask.decisions.stores import read_segments, segment_paths
 
     if not directory.is_dir():

@@ -27,14 +27,13 @@ from podsched.config.load import SchedulerConfiguration, default_config, load_co
 from podsched.decide.runtime.user_plugins import user_plugin_specs
 from podsched.lab.bench.plot import write_chart
 from podsched.lab.replay.calibration import calibrate, calibration_line
-from podsched.lab.replay.charts import chart
-from podsched.lab.replay.comparison import QUANTILES, Comparison, Fate, Run, compare, run_of
+from podsched.lab.replay.comparison import QUANTILES, Comparison, Fate, Run, chart, compare, run_of
 from podsched.lab.replay.history import History, large_pod
 from podsched.lab.replay.recording import MAX_SECONDS, BadRecording, Recording, read_recording
 from podsched.lab.replay.repetition import NotRepeatable, Verdict, repeat
 from podsched.lab.replay.simulation import simulate_workload
 from podsched.lab.replay.traces import alibaba2018, azure, google2011
-from podsched.lab.replay.traces.tables import BadTrace
+from podsched.lab.replay.traces.builder import BadTrace
 from podsched.lab.replay.workload import Workload, resized, workload_of
 from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging

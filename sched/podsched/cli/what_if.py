@@ -12,8 +12,7 @@ from typing import Any
 
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.quantity import QuantityError
-from podsched.ask.whatif.evacuation import Fate, Move
-from podsched.ask.whatif.scenario import Report, Scenario, play
+from podsched.ask.whatif.evacuation import Fate, Move, Report, Scenario, play
 from podsched.ask.whatif.world import Outcome, World
 from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source

@@ -14,8 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from podsched.ask.web.access import Caller, Reply
-from podsched.ask.web.actions import Act
+from podsched.ask.web.access import Act, Caller, Reply
 from podsched.ask.web.feed import Feed
 from podsched.ask.web.server import PageServices, serve_page
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.lab.bench.failover_result import FailoverResult, Takeover
+from podsched.lab.bench.failover import FailoverResult, Takeover
 
 ROUNDS = [
     Takeover("SIGKILL", 0.1 * n, 0.2 * n, 0.3 * n, [(f"default/p{n}", 1.0 * n)])

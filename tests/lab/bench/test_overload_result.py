@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from podsched.lab.bench.overload_result import OverloadResult, Phase, grown, most_of, percentile
+from podsched.lab.bench.overload import OverloadResult, Phase, grown, most_of, percentile
 
 MIB = 1 << 20
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from podsched.lab.chaos.faults.kinds import named
-from podsched.lab.chaos.plan import PlannedFault
+from podsched.lab.chaos.faults.kinds import PlannedFault, named
 from podsched.lab.chaos.run import ChaosOptions, Run
 from podsched.lib.tasks import TaskSet
 

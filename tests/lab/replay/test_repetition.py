@@ -27,7 +27,7 @@ from podsched.framework.status import unschedulable
 from podsched.lab.replay.capture import Capture
 from podsched.lab.replay.recording import Recording, RecordingWriter, read_recording
 from podsched.lab.replay.repetition import NotRepeatable, repeat
-from podsched.lab.replay.virtual_time import run_in_virtual_time
+from podsched.lab.replay.simulation import run_in_virtual_time
 from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.default_preemption import dry_run_cache

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from podsched.ask.decisions.frames import FrameWriter, pod_mark
-from podsched.ask.decisions.reading import AGAIN, find
 from podsched.ask.decisions.rows import (
+    AGAIN,
     DECIDED,
     ENDED,
     FIELDS,
@@ -34,6 +34,7 @@ from podsched.ask.decisions.rows import (
     TIMES,
     UID,
     DecisionQuery,
+    find,
 )
 from podsched.ask.decisions.stores import DirectoryStore, MemoryStore, Store
 from podsched.telemetry.instruments import MetricRegistry

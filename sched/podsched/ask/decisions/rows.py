@@ -1,4 +1,4 @@
-"""A decision as a row of plain values, on its way into the log and out of it.
+"""A decision as a row of plain values, on its way into the log and out of it again.
 
 ``FIELDS`` names the places; every segment says with which names it was written.
 """
@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from podsched.ask.decisions.frames import FrameIndex, pod_mark
+from podsched.ask.decisions.frames import Frame, FrameIndex, FrameKind, pod_mark
 from podsched.v1 import decisions_pb2
 
 #: Names of a row's values: those of ``DecisionRecord``, as far as it has them.
@@ -128,3 +129,85 @@ class DecisionQuery:
         return not wanted or any(
             wanted in str(row[shape[name]]).casefold() for name in ("outcome", "message")
         )
+
+
+#: In ``more`` of a decision that is in the log once more, from before its outcome was known.
+AGAIN = "again"
+
+
+#: What a row may raise that is no decision; anybody may have written the file.
+_GARBLED = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+
+
+def find(
+    segments: Iterable[list[Frame]],
+    query: DecisionQuery,
+    garbled: Callable[[str], object] = lambda why: None,
+) -> list[decisions_pb2.DecisionRecord]:
+    """Return the latest decisions that match, the oldest first.
+
+    garbled: is told of each frame and row that is left out because it is none.
+    """
+    found: list[decisions_pb2.DecisionRecord] = []
+    rewritten: set[tuple[str, int]] = set()
+    for segment in segments:
+        replica, shape = _about(segment)
+        for row in _rows(segment, query, garbled):
+            try:
+                key = (replica, row[0])
+                if key in rewritten:
+                    continue
+                if AGAIN in (row[shape["more"]] or {}):
+                    rewritten.add(key)
+                if not query.matches(row, shape):
+                    continue
+                found.append(message_of(row, shape, replica))
+            except _GARBLED as error:
+                garbled(f"a row is no decision: {reprlib.repr(row)}: {error}")
+                continue
+            if len(found) >= query.limit:
+                return sorted(found, key=_order)
+        if all(frame.index.ended < query.since for frame in segment):
+            break
+    return sorted(found, key=_order)
+
+
+def _about(segment: list[Frame]) -> tuple[str, Mapping[str, int]]:
+    """Return whose segment it is, and where its rows have what."""
+    for facts in facts_in(segment):
+        fields = facts.get("fields")
+        if isinstance(fields, list) and all(isinstance(name, str) for name in fields):
+            return str(facts.get("replica", "")), shape_of(fields)
+    return "", shape_of(FIELDS)
+
+
+def facts_in(segment: list[Frame]) -> Iterator[Mapping[str, Any]]:
+    """Yield the facts in a segment: about the process, and about terms that began."""
+    for frame in segment:
+        if frame.index.kind is FrameKind.FACTS:
+            try:
+                facts = frame.content()
+            except ValueError:
+                continue
+            if isinstance(facts, dict):
+                yield facts
+
+
+def _rows(
+    segment: list[Frame], query: DecisionQuery, garbled: Callable[[str], object]
+) -> Iterator[Row]:
+    for frame in reversed(segment):
+        if frame.index.kind is not FrameKind.ROWS or not query.may_be_in(frame.index):
+            continue
+        try:
+            rows = frame.content()
+        except ValueError as error:
+            garbled(f"a frame cannot be read: {error}")
+            continue  # the disk's fault: the other frames are as good as ever
+        if isinstance(rows, list):
+            yield from reversed(rows)
+
+
+def _order(record: decisions_pb2.DecisionRecord) -> tuple[int, int, int]:
+    at = record.decided_time
+    return at.seconds, at.nanos, record.number

@@ -19,12 +19,13 @@ for ``k / spread`` events, at least one. If events come at a constant but unknow
 rate has a Gamma posterior with half an event as the prior), the wait divided by ``busy`` is
 BetaPrime(k / spread, events + 1/2). So few observations give wide intervals.
 
-By what came of others (``podsched.ask.explain.survival``). Where more pods come than end, rank
-says little: room goes to whom it fits and who was tried last, a pod that has just come before one
+By what came of others (``waits_from``). Where more pods come than end, rank says little: room goes to whom it fits and who was tried last, a pod that has just come before one
 that waits for its backoff, so that most wait for a short time and some for good. So it is asked how
 much longer pods waited that had waited as long as this one: the last ``MOST_BINDINGS`` of its shape
 and priority, where too few of them were bound (``_ENOUGH_WAITS``) of its shape, of its priority, of
-all.
+all. Pods that wait still are not left out, which would make waits look short: each counts as one
+that was there to be bound until now, and was not (right-censored; Kaplan and Meier,
+*Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958).
 
 The interval holds both; the median is that of what came of others, where there is one. Its end is
 ``FOREVER`` where fewer than nine of ten such pods ever got a node. The backoff that is left is a
@@ -44,7 +45,42 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from podsched.ask.explain.survival import Waits, waits_from
+Times = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Seconds that pods went on waiting from an age on; ``over``: whether they were bound then."""
+
+    seconds: Times
+    over: npt.NDArray[np.bool_]
+
+    @property
+    def bound(self) -> int:
+        """Return how many were bound."""
+        return int(self.over.sum())
+
+    def quantiles(self, probabilities: Sequence[float]) -> list[float]:
+        """Return seconds by probability; infinity where too few were bound to say."""
+        order = np.argsort(self.seconds, kind="stable")
+        over = self.over[order]
+        left = np.arange(len(order), 0, -1)
+        bound = 1 - np.cumprod(np.where(over, 1 - 1 / left, 1.0))
+        places = [np.flatnonzero(bound >= p - 1e-9) for p in probabilities]
+        seconds = self.seconds[order]
+        return [float(seconds[place[0]]) if len(place) else math.inf for place in places]
+
+
+def waits_from(began: Times, bound: Times, ended: Times, age: float, now: float) -> Waits:
+    """Return what came of pods that waited longer than ``age`` seconds, in the order given.
+
+    ``bound``, ``ended``: NaN for what has not happened by ``now``.
+    """
+    left = np.where(np.isnan(bound), np.where(np.isnan(ended), now, ended), bound)
+    rest = left - began - age
+    counted = rest > 0
+    return Waits(rest[counted], ~np.isnan(bound[counted]))
+
 
 PROBABILITIES: Final = (0.1, 0.5, 0.9)
 MOST_BINDINGS: Final = 100
@@ -60,7 +96,6 @@ FOREVER: Final = 30 * 86400.0
 _ENOUGH_WAITS: Final = 8
 _STEPS: Final = 60
 
-Times = npt.NDArray[np.float64]
 Shape = tuple[tuple[str, int], ...]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsched.api.objects import Pod
-from podsched.ask.explain.choosing import Choosing
-from podsched.ask.explain.fitting import Fitting, fit
+from podsched.ask.explain.fitting import Choosing, Fitting, fit
 from podsched.ask.explain.funnel import add_rejections_alone, funnel
 from podsched.ask.explain.groups import MAX_GROUPS, groups, verdict
 from podsched.ask.explain.waking import wake_events

@@ -24,19 +24,20 @@ from aiohttp import hdrs, web
 from podsched.ask.web.access import (
     HEADERS,
     OWN_HEADER,
+    Act,
     Caller,
     Explainer,
     Face,
     Reply,
+    act,
     of_a_stranger,
     own_names,
     refusal,
+    review,
 )
-from podsched.ask.web.actions import Act, act, review
 from podsched.ask.web.board import Board
-from podsched.ask.web.details import node_details, pod_details
+from podsched.ask.web.details import find_pods, node_details, pod_details
 from podsched.ask.web.feed import Feed, TooManyBrowsersError
-from podsched.ask.web.search import find_pods
 from podsched.ask.web.sources import Source
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.http_server import HttpServer, certificate_of, peer_of, serve_application

@@ -8,16 +8,20 @@ and those that find a place are healthy again before the next wave begins::
     ...      no wave is possible any more: what is left is blocked
 
 Guarantee: at no moment are more pods of a budget away than it permits (property test).
+
+A scenario (``play``) does that and more, in this order: nodes are added, those to be drained are cordoned, the removed
+ones go with all that runs there, the drained ones are emptied in waves, and then the pods are
+scheduled one after another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from podsched.api.conditions import is_finished
-from podsched.api.objects import Pod
+from podsched.api.objects import Node, Pod
 from podsched.ask.whatif.budgets import Budgets
 from podsched.ask.whatif.world import Outcome, World
 from podsched.framework.pods import PodInfo
@@ -197,3 +201,52 @@ def _left(budgets: Budgets, pod: PodInfo, fate: Fate, reason: str) -> Move:
 
 def _names(budgets: Budgets, pod: PodInfo) -> tuple[str, ...]:
     return tuple(budget.name for budget in budgets.of(pod.pod))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is changed. ``pods`` are submitted in this order, after those that wait if ``pending``.
+
+    Nodes that are removed or drained exist, and no node is both.
+    """
+
+    pods: Sequence[Pod] = ()
+    pending: bool = False
+    add: Sequence[Node] = ()
+    remove: Sequence[str] = ()
+    drain: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of it: of the pods that had to leave a node, and of those that had none."""
+
+    moves: list[Move] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a plugin failed."""
+        return any(outcome.failed for outcome in self.outcomes)
+
+    @property
+    def fits(self) -> bool:
+        """Whether every pod has a place, and none was lost or kept where it was to leave."""
+        homeless = (Fate.NO_LONGER_FITS, Fate.BLOCKED, Fate.LOST)
+        return all(one.node_name for one in self.outcomes) and not any(
+            move.fate in homeless for move in self.moves
+        )
+
+
+def play(world: World, scenario: Scenario) -> Report:
+    """Change the world as the scenario says."""
+    budgets = Budgets(world.cluster.list("PodDisruptionBudget"), [pod.pod for pod in world.pods()])
+    for node in scenario.add:
+        world.put_node(node)
+    for name in scenario.drain:
+        world.cordon(name)
+    waiting = world.pending() if scenario.pending else []
+    moves = lose(world, scenario.remove, budgets) + drain(world, scenario.drain, budgets)
+    waiting += [world.submit(pod) for pod in scenario.pods]
+    outcomes, preempted = schedule_all(world, waiting)
+    return Report(moves + preempted, outcomes)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from podsched.api.objects import Pod
-from podsched.lab.bench.overload_result import percentile
+from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, key_of, node, pod_template
 from podsched.serve.client.api_client import ApiClient

@@ -8,6 +8,8 @@ objects stand in the file or in one of their own (``podTemplatePath``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +25,7 @@ from podsched.config.errors import (
 )
 from podsched.config.model import ListOf, Model, decode, join
 from podsched.lab.bench import ops
+from podsched.lab.bench.ops import Workload
 from podsched.lab.bench.shapes import containers, node_status
 from podsched.lab.bench.templates import Template, TemplateError
 
@@ -312,3 +315,26 @@ class _Reader:
         else:
             return template
         return None
+
+
+def builtin_text() -> str:
+    """Return the YAML of the built-in workloads."""
+    return files("podsched.lab.bench").joinpath("workloads.yaml").read_text(encoding="utf-8")
+
+
+@cache
+def builtin_names() -> tuple[str, ...]:
+    """Return the names of the built-in workloads."""
+    return tuple(builtin_workloads())
+
+
+@cache
+def builtin_workloads() -> Mapping[str, Workload]:
+    """Return the built-in workloads in their own sizes, by name."""
+    return {workload.name: workload for workload in parse_workloads(builtin_text())}
+
+
+def sized(name: str, params: Mapping[str, int]) -> Workload:
+    """Return a built-in workload with other numbers; those that it does not have are left out."""
+    found = parse_workloads(builtin_text(), params=params)
+    return next(workload for workload in found if workload.name == name)

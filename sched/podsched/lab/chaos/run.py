@@ -13,15 +13,12 @@ from pathlib import Path
 from podsched.api.etcd_keys import SYNC
 from podsched.app.supervisor import ProcessFailed
 from podsched.lab.chaos import shapes
-from podsched.lab.chaos.caller import Caller
-from podsched.lab.chaos.faults.kinds import Kind
+from podsched.lab.chaos.faults.kinds import Kind, PlannedFault, plan
 from podsched.lab.chaos.history import VERSION
-from podsched.lab.chaos.live import Live
-from podsched.lab.chaos.plan import PlannedFault, plan
 from podsched.lab.chaos.recorder import Recorder
 from podsched.lab.chaos.records import Begin, End, FaultMark, Settled
 from podsched.lab.chaos.system import System, SystemOptions
-from podsched.lab.chaos.workload import Workload
+from podsched.lab.chaos.workload import Caller, Live, Workload
 from podsched.lib.processes import session_members
 from podsched.lib.tasks import TaskSet, task_group
 from podsched.serve.client.errors import ClientError

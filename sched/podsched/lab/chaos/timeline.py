@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final, NamedTuple
 
-from podsched.lab.chaos.history import History
+from podsched.lab.chaos.history import History, replay
 from podsched.lab.chaos.outcome import ChaosOutcome
-from podsched.lab.chaos.replay import replay
 
 WIDTH: Final = 1200
 _LEFT, _RIGHT, _ROW, _CHART, _GAP = 110, 20, 18, 90, 26

@@ -32,8 +32,7 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import error
 from podsched.lab.replay.recording import Change, Recording
 from podsched.lab.replay.simulated_cluster import SimulatedCluster
-from podsched.lab.replay.simulation import scheduling_loop
-from podsched.lab.replay.virtual_time import VirtualTimeLoop, run_in_virtual_time
+from podsched.lab.replay.simulation import VirtualTimeLoop, run_in_virtual_time, scheduling_loop
 from podsched.lab.replay.workload import Workload
 from podsched.serve.client.informer import Event, EventType
 from podsched.telemetry.instruments import MetricRegistry

@@ -3,13 +3,17 @@
 Queue, scheduling loop, plugins and preemption are the leader's own; only the cluster that they see
 and the clock are simulated. Deciding and writing take no time, so that pods wait for room alone.
 Nothing is left to chance: the same workload and configuration give the same run.
+
+Where the event loop would wait, its clock is put forward instead: hours pass in as long as the work
+in them takes. Non-goals: sockets, threads and whatever else has to be waited for in real time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+import selectors
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from podsched.api.objects import Event
 from podsched.config.load import SchedulerConfiguration
@@ -18,7 +22,6 @@ from podsched.decide.decider import Decider
 from podsched.framework.plugin import PluginFactory
 from podsched.lab.replay.history import History
 from podsched.lab.replay.simulated_cluster import SimulatedCluster
-from podsched.lab.replay.virtual_time import run_in_virtual_time
 from podsched.lab.replay.workload import Workload
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.informer import Batch
@@ -32,6 +35,54 @@ from podsched.term.cycle.scheduling_loop import LoopListener, SchedulingLoop
 from podsched.term.state import SchedulingState, build_state
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1 import api_pb2
+
+T = TypeVar("T")
+
+
+class Stuck(RuntimeError):
+    """Nothing will ever happen in the loop: a task waits for what nobody does."""
+
+
+class _NoWaiting(selectors.SelectSelector):
+    """Never waits: puts the loop's clock forward."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        if timeout is None:
+            raise Stuck("no task can go on, and no time is waited for")
+        self.now += timeout
+        return ready
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """See the module; time begins at 0."""
+
+    def __init__(self) -> None:
+        self._virtual = _NoWaiting()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        """Return virtual seconds since the loop was made."""
+        return self._virtual.now
+
+    def processor_time(self) -> float:
+        """Return 0: work takes no time here, so nobody's turn ends before the work is done."""
+        return 0.0
+
+    def advance(self, seconds: float) -> None:
+        """Put the clock forward while nothing else runs."""
+        self._virtual.now += seconds
+
+
+def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end in a loop of its own. Raises what it raises, or Stuck."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(work)
+
 
 _FENCE: Final = api_pb2.Fence(lock="replay", term=1)
 #: The pod that fits and was not woken would be found by an audit: a bug that a replay is to show.

@@ -8,8 +8,7 @@ import pytest
 
 from podsched.api.objects import Node, Pod
 from podsched.lab.replay.traces import alibaba2018
-from podsched.lab.replay.traces.builder import GIB
-from podsched.lab.replay.traces.tables import BadTrace
+from podsched.lab.replay.traces.builder import GIB, BadTrace
 from podsched.lab.replay.workload import allocatable_of
 
 MACHINES = "m_1,0,7,2,96,50,USING\nm_1,60,7,2,96,50,USING\nm_2,0,8,2,64,100,USING\n"

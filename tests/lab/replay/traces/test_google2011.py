@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from podsched.lab.replay.traces import google2011
-from podsched.lab.replay.traces.builder import GIB
-from podsched.lab.replay.traces.tables import BadTrace
+from podsched.lab.replay.traces.builder import GIB, BadTrace
 from podsched.lab.replay.workload import Workload, allocatable_of
 from podsched.serve.client.informer import EventType
 

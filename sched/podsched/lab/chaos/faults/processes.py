@@ -1,11 +1,11 @@
-"""Processes that are killed, stopped, paused and restarted."""
+"""Processes that are killed, stopped, paused and restarted, or whose clocks are stepped."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from signal import Signals
 
-from podsched.lab.chaos.faults.fault import APIS, Do, Doing, Target
+from podsched.lab.chaos.faults.fault import APIS, Do, Doing, Target, chosen
 from podsched.lab.chaos.system import System
 
 
@@ -62,3 +62,22 @@ def _send(system: System, name: str, signal: Signals) -> str:
     """Send a signal. Returns that in words."""
     system.process(name).kill(signal)
     return f"{signal.name} {name}"
+
+
+#: Seconds of a step, up to a day; each forward and backward.
+_STEPS = (2, 20, 600, 7_200, 86_400)
+
+
+@asynccontextmanager
+async def step_clock(system: System, pick: float) -> Doing:
+    """Step the clock of the leader or of a standby."""
+    if system.clocks is None:
+        raise LookupError("clocks cannot be stepped")
+    names = (system.leader, *system.standbys)
+    name, rest = chosen(names, pick), pick * len(names) % 1.0
+    seconds = chosen([sign * size for size in _STEPS for sign in (1, -1)], rest)
+    system.clocks.step(name, seconds)
+    try:
+        yield f"the clock of {name} is stepped by {seconds:+,} s"
+    finally:
+        system.clocks.step(name, -seconds)

@@ -8,9 +8,7 @@ from podsched.api.conditions import is_node_ready, is_terminating
 from podsched.api.objects import Node, Pod
 from podsched.api.tolerations import HARD_EFFECTS
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
-from podsched.lab.chaos.history import History
-from podsched.lab.chaos.promises.violation import Violation
-from podsched.lab.chaos.replay import PODS, World, replay
+from podsched.lab.chaos.history import PODS, History, Violation, World, replay
 from podsched.lab.placement import over_capacity, port_conflict, selects, taints_of
 
 SCHEDULED = "a pod that fits is bound in time"

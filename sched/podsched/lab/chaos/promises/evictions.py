@@ -12,9 +12,7 @@ from podsched.api.conditions import (
 )
 from podsched.api.objects import Event, Pod, PodDisruptionBudget
 from podsched.api.selectors import compile_selector
-from podsched.lab.chaos.history import History
-from podsched.lab.chaos.promises.violation import Violation
-from podsched.lab.chaos.replay import BUDGETS, PODS, Moment, disrupted, replay
+from podsched.lab.chaos.history import BUDGETS, PODS, History, Moment, Violation, disrupted, replay
 
 BUDGET = "no budget broken by evictions"
 VICTIMS = "preemption victims of lower priority"

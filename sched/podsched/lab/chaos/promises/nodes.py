@@ -6,9 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from podsched.api.objects import Node, Pod
-from podsched.lab.chaos.history import History
-from podsched.lab.chaos.promises.violation import Violation
-from podsched.lab.chaos.replay import CLAIMS, NODES, PODS, Moment, World, node_of, replay
+from podsched.lab.chaos.history import (
+    CLAIMS,
+    NODES,
+    PODS,
+    History,
+    Moment,
+    Violation,
+    World,
+    node_of,
+    replay,
+)
 from podsched.lab.placement import over_capacity, port_conflict, unsuited
 from podsched.plugins.volumes.claims import READ_WRITE_ONCE_POD
 

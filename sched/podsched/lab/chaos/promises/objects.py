@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from podsched.api.conditions import is_terminating
 from podsched.api.objects import Pod
-from podsched.lab.chaos.history import History
-from podsched.lab.chaos.promises.violation import Violation
+from podsched.lab.chaos.history import PODS, History, Violation, disrupted, node_of, replay
 from podsched.lab.chaos.records import Call, Outcome
-from podsched.lab.chaos.replay import PODS, disrupted, node_of, replay
 
 CREATED = "acknowledged create exists"
 UNDONE = "what failed was not done"

@@ -7,10 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podsched.lab.chaos.history import History
-from podsched.lab.chaos.promises.violation import Violation
+from podsched.lab.chaos.history import PODS, History, Violation, disrupted, replay
 from podsched.lab.chaos.records import FencedWrite
-from podsched.lab.chaos.replay import PODS, disrupted, replay
 
 INCREASE = "terms strictly increase"
 FENCED = "no write of a term after a later term"

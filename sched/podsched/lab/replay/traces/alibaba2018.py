@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from podsched.lab.replay.recording import MAX_SECONDS
-from podsched.lab.replay.traces.builder import GIB, TraceBuilder
-from podsched.lab.replay.traces.tables import BadTrace, Row, rows
+from podsched.lab.replay.traces.builder import GIB, BadTrace, Row, TraceBuilder, rows
 from podsched.lab.replay.workload import Workload
 
 #: What 100 of memory stands for.

@@ -15,8 +15,7 @@ from typing import Final
 
 from podsched.lab.replay.history import PodHistory
 from podsched.lab.replay.recording import MAX_SECONDS
-from podsched.lab.replay.traces.builder import GIB, TraceBuilder
-from podsched.lab.replay.traces.tables import Row, rows
+from podsched.lab.replay.traces.builder import GIB, Row, TraceBuilder, rows
 from podsched.lab.replay.workload import Workload
 
 #: What 1.0 stands for, in millicores and bytes.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from podsched.lab.chaos.live import Live
 from podsched.lab.chaos.system import System
+from podsched.lab.chaos.workload import Live
 from support.chaos_history import LOCK, Story
 
 

@@ -10,12 +10,10 @@ from typing import Any, cast
 import pytest
 
 from podsched.lab.chaos import shapes
-from podsched.lab.chaos.caller import Caller
-from podsched.lab.chaos.history import VERSION, load
-from podsched.lab.chaos.live import Live
+from podsched.lab.chaos.history import VERSION, World, load
 from podsched.lab.chaos.recorder import Recorder
 from podsched.lab.chaos.records import Begin, Call, Outcome
-from podsched.lab.chaos.replay import World
+from podsched.lab.chaos.workload import Caller, Live
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError, OutcomeUnknown, Unavailable
 from podsched.v1.api_pb2 import BatchResult

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from podsched.lab.chaos.faults.kinds import Need, named
-from podsched.lab.chaos.plan import WARM_UP, Span, plan
+from podsched.lab.chaos.faults.kinds import WARM_UP, Need, Span, named, plan
 
 SPANS = {name: kind.span for name, kind in named(Need).items()}
 

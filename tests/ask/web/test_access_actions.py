@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from podsched.ask.web.actions import act, review
+from podsched.ask.web.access import act, review
 
 
 def test_a_cordon_is_a_patch_of_the_node_alone() -> None:

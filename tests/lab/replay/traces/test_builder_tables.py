@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from podsched.lab.replay.traces import alibaba2018, azure, google2011
-from podsched.lab.replay.traces.tables import BadTrace, rows
+from podsched.lab.replay.traces.builder import BadTrace, rows
 
 
 def test_a_quoted_field_may_go_over_lines(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from podsched.ask.decisions.frames import Frame, FrameWriter, frames_in, pod_mark
 from podsched.ask.decisions.log import facts_of
-from podsched.ask.decisions.reading import find
-from podsched.ask.decisions.rows import DecisionQuery
+from podsched.ask.decisions.rows import DecisionQuery, find
 
 
 def row(number: int, name: str, node: str, outcome: str, at: float, **more: Any) -> list[Any]:

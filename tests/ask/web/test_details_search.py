@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.ask.web import search
+from podsched.ask.web import details
 from podsched.ask.web.board import Board
-from podsched.ask.web.search import find_pods
+from podsched.ask.web.details import find_pods
 from support.page_world import START, World, pod
 
 
@@ -55,11 +55,11 @@ async def test_a_row_says_where_a_pod_is_and_what_it_requests() -> None:
 
 
 async def test_many_pods_are_counted_and_the_first_are_listed() -> None:
-    many = [("default", f"p{number:04d}", "") for number in range(search.LISTED + 5)]
+    many = [("default", f"p{number:04d}", "") for number in range(details.LISTED + 5)]
     found = await find_pods(*world_of(*many), "", "")
     assert found["count"] == len(many)
     assert [row[0] for row in found["pods"]] == [
-        f"default/{n}" for _, n, _ in many[: search.LISTED]
+        f"default/{n}" for _, n, _ in many[: details.LISTED]
     ]
 
 

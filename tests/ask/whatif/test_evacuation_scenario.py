@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.ask.whatif.scenario import Scenario, play
+from podsched.ask.whatif.evacuation import Scenario, play
 from support.whatif_world import node, owned, world
 
 SMALL = {"cpu": "2", "pods": "9"}

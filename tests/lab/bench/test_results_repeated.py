@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.lab.bench.repeated import RepeatedResult
-from podsched.lab.bench.results import BenchResult
+from podsched.lab.bench.results import BenchResult, RepeatedResult
 
 
 def run(rate: float, cpu: float, problems: list[str] | None = None) -> BenchResult:

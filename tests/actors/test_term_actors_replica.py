@@ -6,8 +6,7 @@ import importlib
 
 import pytest
 
-from podsched.actors.replica_actors import ReplicaActors
-from podsched.actors.term_actors import ActorOptions
+from podsched.actors.term_actors import ActorOptions, ReplicaActors
 from podsched.config.settings import EvaluatorSettings
 from support.fake_ray import CountingMetrics
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from podsched.lab.chaos.checker import MOST, PROMISES, check
 from podsched.lab.chaos.history import history_of
+from podsched.lab.chaos.outcome import MOST, PROMISES, check
 from podsched.lab.chaos.promises import ending, evictions, nodes, objects, terms
 from podsched.lab.chaos.records import (
     Change,

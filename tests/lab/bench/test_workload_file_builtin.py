@@ -10,7 +10,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.validation import validate
 from podsched.lab.bench.ops import Churn, CreateAny, CreateNodes, CreatePods, Workload
-from podsched.lab.bench.workloads import builtin_names, builtin_workloads, sized
+from podsched.lab.bench.workload_file import builtin_names, builtin_workloads, sized
 
 
 def objects_of(workload: Workload) -> Iterator[AnyObject]:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from podsched.lab.replay.virtual_time import Stuck, run_in_virtual_time
+from podsched.lab.replay.simulation import Stuck, run_in_virtual_time
 
 
 def test_hours_pass_at_once_and_in_order() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from podsched.lab.bench.lag import lags_in, longest_ms
+from podsched.lab.bench.runner import lags_in, longest_ms
 
 TEXT = """
 # TYPE podsched_event_loop_lag_seconds histogram

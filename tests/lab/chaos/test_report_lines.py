@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from podsched.lab.chaos.checker import check
-from podsched.lab.chaos.telling import LINES, around
+from podsched.lab.chaos.outcome import check
+from podsched.lab.chaos.report import LINES, around
 from support.chaos_history import Story
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from podsched.ask.explain.survival import Waits, waits_from
+from podsched.ask.explain.eta import Waits, waits_from
 
 NAN = math.nan
 

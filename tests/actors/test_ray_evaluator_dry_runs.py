@@ -23,9 +23,8 @@ from podsched.actors.packing import (
     pack_rows,
     unpack_rows,
 )
-from podsched.actors.ray_dry_run import RayDryRun
-from podsched.actors.shard_sync import ShardSync
-from podsched.actors.shards import Shards
+from podsched.actors.ray_evaluator import RayDryRun
+from podsched.actors.shard_sync import Shards, ShardSync
 from podsched.actors.terms import StaleTerm
 from podsched.cache.delta_encoder import DeltaEncoder
 from podsched.cache.deltas import shard_of

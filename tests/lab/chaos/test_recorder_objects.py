@@ -8,7 +8,7 @@ import pytest
 
 from podsched.api.etcd_keys import OBJECTS, term_key
 from podsched.api.manifest import from_manifest
-from podsched.lab.chaos.facts import change_of
+from podsched.lab.chaos.recorder import change_of
 from podsched.lab.chaos.records import Change, Revision, decode, encode
 
 
