@@ -5,9 +5,9 @@ evaluation looks at all rows, and that is what the shards share: they filter and
 hold, the leader puts the answers together, evaluates what no shard has as it is now, normalises
 and chooses. Whatever fails on the way is evaluated locally in the same attempt.
 
-In a dry run each shard tries those of the nodes that it holds, all at once. Whatever does not come back, because
-a shard is gone, slow or behind, or a plugin's state is too large to travel, the leader tries itself
-in the same attempt.
+In a dry run each shard tries those of the nodes that it holds, all at once. Whatever does not come
+back, because a shard is gone, slow or behind, or a plugin's state is too large to travel, the
+leader tries itself in the same attempt.
 """
 
 from __future__ import annotations

@@ -19,13 +19,14 @@ for ``k / spread`` events, at least one. If events come at a constant but unknow
 rate has a Gamma posterior with half an event as the prior), the wait divided by ``busy`` is
 BetaPrime(k / spread, events + 1/2). So few observations give wide intervals.
 
-By what came of others (``waits_from``). Where more pods come than end, rank says little: room goes to whom it fits and who was tried last, a pod that has just come before one
-that waits for its backoff, so that most wait for a short time and some for good. So it is asked how
-much longer pods waited that had waited as long as this one: the last ``MOST_BINDINGS`` of its shape
-and priority, where too few of them were bound (``_ENOUGH_WAITS``) of its shape, of its priority, of
-all. Pods that wait still are not left out, which would make waits look short: each counts as one
-that was there to be bound until now, and was not (right-censored; Kaplan and Meier,
-*Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958).
+By what came of others (``waits_from``). Where more pods come than end, rank says little: room goes
+to whom it fits and who was tried last, a pod that has just come before one that waits for its
+backoff, so that most wait for a short time and some for good. So it is asked how much longer pods
+waited that had waited as long as this one: the last ``MOST_BINDINGS`` of its shape and priority,
+where too few of them were bound (``_ENOUGH_WAITS``) of its shape, of its priority, of all. Pods
+that wait still are not left out, which would make waits look short: each counts as one that was
+there to be bound until now, and was not (right-censored; Kaplan and Meier, *Nonparametric
+Estimation from Incomplete Observations*, JASA 53, 1958).
 
 The interval holds both; the median is that of what came of others, where there is one. Its end is
 ``FOREVER`` where fewer than nine of ten such pods ever got a node. The backoff that is left is a

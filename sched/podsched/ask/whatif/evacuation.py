@@ -9,9 +9,9 @@ and those that find a place are healthy again before the next wave begins::
 
 Guarantee: at no moment are more pods of a budget away than it permits (property test).
 
-A scenario (``play``) does that and more, in this order: nodes are added, those to be drained are cordoned, the removed
-ones go with all that runs there, the drained ones are emptied in waves, and then the pods are
-scheduled one after another.
+A scenario (``play``) does more, in this order: nodes are added, those to be drained are cordoned,
+the removed ones go with all that runs there, the drained ones are emptied in waves, and then the
+pods are scheduled one after another.
 """
 
 from __future__ import annotations

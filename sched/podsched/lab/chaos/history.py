@@ -1,4 +1,4 @@
-"""A history as a whole, read from its file, and the state of the cluster at each of its revisions."""
+"""A history as a whole, read from its file, and the state of the cluster at each revision."""
 
 from __future__ import annotations
 
