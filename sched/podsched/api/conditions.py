@@ -23,6 +23,8 @@ DISRUPTION_TARGET = "DisruptionTarget"
 NODE_READY = "Ready"
 DISRUPTION_ALLOWED = "DisruptionAllowed"
 POD_GROUP_SCHEDULED = "PodGroupScheduled"
+#: True while the members of a group are being bound; removed afterwards.
+POD_GROUP_BINDING = "podsched.io/Binding"
 
 REASON_UNSCHEDULABLE = "Unschedulable"
 REASON_SCHEDULER_ERROR = "SchedulerError"
@@ -91,6 +93,23 @@ def set_pod_group_condition(
 ) -> None:
     """Set the condition PodGroupScheduled of a group."""
     _set(status, POD_GROUP_SCHEDULED, value, reason, message, now)
+
+
+def is_pod_group_binding(status: PodGroupStatus) -> bool:
+    """Whether the condition podsched.io/Binding is True."""
+    return any(c.type == POD_GROUP_BINDING and c.status == TRUE for c in status.conditions)
+
+
+def set_pod_group_binding(status: PodGroupStatus, message: str, now: Timestamp) -> None:
+    """Set the condition podsched.io/Binding to True."""
+    _set(status, POD_GROUP_BINDING, TRUE, "MembersAreBeingBound", message, now)
+
+
+def remove_pod_group_binding(status: PodGroupStatus) -> None:
+    """Remove the condition podsched.io/Binding."""
+    kept = [c for c in status.conditions if c.type != POD_GROUP_BINDING]
+    del status.conditions[:]
+    status.conditions.extend(kept)
 
 
 def _set(

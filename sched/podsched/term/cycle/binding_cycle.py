@@ -100,6 +100,7 @@ class BindingCycle:
         #: Assignments invalidated by another scheduler's binding, with the revision that shows it.
         self._overtaken: list[tuple[int, Assignment]] = []
         self._room = asyncio.Event()
+        self._held = 0
 
     def start(self) -> None:
         """Start the tasks that write."""
@@ -111,7 +112,16 @@ class BindingCycle:
     @property
     def ahead(self) -> int:
         """The number of assignments at Bind that were not sent yet, or are with an extender."""
-        return len(self._queue) + len(self._with_extenders)
+        return len(self._queue) + len(self._with_extenders) + self._held
+
+    def hold(self, count: int) -> None:
+        """Count so many assignments as ahead until ``release``: their group has to be recorded."""
+        self._held += count
+
+    def release(self, count: int) -> None:
+        """End ``hold`` for so many assignments."""
+        self._held -= count
+        self._room.set()
 
     @property
     def under_way(self) -> int:
@@ -222,10 +232,12 @@ class BindingCycle:
             status = error(f"binding cycle failed: {bug.__cause__ or bug!r}")
         else:
             status = task.result()
-        if status.ok:
-            self.bind(runtime, [assignment])
-        else:
+        if not status.ok:
             self._failures.undo(runtime, assignment, status)
+        elif assignment.group is not None:
+            assignment.group.ready(assignment)
+        else:
+            self.bind(runtime, [assignment])
 
     def preempt(self, victim: PodInfo, plugin: str) -> bool:
         """Return a pod at Permit or PreBind to the queue, for a plugin that needs its place.
@@ -356,6 +368,8 @@ class BindingCycle:
             message=f"Successfully assigned {pod.key} to {assignment.node_name}",
             controller=pod.cls.scheduler_name,
         )
+        if assignment.group is not None:
+            assignment.group.bound(assignment)
 
     def _post_bind(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
         if not runtime.post_bind:

@@ -113,6 +113,8 @@ class FailureHandler:
                 change.event, change.old, change.new, self._clock(), except_uid=pod.uid
             )
         self._activator.notify()
+        if assignment.group is not None:
+            assignment.group.undone(assignment, status)
 
     def decide_again(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
         """Undo an assumption invalidated by another scheduler; try the pod at once."""

@@ -36,12 +36,14 @@ from podsched.framework.status import Code, Status, error, unschedulable
 from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
+from podsched.term.blame import working_on
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.pod_group_start import GroupStart, GroupStarts
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.cycle.reserve_permit import run_unreserve
 from podsched.term.writes.bind_queue import Assignment
@@ -69,6 +71,7 @@ class PodGroupCycle:
         notes: DecisionNotes,
         activator: Activator,
         conditions: PodGroupConditions,
+        starts: GroupStarts,
         clock: Callable[[], float],
         turn: Turn,
     ) -> None:
@@ -81,10 +84,13 @@ class PodGroupCycle:
         self._notes = notes
         self._activator = activator
         self._conditions = conditions
+        self._starts = starts
         self._clock = clock
         self._turn = turn
         #: Of the running attempt, by uid: the members that were placed.
         self._assignments: dict[str, Assignment] = {}
+        self._start: GroupStart | None = None
+        self._scheduled_before = 0
 
     async def schedule(self, first: QueuedPodInfo, now: float) -> None:
         """Decide for the group of a popped pod, and carry the decision out.
@@ -94,9 +100,27 @@ class PodGroupCycle:
         uids = [pod.uid for pod in self._state.cache.cluster.members(first.info.group)]
         others = self._state.queue.pop_members((u for u in uids if u != first.info.uid), now)
         members = self._follow_up.not_skipped([first, *others])
-        if not members:
+        if members:
+            await self._schedule_guarded(members, now)
+
+    async def complete(self, key: str, now: float) -> None:
+        """Decide for the missing members of a gang that may be partly bound, or take it back."""
+        cluster = self._state.cache.cluster
+        group = pod_group(cluster, key)
+        if group is None:
             return
+        waiting = self._state.queue.pop_members([pod.uid for pod in cluster.members(key)], now)
+        members = self._follow_up.not_skipped(waiting)
+        if members and not self._starts.failed_too_often(key):
+            with working_on(members[0].info.pod):
+                await self._schedule_guarded(members, now)
+            return
+        self._state.queue.return_unattempted(members, self._clock())
+        self._starts.take_back(group, unschedulable(REASON_UNSCHEDULABLE))
+
+    async def _schedule_guarded(self, members: list[QueuedPodInfo], now: float) -> None:
         members.sort(key=member_order)
+        self._start = None
         try:
             await self._schedule(members, now)
         except FenceLost:
@@ -113,6 +137,8 @@ class PodGroupCycle:
         )
         in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
         status = error(f"pod group cycle failed: {bug!r}")
+        if self._start is not None:
+            self._start.over = True  # All members are undone below.
         for queued in members:
             pod = queued.info
             self._decider.discard(pod)
@@ -133,8 +159,9 @@ class PodGroupCycle:
             return
         group = pod_group(self._state.cache.cluster, key)
         runtime = self._state.profiles[names[0]]
-        if group is None:
-            # It was deleted since they were popped: PreEnqueue keeps them until it is back.
+        if group is None or self._starts.is_taken_back(key):
+            # If the group was deleted since they were popped, PreEnqueue keeps them until it is
+            # back. If it is being taken back, they are activated afterwards.
             counting = {named.name for named in group_plugins(runtime).feasible}
             for queued in members:
                 self._meter.postponed(queued)
@@ -159,7 +186,8 @@ class PodGroupCycle:
         self._meter.traces.follow(members)
         self._notes.began(began)
         self._assignments = {}
-        scheduled = cache.scheduled_members(group.key)
+        scheduled = self._starts.scheduled(group.key)
+        self._scheduled_before = len(scheduled)
 
         def reserve(decision: Decision) -> Status:
             assignment = self._follow_up.assignment(decision, popped_at)
@@ -173,7 +201,12 @@ class PodGroupCycle:
             self._decider, cache.cluster, runtime, group, members, scheduled, reserve, unreserve
         )
         # The generator is closed before the trial: it may have trials of its own open.
-        with Trial(cache) as trial, closing(attempt.run(trial, self._enough)) as parts:
+        # What completes a gang must not wait for victims to leave.
+        preempts = not self._starts.may_be_partial(group.key)
+        with (
+            Trial(cache) as trial,
+            closing(attempt.run(trial, self._enough, preempts=preempts)) as parts,
+        ):
             try:
                 for _ in parts:
                     await self._turn.give_way()
@@ -222,22 +255,24 @@ class PodGroupCycle:
         if result.victims is not None:
             self._preempt(runtime, group, members, result)
         rejecting = set[str]() if started else _rejecting(result)
-        ready = []
+        if started:
+            placed = [self._assignments[d.queued.info.uid] for d in result.placed]
+            self._start = self._starts.begin(runtime, group, self._scheduled_before, placed)
         decided = {decision.queued.info.uid: decision for decision in result.decisions}
         for queued in members:
             decision = decided.get(queued.info.uid)
             if decision is None:
                 self._refuse_untried(queued, result.status)
-            elif started and decision.node_name:
+            elif self._start is not None and decision.node_name:
                 assignment = self._assignments[queued.info.uid]
                 if self._follow_up.permit(runtime, assignment, result.status):
-                    ready.append(assignment)
+                    self._start.ready(assignment)
             else:
                 self._fail(runtime, group, decision, result, rejecting)
             if decision is not None:
                 self._activator.activate_wanted(decision.state)
-        if ready:
-            self._binding.bind(runtime, ready, at_once=True)
+        if not started and self._starts.may_be_partial(group.key):
+            self._starts.take_back(group, result.status)
         self._conditions.decided(group, result.status)
 
     def _refuse_untried(self, queued: QueuedPodInfo, status: Status) -> None:

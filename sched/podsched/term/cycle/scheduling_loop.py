@@ -33,6 +33,7 @@ from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
+from podsched.term.cycle.pod_group_start import GroupStarts
 from podsched.term.cycle.preemption import Evictor
 from podsched.term.cycle.scheduling_cycle import SchedulingCycle
 from podsched.term.faulty_pods import PodFault, working_on
@@ -127,6 +128,15 @@ class SchedulingLoop:
         self._group_conditions = PodGroupConditions(
             parts.state.cache.cluster, lambda patches: cluster.patch_many(patches, fence=fence)
         )
+        self._group_starts = GroupStarts(
+            parts,
+            failures,
+            self.binding,
+            self._group_conditions,
+            self._evictions.call,
+            self._activator,
+            self._tasks,
+        )
         self._group_cycle = PodGroupCycle(
             parts,
             failures,
@@ -135,6 +145,7 @@ class SchedulingLoop:
             self._notes,
             self._activator,
             self._group_conditions,
+            self._group_starts,
             self._clock,
             self._turn,
         )
@@ -218,6 +229,7 @@ class SchedulingLoop:
             PodFault: a bug; by then the outcome of all bindings that were sent is known.
         """
         self._notes.begin_term()
+        self._group_starts.resume()
         self.binding.start()
         self._evictions.start(self._tasks, "evict")
         self._tasks.start(self._statuses.run(), "write statuses", endless=True)
@@ -246,6 +258,8 @@ class SchedulingLoop:
             await self.binding.wait_for_room()
             await self._decides.wait()
             now = self._clock()
+            while (incomplete := self._group_starts.take_incomplete()) is not None:
+                await self._group_cycle.complete(incomplete, now)
             with working_on():
                 wakeup = queue.next_wakeup(now)
                 if wakeup is not None and wakeup <= now:

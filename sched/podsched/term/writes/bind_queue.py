@@ -54,6 +54,22 @@ class Binder(Protocol):
         ...
 
 
+class GroupMember(Protocol):
+    """What an assignment of a pod group's member tells the group."""
+
+    def ready(self, assignment: Assignment) -> None:
+        """Note that the member has passed Permit and PreBind."""
+        ...
+
+    def bound(self, assignment: Assignment) -> None:
+        """Note that the member is bound."""
+        ...
+
+    def undone(self, assignment: Assignment, status: Status) -> None:
+        """Note that the member has lost its node, and why."""
+        ...
+
+
 @dataclass(eq=False, slots=True)
 class Assignment:
     """A pod on its way to a node, from assume to the end of the binding cycle.
@@ -69,6 +85,8 @@ class Assignment:
     revision: int = 0
     #: That of the attempt's Bind, "" when it is not traced.
     traceparent: str = ""
+    #: The group that the pod starts with.
+    group: GroupMember | None = None
 
     @property
     def pod(self) -> PodInfo:

@@ -1,0 +1,331 @@
+"""Starts of pod groups: the members that one decision placed, from assumed to bound.
+
+    assumed --> Permit and PreBind of each --all are ready--> recorded --> bound --> done
+                     |                                           |           |
+          one is rejected, and the            could not be written:     one failed, and the
+          others are too few: all undone      all undone                others are too few:
+                                                                        decided again at once
+                                                                             |
+                                                             too few again: taken back, which
+                                                             evicts those that are bound
+
+Invariant: no member of a gang is bound before the API has recorded, with this term's fence, that
+the gang is being bound (``PodGroupConditions``). So when a leader dies, the next one finds each gang
+that may be partly bound, and decides for it before any other pod. The missing members still have
+their room, unless a node went. If they cannot be placed, the gang is taken back.
+
+A group that had members with a node before is never taken back, and neither is a basic group.
+A single member needs no record: one write cannot be carried out by half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from podsched.api.conditions import DISRUPTION_TARGET, TRUE, pod_condition
+from podsched.api.reasons import StatusCode
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pod_groups import PodGroup, pod_group
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Status, error, unschedulable
+from podsched.lib.backoff import Backoff
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.errors import ClientError, FenceLost
+from podsched.telemetry.logs import get_logger
+from podsched.term.cycle.activation import Activator
+from podsched.term.cycle.binding_cycle import BindingCycle
+from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.preemption import GONE, Evict
+from podsched.term.writes.bind_queue import Assignment
+from podsched.term.writes.pod_group_conditions import PodGroupConditions
+from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
+
+#: The reason of the condition DisruptionTarget and of the event on members that are taken back.
+REASON_TAKEN_BACK: Final = "PodGroupIncomplete"
+MESSAGE_TAKEN_BACK: Final = "too few members of the pod group could be bound"
+REASON_OTHER_FAILED: Final = "another pod of the pod group was rejected: {}"
+#: Decisions in a row whose bindings may fail before a group is taken back.
+MAX_FAILURES: Final = 3
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+
+_log = get_logger("scheduler")
+
+
+@dataclass(eq=False, slots=True)
+class GroupStart:
+    """One start of a group. Implements ``GroupMember``.
+
+    ``scheduled``: members that had a node before. ``undecided``: placed members at Permit or
+    PreBind. ``unbound``: members whose binding has no outcome yet.
+    """
+
+    owner: GroupStarts
+    runtime: ProfileRuntime
+    group: PodGroup
+    scheduled: int
+    undecided: int
+    members: list[Assignment] = field(default_factory=list)
+    failure: Status = SUCCESS
+    unbound: int = 0
+    over: bool = False
+
+    @property
+    def min_count(self) -> int:
+        return self.group.min_count or 0
+
+    def ready(self, assignment: Assignment) -> None:
+        """See ``GroupMember``."""
+        self.members.append(assignment)
+        self._decided()
+
+    def bound(self, assignment: Assignment) -> None:
+        """See ``GroupMember``."""
+        self._has_outcome()
+
+    def undone(self, assignment: Assignment, status: Status) -> None:
+        """See ``GroupMember``."""
+        if self.over:
+            return
+        if self.undecided:
+            self.failure = status
+            self._decided()
+        else:
+            self._has_outcome()
+
+    def give_up(self, status: Status) -> None:
+        """Undo all members."""
+        self.over = True
+        for assignment in self.members:
+            self.owner.failures.undo(self.runtime, assignment, status)
+
+    def _decided(self) -> None:
+        self.undecided -= 1
+        if self.undecided or not self.members:
+            return
+        if self.scheduled + len(self.members) < self.min_count:
+            message = REASON_OTHER_FAILED.format(self.failure.message)
+            rejected = self.failure.code.rejects
+            status = unschedulable(message) if rejected else error(message)
+            self.give_up(status.by(self.failure.plugin) if rejected else status)
+            return
+        self.unbound = len(self.members)
+        self.owner.bind(self)
+
+    def _has_outcome(self) -> None:
+        self.unbound -= 1
+        if not self.unbound:
+            self.over = True
+            self.owner.ended(self)
+
+
+class GroupStarts:
+    """The starts of one term."""
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        failures: FailureHandler,
+        binding: BindingCycle,
+        conditions: PodGroupConditions,
+        evict: Evict,
+        activator: Activator,
+        tasks: TaskSet,
+    ) -> None:
+        """``evict`` asks the API for evictions and raises ClientError."""
+        self.failures = failures
+        self._state = parts.state
+        self._term = parts.fence.term
+        self._recorder = parts.recorder
+        self._binding = binding
+        self._conditions = conditions
+        self._evict = evict
+        self._activator = activator
+        self._tasks = tasks
+        #: By key, the starts that wait until the group's record is written.
+        self._recording: dict[str, list[GroupStart]] = {}
+        #: By key, the number of starts whose bindings have no outcome yet.
+        self._under_way: dict[str, int] = {}
+        #: Groups that may be partly bound and have to be decided before any other pod.
+        self._incomplete: list[str] = []
+        #: By key, the decisions in a row whose bindings failed.
+        self._failures_of: dict[str, int] = {}
+        self._taking_back: set[str] = set()
+        #: The uids of evicted members: they no longer count.
+        self._evicted_uids: set[str] = set()
+
+    # ------------------------------------------------------------------ starting
+
+    def begin(
+        self, runtime: ProfileRuntime, group: PodGroup, scheduled: int, placed: Sequence[Assignment]
+    ) -> GroupStart:
+        """Begin the start of a group whose members were assumed."""
+        start = GroupStart(self, runtime, group, scheduled, len(placed))
+        for assignment in placed:
+            assignment.group = start
+        return start
+
+    def bind(self, start: GroupStart) -> None:
+        """Bind the members of a start, once it is recorded if it can be carried out by half."""
+        key = start.group.key
+        if key in self._recording:
+            self._recording[key].append(start)
+        elif self.may_be_partial(key) or start.scheduled or start.min_count < 2:
+            self._bind(start)
+            return
+        else:
+            self._recording[key] = [start]
+            count = len(start.members)
+            message = f"{count} members are being bound, decided in term {self._term}"
+            self._conditions.binding_begins(
+                start.group, message, partial(self._recorded, start.group)
+            )
+        self._binding.hold(start.unbound)
+
+    def _recorded(self, group: PodGroup, problem: str) -> None:
+        starts = self._recording.pop(group.key)
+        if problem:
+            self._conditions.binding_ended(group, error(problem))
+        for start in starts:
+            self._binding.release(start.unbound)
+            if problem:
+                start.give_up(error(f"recording the start of the pod group failed: {problem}"))
+            else:
+                self._bind(start)
+
+    def _bind(self, start: GroupStart) -> None:
+        key = start.group.key
+        self._under_way[key] = self._under_way.get(key, 0) + 1
+        self._binding.bind(start.runtime, start.members, at_once=True)
+
+    def ended(self, start: GroupStart) -> None:
+        """Handle the end of all bindings of a start."""
+        group, key = start.group, start.group.key
+        self._under_way[key] -= 1
+        if self._under_way[key]:
+            return
+        del self._under_way[key]
+        if not self.may_be_partial(key):
+            return
+        if len(self.scheduled(key)) >= start.min_count:
+            self._failures_of.pop(key, None)
+            self._conditions.binding_ended(group, SUCCESS)
+            return
+        self._failures_of[key] = self._failures_of.get(key, 0) + 1
+        self._incomplete.append(key)
+        self._activator.notify()
+
+    # ------------------------------------------------------------------ partly bound groups
+
+    def resume(self) -> None:
+        """Find the groups that an earlier term was binding. Call it when the term begins."""
+        for key in self._conditions.resume():
+            group = pod_group(self._state.cache.cluster, key)
+            if group is not None and len(self.scheduled(key)) >= (group.min_count or 0):
+                self._conditions.binding_ended(group, SUCCESS)
+            else:
+                _log.info("A pod group was being bound when the last term ended", pod_group=key)
+                self._incomplete.append(key)
+
+    def take_incomplete(self) -> str | None:
+        """Remove and return the key of a group to decide before any other pod."""
+        return self._incomplete.pop(0) if self._incomplete else None
+
+    def may_be_partial(self, key: str) -> bool:
+        """Whether some members of the group may be bound although it has not started."""
+        return self._conditions.is_binding(key)
+
+    def scheduled(self, key: str) -> list[PodInfo]:
+        """Return the members that have a node; not those that were taken back."""
+        members, partial_ = self._state.cache.scheduled_members(key), self.may_be_partial(key)
+        return [pod for pod in members if not self._is_leaving(pod, is_partial=partial_)]
+
+    def _is_leaving(self, pod: PodInfo, *, is_partial: bool) -> bool:
+        if pod.uid in self._evicted_uids:
+            return True
+        return pod.terminating and (is_partial or _was_taken_back(pod))
+
+    def failed_too_often(self, key: str) -> bool:
+        """Whether the bindings of the group failed several times in a row."""
+        return self._failures_of.get(key, 0) >= MAX_FAILURES
+
+    def is_taken_back(self, key: str) -> bool:
+        """Whether members of the group are being evicted."""
+        return key in self._taking_back
+
+    def take_back(self, group: PodGroup, status: Status) -> None:
+        """Evict the members that are bound, since the group cannot start; ``status`` says why."""
+        if group.key not in self._taking_back:
+            self._taking_back.add(group.key)
+            self._tasks.start(self._take_back(group, status), f"take back {group.key}")
+
+    async def _take_back(self, group: PodGroup, status: Status) -> None:
+        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        bound = [pod for pod in self.scheduled(group.key) if not self._is_assumed(pod)]
+        if bound:
+            _log.warning("Taking a pod group back", pod_group=group.key, evicted=len(bound))
+            status = unschedulable(MESSAGE_TAKEN_BACK)
+        while bound:
+            left = await self._evict_bound(bound)
+            self._evicted_uids.update(pod.uid for pod in bound)
+            self._evicted_uids.difference_update(pod.uid for pod in left)
+            bound = left
+            if bound:
+                await asyncio.sleep(pause.next_delay())
+        self._taking_back.discard(group.key)
+        self._failures_of.pop(group.key, None)
+        self._conditions.binding_ended(group, status)
+        self._activator.activate(self._state.cache.cluster.members(group.key))
+
+    def _is_assumed(self, pod: PodInfo) -> bool:
+        return self._state.cache.is_assumed(pod.uid)
+
+    async def _evict_bound(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """Evict pods; return those whose eviction has to be tried again."""
+        try:
+            results = await self._evict([_eviction(pod) for pod in pods])
+        except FenceLost:
+            raise
+        except ClientError as failure:
+            _log.info("An eviction has to wait", pods=len(pods), error=str(failure))
+            return list(pods)
+        left = []
+        for pod, result in zip(pods, results, strict=True):
+            if result.code == StatusCode.OK:
+                self._recorder.record(
+                    pod.pod.metadata,
+                    type_="Warning",
+                    reason=REASON_TAKEN_BACK,
+                    action="Evicting",
+                    message=MESSAGE_TAKEN_BACK,
+                    controller=pod.cls.scheduler_name,
+                )
+            elif result.reason not in GONE:
+                left.append(pod)
+        return left
+
+
+def _was_taken_back(pod: PodInfo) -> bool:
+    condition = pod_condition(pod.pod.status, DISRUPTION_TARGET)
+    return condition is not None and condition.reason == REASON_TAKEN_BACK
+
+
+def _eviction(pod: PodInfo) -> api_pb2.EvictRequest:
+    return api_pb2.EvictRequest(
+        namespace=pod.namespace,
+        name=pod.name,
+        preconditions=api_pb2.Preconditions(uid=pod.uid),
+        ignore_disruption_budgets=True,
+        condition=v1.PodCondition(
+            type=DISRUPTION_TARGET,
+            status=TRUE,
+            reason=REASON_TAKEN_BACK,
+            message=f"{pod.cls.scheduler_name}: {MESSAGE_TAKEN_BACK}",
+        ),
+    )
