@@ -138,13 +138,17 @@ class TermWorld:
         connect: Connect | None = None,
         remote_dry_run: RemoteDryRun | None = None,
         decisions: DecisionSink | None = None,
+        cluster: FakeCluster | None = None,
         **settings: Any,
     ) -> None:
-        """``plugins``: more of them; ``connect`` makes the ways to the extenders; None: HTTP."""
+        """``plugins``: more of them; ``connect`` makes the ways to the extenders; None: HTTP.
+
+        ``cluster``: that of an earlier term; None: a new one.
+        """
         self.decisions = decisions
         loop = asyncio.get_running_loop()
         self.clock = loop.time
-        self.cluster = FakeCluster(now=lambda: WALL + loop.time())
+        self.cluster = cluster or FakeCluster(now=lambda: WALL + loop.time())
         self.log: list[str] = []
         self.script, self.second = Script(self.log), SecondScript(self.log)
         own = {

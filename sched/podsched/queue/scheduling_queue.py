@@ -277,14 +277,14 @@ class SchedulingQueue:
         now: float,
         *,
         max_priority: int | None = None,
-        except_uid: str = "",
+        except_uids: Collection[str] = (),
     ) -> int:
         """Move all pending pods that the event may help; return their number.
 
-        ``old`` and ``new`` are the object's messages. Pods above ``max_priority`` and the pod
-        ``except_uid`` are left out.
+        ``old`` and ``new`` are the object's messages. Pods above ``max_priority`` and the pods
+        ``except_uids`` are left out.
         """
-        moved = self._move(event, old, new, now, max_priority, except_uid)
+        moved = self._move(event, old, new, now, max_priority, except_uids)
         self._pods.report()
         return moved
 
@@ -318,14 +318,15 @@ class SchedulingQueue:
         new: Any,
         now: float,
         max_priority: int | None,
-        except_uid: str = "",
+        except_uids: Collection[str] = (),
     ) -> int:
         if not len(self._in_flight) and not len(self._pods.unschedulable):
             return 0
         if not event.is_wildcard and not self._hints.matching(event):
             return 0
         helped = self._pods.unschedulable.helped(event, old, new, max_priority)
-        helped.pop(except_uid, None)
+        for uid in except_uids:
+            helped.pop(uid, None)
         label = event.text if helped else ""
         for uid, strategy in helped.items():
             pod = self._pods.unschedulable.get(uid)

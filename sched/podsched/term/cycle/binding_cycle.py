@@ -232,10 +232,13 @@ class BindingCycle:
             status = error(f"binding cycle failed: {bug.__cause__ or bug!r}")
         else:
             status = task.result()
-        if not status.ok:
+        group = assignment.group
+        if not status.ok and group is not None:
+            group.rejected(assignment, status)
+        elif not status.ok:
             self._failures.undo(runtime, assignment, status)
-        elif assignment.group is not None:
-            assignment.group.ready(assignment)
+        elif group is not None:
+            group.ready(assignment)
         else:
             self.bind(runtime, [assignment])
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 
 from podsched.api.objects import ObjectMeta
+from podsched.cache.changes import Change
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
@@ -90,10 +91,36 @@ class FailureHandler:
         decided in the same batch. ``try_at_once``: there is no failure to report, and no backoff.
         Source: unreserveAndForget and handleBindingCycleError.
         """
+        freed = self._release(runtime, assignment)
+        self._return(assignment, status, try_at_once=try_at_once)
+        if freed is not None and at_once:
+            self._state.queue.note_for_in_flight(freed.event, freed.old, freed.new)
+        elif freed is not None:
+            self._announce([freed], {assignment.pod.uid})
+        self._activator.notify()
+        if assignment.group is not None:
+            assignment.group.undone(assignment)
+
+    def undo_all(
+        self, runtime: ProfileRuntime, undone: Sequence[tuple[Assignment, Status]]
+    ) -> None:
+        """Undo the members of a group that cannot start; their room does not wake each other."""
+        freed = [self._release(runtime, assignment) for assignment, _ in undone]
+        for assignment, status in undone:
+            self._return(assignment, status)
+        uids = {assignment.pod.uid for assignment, _ in undone}
+        self._announce([change for change in freed if change is not None], uids)
+        self._activator.notify()
+
+    def _release(self, runtime: ProfileRuntime, assignment: Assignment) -> Change | None:
         pod, cache = assignment.pod, self._state.cache
         run_unreserve(runtime, assignment)
-        change = cache.forget(pod) if cache.is_assumed(pod.uid) else None
-        known = cache.cluster.pods.get(pod.key)
+        return cache.forget(pod) if cache.is_assumed(pod.uid) else None
+
+    def _return(self, assignment: Assignment, status: Status, *, try_at_once: bool = False) -> None:
+        """Return the pod to the queue, unless it is gone or bound by another scheduler."""
+        pod = assignment.pod
+        known = self._state.cache.cluster.pods.get(pod.key)
         if known is None or known.uid != pod.uid or known.node_name:
             self._state.queue.done(pod.uid)
             self._meter.dropped(assignment.queued)
@@ -104,17 +131,16 @@ class FailureHandler:
             self._activator.activate([pod])
         else:
             self._return_to_queue(assignment, status)
-        if change is not None and at_once:
-            self._state.queue.note_for_in_flight(change.event, change.old, change.new)
-        elif change is not None:
-            # Leave out the pod itself: the room that it frees does not help it, and it would be
-            # tried and rejected in a loop.
+
+    def _announce(self, freed: Sequence[Change], uids: Set[str]) -> None:
+        """Wake the pods that freed room may help, but for those that it was freed by.
+
+        It does not help them, and they would be tried and rejected in a loop.
+        """
+        for change in freed:
             self._state.queue.move_all_to_active_or_backoff(
-                change.event, change.old, change.new, self._clock(), except_uid=pod.uid
+                change.event, change.old, change.new, self._clock(), except_uids=uids
             )
-        self._activator.notify()
-        if assignment.group is not None:
-            assignment.group.undone(assignment, status)
 
     def decide_again(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
         """Undo an assumption invalidated by another scheduler; try the pod at once."""

@@ -108,7 +108,10 @@ class FollowUp:
             status, timeouts = run_permit(runtime, assignment)
             traces.phase(queued, SpanName.PERMIT, began, self._clock(), status.message)
         if not status.ok:
-            self._failures.undo(runtime, assignment, status, at_once=True)
+            if assignment.group is not None:
+                assignment.group.rejected(assignment, status)
+            else:
+                self._failures.undo(runtime, assignment, status, at_once=True)
             return False
         if timeouts or (runtime.pre_bind and wants_pre_bind(runtime, assignment)):
             self._binding.wait_and_pre_bind(runtime, assignment, timeouts)

@@ -36,7 +36,6 @@ from podsched.framework.status import Code, Status, error, unschedulable
 from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
-from podsched.term.blame import working_on
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.decision_notes import DecisionNotes
@@ -46,6 +45,7 @@ from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pod_group_start import GroupStart, GroupStarts
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.cycle.reserve_permit import run_unreserve
+from podsched.term.faulty_pods import working_on
 from podsched.term.writes.bind_queue import Assignment
 from podsched.term.writes.pod_group_conditions import PodGroupConditions
 

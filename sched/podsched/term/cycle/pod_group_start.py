@@ -10,9 +10,9 @@
                                                              evicts those that are bound
 
 Invariant: no member of a gang is bound before the API has recorded, with this term's fence, that
-the gang is being bound (``PodGroupConditions``). So when a leader dies, the next one finds each gang
-that may be partly bound, and decides for it before any other pod. The missing members still have
-their room, unless a node went. If they cannot be placed, the gang is taken back.
+the gang is being bound (``PodGroupConditions``). So when a leader dies, the next one finds each
+gang that may be partly bound, and decides for it before any other pod. The missing members still
+have their room, unless a node went. If they cannot be placed, the gang is taken back.
 
 A group that had members with a node before is never taken back, and neither is a basic group.
 A single member needs no record: one write cannot be carried out by half.
@@ -72,7 +72,7 @@ class GroupStart:
     scheduled: int
     undecided: int
     members: list[Assignment] = field(default_factory=list)
-    failure: Status = SUCCESS
+    refused: list[tuple[Assignment, Status]] = field(default_factory=list)
     unbound: int = 0
     over: bool = False
 
@@ -85,38 +85,41 @@ class GroupStart:
         self.members.append(assignment)
         self._decided()
 
+    def rejected(self, assignment: Assignment, status: Status) -> None:
+        """See ``GroupMember``."""
+        self.refused.append((assignment, status))
+        self._decided()
+
     def bound(self, assignment: Assignment) -> None:
         """See ``GroupMember``."""
         self._has_outcome()
 
-    def undone(self, assignment: Assignment, status: Status) -> None:
+    def undone(self, assignment: Assignment) -> None:
         """See ``GroupMember``."""
-        if self.over:
-            return
-        if self.undecided:
-            self.failure = status
-            self._decided()
-        else:
+        if not self.over and not self.undecided:
             self._has_outcome()
 
     def give_up(self, status: Status) -> None:
-        """Undo all members."""
+        """Undo all members that were not rejected, for this reason, and those that were."""
         self.over = True
-        for assignment in self.members:
-            self.owner.failures.undo(self.runtime, assignment, status)
+        others = [(assignment, status) for assignment in self.members]
+        self.owner.failures.undo_all(self.runtime, [*self.refused, *others])
 
     def _decided(self) -> None:
         self.undecided -= 1
-        if self.undecided or not self.members:
+        if self.undecided:
             return
-        if self.scheduled + len(self.members) < self.min_count:
-            message = REASON_OTHER_FAILED.format(self.failure.message)
-            rejected = self.failure.code.rejects
-            status = unschedulable(message) if rejected else error(message)
-            self.give_up(status.by(self.failure.plugin) if rejected else status)
+        if self.refused and self.scheduled + len(self.members) < self.min_count:
+            cause = self.refused[0][1]
+            message = REASON_OTHER_FAILED.format(cause.message)
+            rejected = cause.code.rejects
+            self.give_up(unschedulable(message).by(cause.plugin) if rejected else error(message))
             return
-        self.unbound = len(self.members)
-        self.owner.bind(self)
+        for assignment, status in self.refused:
+            self.owner.failures.undo(self.runtime, assignment, status)
+        if self.members:
+            self.unbound = len(self.members)
+            self.owner.bind(self)
 
     def _has_outcome(self) -> None:
         self.unbound -= 1

@@ -61,12 +61,16 @@ class GroupMember(Protocol):
         """Note that the member has passed Permit and PreBind."""
         ...
 
+    def rejected(self, assignment: Assignment, status: Status) -> None:
+        """Undo the member, which Permit or PreBind rejected, perhaps later with the others."""
+        ...
+
     def bound(self, assignment: Assignment) -> None:
         """Note that the member is bound."""
         ...
 
-    def undone(self, assignment: Assignment, status: Status) -> None:
-        """Note that the member has lost its node, and why."""
+    def undone(self, assignment: Assignment) -> None:
+        """Note that the member was undone after its binding failed."""
         ...
 
 

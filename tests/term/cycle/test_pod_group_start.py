@@ -1,0 +1,345 @@
+"""Starts of gangs, broken off at any point: no gang stays partly bound."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import looptime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.api.objects import Pod, PodGroup
+from podsched.api.reasons import StatusCode
+from podsched.framework.plugin import PermitResult
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status, unschedulable
+from podsched.serve.client.errors import Unavailable
+from podsched.term.cycle.scheduling_loop import SchedulingLoop
+from podsched.testing.fake_cluster import FakeCluster
+from podsched.v1 import api_pb2
+from support.term_world import WALL, TermWorld
+
+pytestmark = pytest.mark.looptime
+
+Bindings = Sequence[api_pb2.Binding]
+Results = Sequence[api_pb2.BatchResult]
+
+
+class Binder:
+    """Binds on the cluster, as far as the test lets it."""
+
+    def __init__(self, world: TermWorld) -> None:
+        self._cluster = world.cluster
+        self.before: Callable[[], Any] = lambda: None
+        #: Names of pods that cannot be bound.
+        self.refused: set[str] = set()
+        #: Bindings that are carried out before the replica dies; None: all.
+        self.dies_after: int | None = None
+        self.calls = 0
+        world.term = SchedulingLoop(replace(world.parts(), binder=self))
+
+    async def bind_pods(
+        self, bindings: Bindings, *, fence: api_pb2.Fence, traceparent: str = ""
+    ) -> Results:
+        self.before()
+        self.calls += 1
+        if self.dies_after is not None:
+            done, self.dies_after = self.dies_after, 0
+            await self._cluster.bind_pods(bindings[:done], fence=fence)
+            await asyncio.Event().wait()
+        wanted = [one for one in bindings if one.name not in self.refused]
+        results = iter(await self._cluster.bind_pods(wanted, fence=fence))
+        failed = api_pb2.BatchResult(code=StatusCode.INTERNAL, message="no such luck")
+        return [failed if one.name in self.refused else next(results) for one in bindings]
+
+
+class UnwillingCluster(FakeCluster):
+    """A cluster that takes no patches of other objects than pods."""
+
+    async def patch_many(self, patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:
+        raise Unavailable("not today")
+
+
+def gang(world: TermWorld, *names: str, of: str = "g", min_count: int = 0, **spec: Any) -> None:
+    """Make a gang of these members; all of them start together unless ``min_count`` says less."""
+    made = PodGroup()
+    made.metadata.name, made.metadata.namespace = of, "default"
+    made.spec.scheduling_policy.gang.min_count = min_count or len(names)
+    made.spec.disruption_mode = "Pod"
+    world.cluster.create(made)
+    add(world, *names, of=of, **spec)
+
+
+def add(world: TermWorld, *names: str, of: str = "g", **spec: Any) -> None:
+    for name in names:
+        world.pod(name, schedulingGroup={"podGroupName": of}, **spec)
+
+
+def conditions(world: TermWorld, name: str = "g") -> dict[str, str]:
+    """The status of each condition of a group, by type."""
+    found = world.cluster.object("PodGroup", f"default/{name}")
+    assert isinstance(found, PodGroup)
+    return {one.type: one.status for one in found.status.conditions}
+
+
+def bound(world: TermWorld) -> list[str]:
+    pods = (pod for pod in world.cluster.objects("Pod") if isinstance(pod, Pod))
+    return sorted(pod.metadata.name for pod in pods if pod.spec.node_name)
+
+
+STARTED = {"PodGroupScheduled": "True"}
+BEING_BOUND = {"PodGroupScheduled": "True", "podsched.io/Binding": "True"}
+TAKEN_BACK = {"PodGroupScheduled": "False"}
+
+
+async def partly_bound(world: TermWorld, count: int) -> None:
+    """Run a term that dies in the middle of the bindings of gang g, of members a, b, c, d."""
+    binder = Binder(world)
+    binder.dies_after = count
+    async with world.running():
+        gang(world, "a", "b", "c", "d")
+        await asyncio.sleep(1)
+    assert len(bound(world)) == count
+    assert conditions(world) == BEING_BOUND
+
+
+# ---------------------------------------------------------------------- the record
+
+
+async def test_a_gang_is_recorded_before_its_first_binding_and_not_after_the_last() -> None:
+    world = TermWorld()
+    world.node("n1")
+    seen: list[dict[str, str]] = []
+    Binder(world).before = lambda: seen.append(conditions(world))
+    async with world.running():
+        gang(world, "a", "b", "c")
+        await asyncio.sleep(1)
+        assert seen == [BEING_BOUND]
+        assert conditions(world) == STARTED
+        world.check()
+
+
+async def test_a_gang_whose_start_cannot_be_recorded_is_not_bound() -> None:
+    loop = asyncio.get_running_loop()
+    world = TermWorld(cluster=UnwillingCluster(now=lambda: WALL + loop.time()))
+    world.node("n1")
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(8)
+        assert bound(world) == []
+        assert "not today" in world.scheduled("a").message
+        world.check()
+
+
+async def test_single_members_and_basic_groups_need_no_record() -> None:
+    world = TermWorld()
+    world.node("n1")
+    seen: list[dict[str, str]] = []
+    Binder(world).before = lambda: seen.append(conditions(world))
+    async with world.running():
+        gang(world, "a", "b", min_count=1)
+        await asyncio.sleep(1)
+        add(world, "c")
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "b", "c"]
+        assert not any("podsched.io/Binding" in one for one in seen)
+
+
+# ---------------------------------------------------------------------- Permit and PreBind
+
+
+async def test_a_member_that_permit_rejects_takes_all_along_before_any_is_bound() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.script.on_permit = lambda pod: PermitResult(
+        unschedulable("not this one") if pod.name == "c" else SUCCESS
+    )
+    async with world.running():
+        gang(world, "a", "b", "c")
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert world.state.cache.assumed_count == 0
+        assert world.scheduled("a").message == (
+            "another pod of the pod group was rejected: 0/1 nodes are available: 1 not this one."
+        )
+        world.check()
+
+
+async def test_members_wait_for_one_that_permit_holds_and_go_with_it() -> None:
+    world = TermWorld()
+    world.node("n1")
+
+    def on_permit(pod: PodInfo) -> PermitResult:
+        return PermitResult(Status(Code.WAIT), timeout=30.0) if pod.name == "b" else PermitResult()
+
+    world.script.on_permit = on_permit
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(29)
+        assert bound(world) == []
+        world.script.on_permit = lambda pod: PermitResult()
+        await asyncio.sleep(3)
+        assert bound(world) == ["a", "b"]
+        world.check()
+
+
+# ---------------------------------------------------------------------- bindings that fail
+
+
+async def test_a_member_whose_binding_failed_once_is_bound_at_once() -> None:
+    world = TermWorld()
+    world.node("n1")
+    binder = Binder(world)
+    binder.refused = {"b"}
+
+    def before() -> None:
+        if binder.calls:
+            binder.refused = set()
+
+    binder.before = before
+    async with world.running():
+        gang(world, "a", "b", "c")
+        await asyncio.sleep(0.5)
+        assert bound(world) == ["a", "b", "c"]
+        assert conditions(world) == STARTED
+        world.check()
+
+
+async def test_a_gang_one_of_whose_members_can_never_be_bound_is_taken_back() -> None:
+    world = TermWorld()
+    world.node("n1")
+    Binder(world).refused = {"b"}
+    async with world.running():
+        gang(world, "a", "b", "c")
+        await asyncio.sleep(0.5)
+        assert bound(world) == []
+        assert [pod.metadata.name for pod in world.cluster.objects("Pod")] == ["b"]
+        assert conditions(world) == TAKEN_BACK
+        assert world.events("a", "PodGroupIncomplete") == [
+            "too few members of the pod group could be bound"
+        ]
+        world.check()
+
+
+async def test_a_gang_that_can_start_without_the_failed_member_is_not_taken_back() -> None:
+    world = TermWorld()
+    world.node("n1")
+    Binder(world).refused = {"c"}
+    async with world.running():
+        gang(world, "a", "b", "c", min_count=2)
+        await asyncio.sleep(0.5)
+        assert bound(world) == ["a", "b"]
+        assert conditions(world) == STARTED
+        world.check()
+
+
+# ---------------------------------------------------------------------- the next leader
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+async def test_the_next_leader_completes_a_partly_bound_gang_before_other_pods(count: int) -> None:
+    first = TermWorld()
+    first.node("n1")
+    await partly_bound(first, count)
+    first.pod("important", cpu="1", priority=1000, preemptionPolicy="Never")
+    world = TermWorld(cluster=first.cluster)
+    async with world.running():
+        await asyncio.sleep(0.5)
+        assert bound(world) == ["a", "b", "c", "d"]
+        assert conditions(world) == STARTED
+        world.check()
+
+
+async def test_the_next_leader_takes_a_gang_back_whose_room_is_gone() -> None:
+    first = TermWorld()
+    first.node("n1", cpu="2")
+    first.node("n2", cpu="2")
+    await partly_bound(first, 1)
+    first.cluster.delete("Node", "n2" if first.stored("a").spec.node_name == "n1" else "n1")
+    world = TermWorld(cluster=first.cluster)
+    async with world.running():
+        await asyncio.sleep(0.5)
+        assert bound(world) == []
+        assert conditions(world) == TAKEN_BACK
+        add(world, "e")
+        world.node("n3", cpu="2")
+        await asyncio.sleep(30)
+        assert bound(world) == ["b", "c", "d", "e"]
+        assert conditions(world) == STARTED
+        world.check()
+
+
+async def test_the_next_leader_takes_a_gang_back_that_lost_a_member() -> None:
+    first = TermWorld()
+    first.node("n1")
+    await partly_bound(first, 2)
+    pending = next(name for name in "abcd" if name not in bound(first))
+    first.cluster.delete("Pod", f"default/{pending}")
+    world = TermWorld(cluster=first.cluster)
+    async with world.running():
+        await asyncio.sleep(0.5)
+        assert bound(world) == []
+        assert conditions(world) == TAKEN_BACK
+
+
+async def test_a_gang_that_was_bound_whole_is_only_cleared_by_the_next_leader() -> None:
+    first = TermWorld()
+    first.node("n1")
+    await partly_bound(first, 4)
+    world = TermWorld(cluster=first.cluster)
+    async with world.running():
+        await asyncio.sleep(0.5)
+        assert bound(world) == ["a", "b", "c", "d"]
+        assert conditions(world) == STARTED
+
+
+async def test_a_gang_that_ran_and_lost_members_is_never_taken_back() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="3")
+    binder = Binder(world)
+    async with world.running():
+        gang(world, "a", "b", "c")
+        await asyncio.sleep(1)
+        for name in "bc":
+            world.cluster.delete("Pod", f"default/{name}")
+        binder.refused = {"d"}
+        add(world, "d", "e")
+        await asyncio.sleep(2)
+        assert bound(world) == ["a", "e"]
+
+
+@given(data=st.data())
+def test_whenever_leaders_die_no_gang_stays_partly_bound_for_a_second(data: st.DataObject) -> None:
+    with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
+        runner.run(_leaders_die(data))
+
+
+async def _leaders_die(data: st.DataObject) -> None:
+    loop = asyncio.get_running_loop()
+    cluster = FakeCluster(now=lambda: WALL + loop.time())
+    sizes: dict[str, int] = {}
+    for term in range(data.draw(st.integers(2, 4), "terms")):
+        world = TermWorld(cluster=cluster)
+        binder = Binder(world)
+        for number in range(data.draw(st.integers(0, 2), "new nodes")):
+            world.node(f"n{term}-{number}", cpu=str(data.draw(st.integers(1, 4), "cpu")))
+        async with world.running():
+            await asyncio.sleep(1)
+            for name, size in sizes.items():
+                count = sum(pod.startswith(f"{name}-") for pod in bound(world))
+                assert count in (0, size), f"{name} is partly bound in term {term}"
+            binder.dies_after = data.draw(st.integers(0, 9), "bindings before death")
+            for number in range(data.draw(st.integers(0, 3), "new gangs")):
+                name = f"g{term}-{number}"
+                sizes[name] = data.draw(st.integers(2, 5), "size")
+                gang(world, *(f"{name}-{i}" for i in range(sizes[name])), of=name)
+            world.pod(f"alone-{term}", priority=10, preemptionPolicy="Never")
+            await asyncio.sleep(data.draw(st.sampled_from([0.0, 0.01, 1.0, 20.0]), "life"))
+        gone = data.draw(st.sampled_from(["", *(n.metadata.name for n in cluster.objects("Node"))]))
+        pods = [pod for pod in cluster.objects("Pod") if isinstance(pod, Pod)]
+        if gone and not any(pod.spec.node_name == gone for pod in pods):
+            cluster.delete("Node", gone)
