@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 from google.protobuf.message import Message
 
-from podsched.cli.client import Server, with_client
+from podsched.cli.client import Server, ServerFlags, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
@@ -55,7 +55,7 @@ def whoami(server: Server = "") -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(ServerFlags):
     as_user: str = flag("", "USER", names="--as")
     """Ask about this user; needs impersonate."""
     as_group: list[str] | None = flag(None, "GROUP")
@@ -80,7 +80,6 @@ def can_i(
         typer.Argument(metavar="KIND[/SUBRESOURCE]", help="pods, nodes, pods/binding, ...; *."),
     ] = "",
     name: Annotated[str, typer.Argument(metavar="NAME", help="One object, not all.")] = "",
-    server: Server = "",
 ) -> None:
     """Say whether something is permitted: yes, or no and exit code 1."""
     subject = v1.ReviewedSubject(username=given.as_user, groups=given.as_group or ())
@@ -88,7 +87,7 @@ def can_i(
     if given.show_list:
         if verb or kind:
             fail("--list goes without VERB and KIND", USAGE)
-        _print_rules(server, v1.SubjectRulesReviewRequest(subject=subject, namespace=where))
+        _print_rules(given.server, v1.SubjectRulesReviewRequest(subject=subject, namespace=where))
         return
     if not verb or not kind:
         fail("give VERB and KIND, or --list", USAGE)
@@ -101,7 +100,7 @@ def can_i(
         namespace=where,
         name=name,
     )
-    found = _ask(server, "SubjectAccessReview", request, v1.SubjectAccessReviewResponse)
+    found = _ask(given.server, "SubjectAccessReview", request, v1.SubjectAccessReviewResponse)
     say(("yes" if found.allowed else "no") + (f": {found.reason}" if found.reason else ""))
     if not found.allowed:
         raise typer.Exit(FAILED)

@@ -15,7 +15,6 @@ from podsched.ask.whatif.capacity import capacity as capacity_for
 from podsched.ask.whatif.groups import Group, by_group, by_zone, grouping
 from podsched.ask.whatif.headroom import Headroom
 from podsched.ask.whatif.headroom import headroom as headroom_of
-from podsched.cli.client import Server
 from podsched.cli.cluster_source import QuestionFlags, admit
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
@@ -54,7 +53,6 @@ class _Flags(QuestionFlags):
 @takes_flags
 def capacity(
     given: _Flags,
-    server: Server = "",
 ) -> None:
     """Show how many more of a pod fit, where, and what ends it.
 
@@ -69,7 +67,7 @@ def capacity(
     files = given.filename or []
     if not given.pod_file and len(files) != 1:
         fail("name the pod: -f FILE, or --pod FILE beside the cluster's", USAGE)
-    source = given.source(server, files if given.pod_file else ())
+    source = given.source(files if given.pod_file else ())
     workload = read_workloads([given.pod_file or files[0]], 1)
     objects = [*source.objects(), *workload.others]
     pod = workload.pods[0]
@@ -150,7 +148,6 @@ def _print_groups(heading: str, groups: Sequence[Group]) -> None:
 @takes_flags
 def headroom(
     given: QuestionFlags,
-    server: Server = "",
 ) -> None:
     """Show the largest pod of each usual shape that still fits, and fragmentation.
 
@@ -159,7 +156,7 @@ def headroom(
     have. A pod without tolerations is meant; docs/what-if.md defines the figures.
     """
     configure_logging("text", "warning")
-    objects = given.source(server).objects()
+    objects = given.source().objects()
     admit(objects, [])
     found = headroom_of(world_of(objects, config_of(Source(given.config))))
     if given.output is Form.JSON:

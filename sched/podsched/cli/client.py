@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -16,6 +16,7 @@ from podsched.api.kinds import UnknownKindError
 from podsched.api.manifest import ManifestError
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, report, warn
 from podsched.cli.output import say
+from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
@@ -27,6 +28,17 @@ DEFAULT_SERVER = "127.0.0.1:7443"
 _CREDENTIALS = ("tls_ca", "tls_cert", "tls_key", "token_file")
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFlags:
+    """Which API servers are asked."""
+
+    server: str = flag(
+        "", "HOST:PORT[,...]", names="--server -s", envvar="SCHED_SERVER", show_default=False
+    )
+    """API servers to ask, by default 127.0.0.1:7443."""
+
 
 Server = Annotated[
     str,

@@ -21,7 +21,7 @@ from podsched.api.objects import (
 from podsched.api.pod_admission import admit_pod
 from podsched.api.priorities import PriorityClasses
 from podsched.api.validation import validate
-from podsched.cli.client import with_client
+from podsched.cli.client import ServerFlags, with_client
 from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.kubernetes import access_or_fail, read_cluster
 from podsched.cli.manifests import read_known
@@ -36,7 +36,7 @@ _READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "Priority
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSource:
+class ClusterSource(ServerFlags):
     """Where the objects of the cluster come from; files add to a cluster that runs."""
 
     live: bool = flag(False)
@@ -46,7 +46,6 @@ class ClusterSource:
     context: str = flag("", "NAME")
     """Context of --kubeconfig, in place of the current one."""
     files: Sequence[str] = ()
-    server: str = ""
 
     @property
     def given(self) -> bool:
@@ -80,9 +79,9 @@ class QuestionFlags(ClusterSource):
     output: Form = flag(Form.TABLE, names="--output -o")
     """Output format."""
 
-    def source(self, server: str, files: Sequence[str] = ()) -> ClusterSource:
+    def source(self, files: Sequence[str] = ()) -> ClusterSource:
         """Return the cluster; the API server's if nothing else is given. ``files``: more of it."""
-        return replace(self, files=[*(self.cluster or ()), *files], server=server).or_live()
+        return replace(self, files=[*(self.cluster or ()), *files]).or_live()
 
 
 def dumped(filenames: Sequence[str]) -> list[AnyObject]:

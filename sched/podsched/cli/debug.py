@@ -27,7 +27,7 @@ from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.cli.client import Server, client_options, endpoints, open_client
+from podsched.cli.client import ServerFlags, client_options, endpoints, open_client
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
@@ -56,7 +56,7 @@ def _debug() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(ServerFlags):
     health: list[str] | None = flag(None, "URL")
     """Health address of a process that is not found; repeatable."""
     logs: list[Path] | None = flag(None, "FILE|DIR")
@@ -73,7 +73,6 @@ def bundle(
         Path | None,
         typer.Argument(metavar="FILE", help="New file. Default: podsched-debug-TIME.tar.gz."),
     ] = None,
-    server: Server = "",
 ) -> None:
     """Pack versions, configuration, status, metrics, logs and dumps of all processes into FILE.
 
@@ -87,7 +86,7 @@ def bundle(
         fail(f"{path}: the file exists", USAGE)
     archive = Archive(given.most * MIB)
     try:
-        asyncio.run(_collect(archive, server, given.health or [], given.logs or []))
+        asyncio.run(_collect(archive, given.server, given.health or [], given.logs or []))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     try:

@@ -14,7 +14,7 @@ import typer
 from google.protobuf.json_format import MessageToDict
 
 from podsched.api.codec import parse_time
-from podsched.cli.client import Namespace, Server, refusals_fail, with_client
+from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
 from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows, seconds
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
@@ -69,7 +69,7 @@ class _View:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(ServerFlags):
     node: str = flag("", "NAME")
     """That chose this node."""
     since: str = flag("", "TIME")
@@ -99,7 +99,6 @@ def decisions(
     pod: Annotated[str, typer.Argument(metavar="POD", help="Of one pod, at length.")] = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
-    server: Server = "",
 ) -> None:
     """Show the scheduler's decisions, and what became of them.
 
@@ -139,7 +138,7 @@ def decisions(
     if given.file is not None:
         asyncio.run(work(_in_directory(given.file)))
     else:
-        with_client(server, lambda client: work(_asking(client)))
+        with_client(given.server, lambda client: work(_asking(client)))
 
 
 Look = Callable[[DecisionsRequest], Awaitable[Sequence[DecisionRecord]]]

@@ -17,7 +17,7 @@ from podsched.ask.whatif.defragmentation import (
     make_room,
 )
 from podsched.cli import plan_files
-from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.client import Namespace, with_client
 from podsched.cli.cluster_source import ClusterSource, QuestionFlags, admit
 from podsched.cli.edit import is_unschedulable, set_unschedulable
 from podsched.cli.errors import FAILED, USAGE, fail
@@ -58,7 +58,6 @@ def defragment(
     given: _Flags,
     namespace: Namespace = "default",
     timeout: Timeout = "60s",
-    server: Server = "",
 ) -> None:
     """Find few moves of pods that free whole nodes, or make a waiting pod fit.
 
@@ -71,10 +70,12 @@ def defragment(
     if given.plan == bool(given.execute):
         fail("either --plan or --execute TOKEN says what to do", USAGE)
     if given.execute:
-        _execute(given.execute, seconds_or_fail("--timeout", timeout), server, force=given.force)
+        _execute(
+            given.execute, seconds_or_fail("--timeout", timeout), given.server, force=given.force
+        )
         return
     configure_logging("text", "warning")
-    _plan(given, given.source(server), namespace)
+    _plan(given, given.source(), namespace)
 
 
 def _plan(given: _Flags, source: ClusterSource, namespace: str) -> None:

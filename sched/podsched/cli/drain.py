@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from podsched.api.objects import Pod
-from podsched.cli.client import Server, with_client
+from podsched.cli.client import ServerFlags, with_client
 from podsched.cli.edit import node_name, tell_unschedulable
 from podsched.cli.errors import FAILED, report
 from podsched.cli.flags import takes_flags
@@ -107,7 +107,7 @@ def _terminating(pod: Pod) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(ServerFlags):
     force: bool = flag(False)
     """Evict pods that no controller replaces, too."""
     ignore_daemonsets: bool = flag(False)
@@ -123,7 +123,6 @@ def drain(
         typer.Argument(metavar="NODE", help="Names of the nodes.", autocompletion=complete_nodes),
     ],
     given: _Flags,
-    server: Server = "",
     dry_run: DryRunOption = DryRun.NONE,
     pod_selector: LabelSelector = "",
     grace_period: GracePeriod = -1,
@@ -153,7 +152,7 @@ def drain(
                 report("", exc)
         return failures
 
-    if with_client(server, work):
+    if with_client(given.server, work):
         raise typer.Exit(FAILED)
 
 

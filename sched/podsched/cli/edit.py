@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import typer
 
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import Node
-from podsched.cli.client import Namespace, Server, for_each
+from podsched.cli.client import ServerFlags, for_each
 from podsched.cli.errors import USAGE, fail
+from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
-from podsched.cli.options import DryRun, DryRunOption, LabelSelector
+from podsched.cli.options import DryRun
 from podsched.cli.output import say
 from podsched.cli.targets import (
     Target,
@@ -23,20 +25,32 @@ from podsched.cli.targets import (
     resolve,
     split_changes,
 )
+from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 
 
-class _Scope(NamedTuple):
-    """Where objects are, and which of a kind are meant."""
+@dataclass(frozen=True, slots=True)
+class _NodeFlags(ServerFlags):
+    """Which nodes are meant, and whether it is only tried."""
 
-    server: str
-    namespace: str
-    selector: str
-    everything: bool
+    selector: str = flag("", "SELECTOR", names="--selector -l")
+    """Select objects by labels, such as app=web,tier!=front."""
+    everything: bool = flag(False, names="--all")
+    """All objects of the kind."""
+    dry_run: DryRun = flag(DryRun.NONE)
+    """server: have the API server check what is asked for, and change nothing."""
 
 
-All = Annotated[bool, typer.Option("--all", help="All objects of the kind.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing values.")]
+@dataclass(frozen=True, slots=True)
+class _ObjectFlags(_NodeFlags):
+    """The same of objects of all kinds."""
+
+    namespace: str = flag("default", "NAME", names="--namespace -n")
+    """Namespace of objects that do not name one."""
+    overwrite: bool = flag(False)
+    """Replace existing values."""
+
+
 TargetsAndChanges = Annotated[
     list[str],
     typer.Argument(
@@ -47,48 +61,29 @@ TargetsAndChanges = Annotated[
 ]
 
 
-def label(
-    targets: TargetsAndChanges,
-    server: Server = "",
-    namespace: Namespace = "default",
-    selector: LabelSelector = "",
-    everything: All = False,
-    overwrite: Overwrite = False,
-    dry_run: DryRunOption = DryRun.NONE,
-) -> None:
+@takes_flags
+def label(targets: TargetsAndChanges, given: _ObjectFlags) -> None:
     """Set or remove labels of objects.
 
     Example: sched label node node-0 disk=ssd old-
     """
-    scope = _Scope(server, namespace, selector, everything)
-    _set_metadata("labels", "labeled", targets, scope, overwrite=overwrite, dry_run=dry_run)
+    _set_metadata("labels", "labeled", targets, given)
 
 
-def annotate(
-    targets: TargetsAndChanges,
-    server: Server = "",
-    namespace: Namespace = "default",
-    selector: LabelSelector = "",
-    everything: All = False,
-    overwrite: Overwrite = False,
-    dry_run: DryRunOption = DryRun.NONE,
-) -> None:
+@takes_flags
+def annotate(targets: TargetsAndChanges, given: _ObjectFlags) -> None:
     """Set or remove annotations of objects.
 
     Example: sched annotate pod web-0 example.com/owner=team-a
     """
-    scope = _Scope(server, namespace, selector, everything)
-    _set_metadata("annotations", "annotated", targets, scope, overwrite=overwrite, dry_run=dry_run)
+    _set_metadata("annotations", "annotated", targets, given)
 
 
 def _set_metadata(
     field: Literal["labels", "annotations"],
     done: str,
     arguments: Sequence[str],
-    scope: _Scope,
-    *,
-    overwrite: bool,
-    dry_run: DryRun,
+    given: _ObjectFlags,
 ) -> None:
     named, changes = split_changes(arguments)
     if not changes:
@@ -97,22 +92,22 @@ def _set_metadata(
 
     async def one(client: ApiClient, target: Target) -> None:
         kind, name = target.kind.name, target.name
-        where = scope.namespace if target.kind.namespaced else ""
+        where = given.namespace if target.kind.namespaced else ""
         obj = await client.get(kind, name, where)
         present = getattr(obj.metadata, field)
         for key, value in values.items():
-            if not overwrite and value is not None and present.get(key, value) != value:
+            if not given.overwrite and value is not None and present.get(key, value) != value:
                 fail(f"'{key}' already has a value ({present[key]}), and --overwrite is false")
         patch = {"metadata": {field: values}}
-        await client.patch(kind, name, patch, where, dry_run=dry_run.asked)
-        say(f"{reference(obj)} {done}{dry_run.suffix}")
+        await client.patch(kind, name, patch, where, dry_run=given.dry_run.asked)
+        say(f"{reference(obj)} {done}{given.dry_run.suffix}")
 
     async def wanted(client: ApiClient) -> list[Target]:
         targets = parse_targets(named)
-        check_scope(targets, scope.selector, everything=scope.everything)
-        return await resolve(client, targets, scope.namespace, scope.selector)
+        check_scope(targets, given.selector, everything=given.everything)
+        return await resolve(client, targets, given.namespace, given.selector)
 
-    for_each(scope.server, wanted, one)
+    for_each(given.server, wanted, one)
 
 
 def _parse_changes(changes: Sequence[str]) -> dict[str, str | None]:
@@ -139,6 +134,7 @@ def _parse_taint(text: str) -> tuple[str, str, str, bool]:
     return key, value, effect, remove
 
 
+@takes_flags
 def taint(
     arguments: Annotated[
         list[str],
@@ -149,10 +145,7 @@ def taint(
             autocompletion=complete_nodes,
         ),
     ],
-    server: Server = "",
-    selector: LabelSelector = "",
-    everything: All = False,
-    dry_run: DryRunOption = DryRun.NONE,
+    given: _NodeFlags,
 ) -> None:
     """Add or remove taints of nodes.
 
@@ -167,11 +160,11 @@ def taint(
         node = await client.get("Node", name)
         taints = _tainted(to_manifest(node).get("spec", {}).get("taints", []), parsed)
         patch = {"spec": {"taints": taints or None}}
-        await client.patch("Node", name, patch, dry_run=dry_run.asked)
+        await client.patch("Node", name, patch, dry_run=given.dry_run.asked)
         done = "untainted" if all(p[3] for p in parsed) else "tainted"
-        say(f"node/{name} {done}{dry_run.suffix}")
+        say(f"node/{name} {done}{given.dry_run.suffix}")
 
-    for_each(server, _nodes(names, selector, everything=everything), one)
+    for_each(given.server, _nodes(names, given), one)
 
 
 def _tainted(
@@ -187,16 +180,14 @@ def _tainted(
     return found
 
 
-def _nodes(
-    names: Sequence[str], selector: str, *, everything: bool
-) -> Callable[[ApiClient], Awaitable[list[str]]]:
+def _nodes(names: Sequence[str], given: _NodeFlags) -> Callable[[ApiClient], Awaitable[list[str]]]:
     """Return what finds nodes that are given as NAME, node/NAME, node NAME, or by selector."""
 
     async def found(client: ApiClient) -> list[str]:
-        given = names[1:] if names and names[0] in ("node", "nodes", "no") else names
-        targets = parse_targets(["nodes", *map(node_name, given)])
-        check_scope(targets, selector, everything=everything)
-        return [target.name for target in await resolve(client, targets, "", selector)]
+        named = names[1:] if names and names[0] in ("node", "nodes", "no") else names
+        targets = parse_targets(["nodes", *map(node_name, named)])
+        check_scope(targets, given.selector, everything=given.everything)
+        return [target.name for target in await resolve(client, targets, "", given.selector)]
 
     return found
 
@@ -231,13 +222,11 @@ async def tell_unschedulable(
     say(f"node/{name} {'already ' if already else ''}{done}{dry_run.suffix}")
 
 
-def _set_unschedulable(
-    scope: _Scope, names: Sequence[str], dry_run: DryRun, *, value: bool
-) -> None:
+def _set_unschedulable(names: Sequence[str] | None, given: _NodeFlags, *, value: bool) -> None:
     for_each(
-        scope.server,
-        _nodes(names, scope.selector, everything=scope.everything),
-        lambda client, name: tell_unschedulable(client, name, value, dry_run),
+        given.server,
+        _nodes(names or [], given),
+        lambda client, name: tell_unschedulable(client, name, value, given.dry_run),
     )
 
 
@@ -247,28 +236,16 @@ Nodes = Annotated[
 ]
 
 
-def cordon(
-    names: Nodes = None,
-    server: Server = "",
-    selector: LabelSelector = "",
-    everything: All = False,
-    dry_run: DryRunOption = DryRun.NONE,
-) -> None:
+@takes_flags
+def cordon(given: _NodeFlags, names: Nodes = None) -> None:
     """Mark nodes as unschedulable; pods that run there keep running."""
-    scope = _Scope(server, "", selector, everything)
-    _set_unschedulable(scope, names or [], dry_run, value=True)
+    _set_unschedulable(names, given, value=True)
 
 
-def uncordon(
-    names: Nodes = None,
-    server: Server = "",
-    selector: LabelSelector = "",
-    everything: All = False,
-    dry_run: DryRunOption = DryRun.NONE,
-) -> None:
+@takes_flags
+def uncordon(given: _NodeFlags, names: Nodes = None) -> None:
     """Mark nodes as schedulable again."""
-    scope = _Scope(server, "", selector, everything)
-    _set_unschedulable(scope, names or [], dry_run, value=False)
+    _set_unschedulable(names, given, value=False)
 
 
 __all__ = ["annotate", "cordon", "label", "taint", "uncordon"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from podsched.api.kinds import KINDS, UnknownKindError, find_kind
 from podsched.api.quantity import QuantityError
 from podsched.ask.offline_explanation import explain_offline
 from podsched.cli.bundle import write_bundle
-from podsched.cli.client import Namespace, Server, refusals_fail, with_client
+from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, warn
@@ -49,7 +49,7 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(ServerFlags):
     node: list[str] | None = flag(None, "NODE")
     """Tell the verdict on this node as well; repeatable."""
     changes: bool = flag(True, names="--changes/--no-changes")
@@ -80,7 +80,6 @@ def explain(
     ],
     given: _Flags,
     namespace: Namespace = "default",
-    server: Server = "",
 ) -> None:
     """Explain why a pod waits, or why it is where it is.
 
@@ -101,17 +100,21 @@ def explain(
     request = ExplainRequest(
         namespace=namespace, name=name, replica=given.replica, nodes=nodes, changes=given.changes
     )
-    files, kubeconfig, context = given.filename or (), given.kubeconfig, given.context
-    source = ClusterSource(False, kubeconfig, context, files)
+    source = ClusterSource(
+        given.server,
+        kubeconfig=given.kubeconfig,
+        context=given.context,
+        files=given.filename or (),
+    )
     if given.anonymize and given.bundle is None:
         fail("--anonymize needs --bundle FILE", USAGE)
     if given.bundle is not None:
-        _pack(given.bundle, source, server, given.config, request, given.anonymize)
+        _pack(given.bundle, source, given.config, request, given.anonymize)
         return
     if not source.given:
         if given.config is not None:
             fail("--config needs -f or --kubeconfig: replicas have a configuration", USAGE)
-        answer = with_client(server, lambda client: _ask(client, request))
+        answer = with_client(given.server, lambda client: _ask(client, request))
     elif given.replica:
         fail("--replica cannot be combined with -f and --kubeconfig", USAGE)
     else:
@@ -158,14 +161,13 @@ def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest
 def _pack(
     path: Path,
     source: ClusterSource,
-    server: str,
     config: Path | None,
     request: ExplainRequest,
     anonymize: bool,
 ) -> None:
     """Write a bundle; without --config, with the leader's configuration where one can be asked."""
     configure_logging("text", "warning")
-    live = replace(source, server=server).or_live()
+    live = source.or_live()
     objects = live.objects()
     admit(objects, [])
     written: Mapping[str, Any] | None = None
@@ -175,7 +177,7 @@ def _pack(
         except ConfigError as error:
             fail(str(error), FAILED)
     elif live.live:
-        written = with_client(server, _running_config)
+        written = with_client(source.server, _running_config)
     write_bundle(path, objects, (request.namespace, request.name), written, anonymize=anonymize)
 
 

@@ -14,7 +14,7 @@ import typer
 from podsched.api.kinds import Kind, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.cli.client import Namespace, Server, for_each, with_client
+from podsched.cli.client import Namespace, Server, ServerFlags, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
@@ -255,7 +255,7 @@ def _write(
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(ServerFlags):
     filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
     """Delete the objects in these manifests."""
     everything: bool = flag(False, names="--all")
@@ -272,7 +272,6 @@ def delete(
     given: _Flags,
     targets: OptionalTargets = None,
     recursive: Recursive = False,
-    server: Server = "",
     namespace: Namespace = "default",
     selector: LabelSelector = "",
     grace_period: GracePeriod = -1,
@@ -298,7 +297,7 @@ def delete(
         scoped = [(kind, namespace if kind.namespaced else "", name) for kind, name in wanted]
         if not wanted[0].name:
             for kind, where, _ in scoped:
-                _delete_all(server, kind, where, selector, how, dry_run)
+                _delete_all(given.server, kind, where, selector, how, dry_run)
             return
         objects = scoped
 
@@ -318,7 +317,7 @@ def delete(
                 raise
             say(f"{kind.name.lower()}/{name} deleted{dry_run.suffix}")
 
-        for_each(server, every, one)
+        for_each(given.server, every, one)
 
 
 def _delete_all(

@@ -26,7 +26,7 @@ from podsched.ask.whatif.plan import (
     reference,
 )
 from podsched.cli import plan_files
-from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.cluster_source import admit, everything
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, warn
@@ -77,7 +77,7 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(ServerFlags):
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file of the schedulers, if any."""
     out: Path | None = flag(None, "FILE")
@@ -93,7 +93,6 @@ def plan(
     namespace: Namespace = "default",
     recursive: Recursive = False,
     strict: Strict = False,
-    server: Server = "",
 ) -> None:
     """Show what applying manifests would do: writes, where pods go, who is preempted.
 
@@ -111,7 +110,7 @@ def plan(
     if unnamed := [o for o in found.objects if not o.metadata.name]:
         kind = kind_of(unnamed[0]).name
         fail(f"{kind} with generateName: a plan needs names, to see whether they are free", USAGE)
-    now = with_client(server, lambda client: _read(client, found.objects))
+    now = with_client(given.server, lambda client: _read(client, found.objects))
     writes = [_write(manifest, now) for manifest in found.objects]
     foresight = _foresee(now, writes, config_of(source))
     written = read_source(source)[1] if source.given else {}

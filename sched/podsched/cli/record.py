@@ -14,7 +14,7 @@ import typer
 
 from podsched import __version__
 from podsched.api.kinds import KINDS
-from podsched.cli.client import Server, with_client
+from podsched.cli.client import ServerFlags, with_client
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.kubernetes import access_or_fail
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(ServerFlags):
     duration: str = flag("10m", "TIME", names="--for")
     """How long to record, as in 10m or 2h."""
     config: Path | None = flag(None, "FILE")
@@ -49,7 +49,6 @@ class _Flags:
 def record(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; gzipped JSON.")],
     given: _Flags,
-    server: Server = "",
 ) -> None:
     """Record what happens in a cluster, so that it can be replayed.
 
@@ -61,7 +60,7 @@ def record(
     seconds = seconds_or_fail("--for", given.duration)
     if seconds <= 0:
         fail("--for: must be more than 0", USAGE)
-    header = {"time": time.time(), "podsched": __version__, "source": server or "default"}
+    header = {"time": time.time(), "podsched": __version__, "source": given.server or "default"}
     if given.config is not None:
         from podsched.cli.config import read_config
 
@@ -74,7 +73,9 @@ def record(
     recorder = _Recorder(file, writer, seconds, given.max_size << 20)
     try:
         if access is None:
-            with_client(server, lambda client: recorder.run(lambda c: c.watch(client), client))
+            with_client(
+                given.server, lambda client: recorder.run(lambda c: c.watch(client), client)
+            )
         else:
             _record_kubernetes(access, recorder)
     except BaseException:

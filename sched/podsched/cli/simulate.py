@@ -23,7 +23,6 @@ from podsched.ask.simulation import (
 )
 from podsched.ask.simulation import simulate as simulate_scenario
 from podsched.cli.bundle import repeated
-from podsched.cli.client import Server
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail
@@ -74,7 +73,6 @@ def simulate(
     source: Source,
     given: _Flags,
     cluster: ClusterSource,
-    server: Server = "",
 ) -> None:
     """Show how pods would be scheduled, without changing anything.
 
@@ -93,8 +91,8 @@ def simulate(
     """
     # A plugin's traceback goes to standard error, as the results go to standard output.
     configure_logging("text", "warning")
-    source = replace(source, config=given.config, server=server)
-    cluster = replace(cluster, files=given.filename or (), server=server)
+    source = replace(source, config=given.config, server=cluster.server)
+    cluster = replace(cluster, files=given.filename or ())
     changes = Changes(
         given.add_node or (), given.remove_node or (), given.drain or (), given.pending
     )

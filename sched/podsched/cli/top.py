@@ -15,7 +15,7 @@ from podsched.api.columns import NONE, node_status, pod_status
 from podsched.api.conditions import FALSE, is_finished, pod_condition
 from podsched.api.objects import Node, Pod, seconds_of
 from podsched.api.resources import CPU, MEMORY, PODS, requests_in_units
-from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.flags import takes_flags
 from podsched.cli.get import AllNamespaces
 from podsched.cli.node_usage import allocatable, humanised, requested_on
@@ -200,7 +200,7 @@ WhatArgument = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(ServerFlags):
     sort_by: Order = flag(Order.CPU)
     """Largest first by cpu, memory or pods, or by name."""
     interval: float = flag(1.0, "SECONDS", min=0.1, max=3600)
@@ -213,7 +213,6 @@ class _Flags:
 def top(
     given: _Flags,
     what: WhatArgument = What.NODES,
-    server: Server = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
 ) -> None:
@@ -232,7 +231,7 @@ def top(
         return pod_rows(view, given.sort_by, now) if what is What.PODS else queue_rows(view, now)
 
     if given.once or not is_terminal():
-        with_client(server, lambda client: _load(client, view))
+        with_client(given.server, lambda client: _load(client, view))
         found = rows()
         if len(found) > 1:
             say("\n".join(wrapped(found)))
@@ -240,7 +239,7 @@ def top(
             say("No pods wait." if what is What.QUEUES else f"No {what.value} found.", error=True)
         return
     with_client(
-        server, lambda client: _live(client, view, rows, given.interval, f"top {what.value}")
+        given.server, lambda client: _live(client, view, rows, given.interval, f"top {what.value}")
     )
 
 
