@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from podsched.lib.network import free_port
-from podsched.lib.processes import dying_with_parent, session_members
+from podsched.lib.processes import dying_with_parent, send_signal, session_members
 from support.eventually import PATIENCE, eventually_blocking
 
 
@@ -66,3 +67,13 @@ def test_a_command_becomes_the_program_itself() -> None:
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     out, _ = child.communicate(timeout=PATIENCE)
     assert int(out) == child.pid
+
+
+@pytest.mark.integration
+async def test_a_signal_to_a_process_that_just_ended_leaves_its_exit_code_to_be_known() -> None:
+    for _ in range(20):
+        process = await asyncio.create_subprocess_exec("/bin/sleep", "60")
+        send_signal(process, signal.SIGTERM)
+        for _ in range(2000):
+            send_signal(process, signal.SIGCONT)
+        assert await process.wait() == -signal.SIGTERM

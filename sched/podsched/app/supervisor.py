@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from podsched.lib.backoff import Backoff
 from podsched.lib.network import free_port
-from podsched.lib.processes import dying_with_parent
+from podsched.lib.processes import dying_with_parent, send_signal
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 
@@ -168,10 +168,8 @@ class ManagedProcess:
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to the process if it is running."""
-        if (pid := self.pid) is not None:
-            # It may have ended a moment ago without the event loop knowing yet.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+        if self._process is not None:
+            send_signal(self._process, number)
 
     def hold(self) -> None:
         """Do not start it again when it ends, until ``release``."""
@@ -253,14 +251,12 @@ class ManagedProcess:
         if self._process is not None and self._process.returncode is None:
             # A process stopped with SIGSTOP only gets the SIGTERM after a SIGCONT.
             for number in (signal.SIGTERM, signal.SIGCONT):
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.send_signal(number)
+                send_signal(self._process, number)
             try:
                 async with asyncio.timeout(grace):
                     await self._process.wait()
             except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.kill()
+                send_signal(self._process, signal.SIGKILL)
                 await self._process.wait()
         if self._watcher is not None:
             self._watcher.cancel()

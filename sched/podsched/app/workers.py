@@ -26,7 +26,7 @@ from aiohttp import web
 
 from podsched.app.process import Process
 from podsched.app.supervisor import keep_running
-from podsched.lib.processes import dying_with_parent
+from podsched.lib.processes import dying_with_parent, send_signal
 from podsched.lib.run_directory import RunDirectory
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.health import Probe
@@ -135,15 +135,13 @@ class _Worker:
         self.ending = True
         if self._process is None:
             return 0
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGTERM)
+        send_signal(self._process, signal.SIGTERM)
         try:
             async with asyncio.timeout(_GRACE):
                 return await self.exit_code()
         except TimeoutError:
             _log.warning("A worker does not end: killing it", worker=self.index)
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            send_signal(self._process, signal.SIGKILL)
             return await self.exit_code()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +29,17 @@ def dying_with_parent(command: Sequence[str]) -> list[str]:
     The program must be an absolute path.
     """
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
+
+
+def send_signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Send a signal to a child process that may have ended a moment ago.
+
+    ``Process.send_signal`` first reaps a child that has ended. Then the event loop, which waits for
+    it in another thread, does not learn its exit code and reports 255.
+    """
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 def session_members(session: int) -> list[int]:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from podsched.lib.network import free_port
-from podsched.lib.processes import dying_with_parent
+from podsched.lib.processes import dying_with_parent, send_signal
 from podsched.serve.store.errors import EmbeddedEtcdError, StoreError, Unauthorized
 from podsched.serve.store.etcd import EtcdOptions, EtcdStore
 from podsched.serve.store.etcd_version import Version, consistency_checks, version_of
@@ -248,7 +248,7 @@ class EmbeddedEtcd:
         """Stop it with SIGTERM, and with SIGKILL after grace seconds."""
         if self.pid is None or self._process is None:
             return
-        self._process.send_signal(signal.SIGTERM)
+        send_signal(self._process, signal.SIGTERM)
         try:
             async with asyncio.timeout(grace):
                 await self._process.wait()
@@ -258,7 +258,7 @@ class EmbeddedEtcd:
     async def kill(self) -> None:
         """Kill it with SIGKILL, which simulates a crash."""
         if self.pid is not None and self._process is not None:
-            self._process.kill()
+            send_signal(self._process, signal.SIGKILL)
             await self._process.wait()
 
     async def __aenter__(self) -> Self:
