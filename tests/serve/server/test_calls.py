@@ -27,6 +27,7 @@ from podsched.serve.server.access.identity import (
 from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.calls import conversing, streaming, unary, unknown
 from podsched.serve.server.fairness.gate import Gate
+from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.reflection import reflection_handlers
 from podsched.telemetry.tracing import NO_SPAN, Span
@@ -243,6 +244,21 @@ async def test_a_stream_ends_with_the_status_of_its_error() -> None:
     assert context.ended is not None
     assert context.ended[0] is grpc.StatusCode.OUT_OF_RANGE
     assert calls.codes == ["OUT_OF_RANGE"]
+
+
+async def test_a_stream_whose_client_does_not_read_takes_no_seat_from_others() -> None:
+    class Unread(Context):
+        async def write(self, response: bytes) -> None:
+            held.append(gate.flows.held(GLOBAL_DEFAULT))
+            await super().write(response)
+
+    held: list[int] = []
+    gate = Gate()
+    pipeline = Pipeline(gate=gate)
+    handler = streaming("Get", GetRequest.FromString, two_then_refused, pipeline)
+    with pytest.raises(Aborted):
+        await ask(handler, REQUEST, Unread())
+    assert held == [0, 0]
 
 
 async def test_a_stream_that_the_client_leaves_is_observed_as_cancelled() -> None:

@@ -73,6 +73,7 @@ def streaming(
             with under_way.stream():
                 async with aclosing(handle(under_way.request)) as responses:
                     async for response in responses:
+                        under_way.leave_seat()
                         await under_way.write(response)
                         await under_way.sent(len(response))
 

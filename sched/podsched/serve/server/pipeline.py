@@ -184,14 +184,13 @@ class Call:
             seat.flow.watches -= 1
 
     def leave_seat(self) -> None:
-        """Release the seat."""
+        """Release the seat: a client may take long to read a stream."""
         if self._seat is not None:
             self._seat.leave()
 
     async def sent(self, size: int) -> None:
-        """Charge the flow for a response of a stream, which holds no seat once it has begun."""
+        """Charge the flow for a response of a stream."""
         if self._seat is not None:
-            self._seat.leave()
             await self._seat.sent(size)
 
     async def fail(self, error: ApiError) -> BaseException:

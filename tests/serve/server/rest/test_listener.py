@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from podsched.lib import listening
+from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
 from podsched.serve.server.rest import app
 from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
@@ -84,6 +85,16 @@ async def test_half_a_request_keeps_nobody_out_and_does_not_last(
     assert await status(server) == "200"
     for each in opened:
         assert await asyncio.to_thread(_end, each) == b""
+
+
+async def test_a_client_that_does_not_send_its_body_takes_no_seat_from_others(
+    server: ApiServer,
+) -> None:
+    head = b"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
+    gate = server.gate
+    with connected(server, head):
+        await eventually("the call has come", lambda: any(flow.intake for flow in gate.flows))
+        assert gate.flows.held(GLOBAL_DEFAULT) == 0
 
 
 async def test_half_a_request_after_a_whole_one_does_not_last_either(

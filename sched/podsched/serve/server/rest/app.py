@@ -24,8 +24,6 @@ from podsched.telemetry.http_server import certificate_of, connection_of, peer_o
 
 #: Seconds that a client may leave a piece of an answer unread; the same as for gRPC.
 UNREAD_SECONDS: Final = 30.0
-#: Seconds in which the whole body must arrive.
-BODY_SECONDS: Final = 30.0
 #: Bytes written at a time.
 _PIECE: Final = 64 << 10
 
@@ -72,18 +70,15 @@ class _Exchange:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                if self._to_be_told:
-                    self._to_be_told = False
-                    await asked.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                async for part in asked.content.iter_any():
-                    size += len(part)
-                    if size > MAX_BODY_BYTES:
-                        text = f"Request entity too large: limit is {MAX_BODY_BYTES}"
-                        raise RestError(413, "RequestEntityTooLarge", text)
-                    parts.append(part)
-        except TimeoutError:
-            raise RestError(408, "Timeout", "the request's body did not come in time") from None
+            if self._to_be_told:
+                self._to_be_told = False
+                await asked.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            async for part in asked.content.iter_any():
+                size += len(part)
+                if size > MAX_BODY_BYTES:
+                    text = f"Request entity too large: limit is {MAX_BODY_BYTES}"
+                    raise RestError(413, "RequestEntityTooLarge", text)
+                parts.append(part)
         except ConnectionError:
             raise _gone() from None
         except (web.RequestPayloadError, ClientError):
@@ -143,11 +138,10 @@ class _Exchange:
             async with asyncio.timeout(seconds) as limit, aclosing(body):
                 self._connection.on_lost = lambda: _expire(limit)
                 async for piece in body:
+                    call.leave_seat()
                     if piece:
                         await self._unread(_write(response, piece))
                         await call.sent(len(piece))
-                    else:
-                        call.leave_seat()
         except TimeoutError:
             if not limit.expired():
                 raise

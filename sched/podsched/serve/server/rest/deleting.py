@@ -28,9 +28,9 @@ class DeleteOptions:
     dry_run: bool = False
 
     @classmethod
-    async def of(cls, request: Request) -> DeleteOptions:
+    def of(cls, request: Request) -> DeleteOptions:
         """Read the options of a request. Raises ApiError."""
-        raw = await request.receive()
+        raw = request.body
         if not raw.strip():
             return cls._of_query(request)
         content, _ = parsed(request, raw, _OPTIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from podsched.api.reasons import StatusCode
@@ -44,6 +45,7 @@ _ACTS_AS: Final = "impersonate-"
 _NO_IMPERSONATION: Final = (
     "impersonation is not served: leave out --as; sched auth can-i --as tells what others may do"
 )
+_WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: The method in metrics and the audit log for requests that concern no object.
 DISCOVERY: Final = "Discovery"
 
@@ -90,7 +92,10 @@ class Handler:
             await call.arrive()
             if any(name.startswith(_ACTS_AS) for name in request.headers):
                 raise _forbidden(_NO_IMPERSONATION)
-            await call.enter(0)
+            if request.method not in _WITHOUT_BODY:
+                # Before the call takes a seat: a client may take long to send its body.
+                request = replace(request, body=await call.receive(request.receive))
+            await call.enter(len(request.body))
             if request.contradiction:
                 # Kubernetes uses the first value, but the client may have meant another.
                 shown = request.contradiction[:100]
@@ -100,7 +105,7 @@ class Handler:
             if isinstance(found, Target):
                 answer = await self._verbs[found.verb, found.subresource](found, request)
             else:
-                review = await self._reviews.answer(request, segments)
+                review = self._reviews.answer(request, segments)
                 answer = review or self._other(request, segments)
             if isinstance(answer.body, bytes):
                 await send(answer, call)

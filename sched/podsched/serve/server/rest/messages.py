@@ -28,7 +28,8 @@ class Request:
     """An HTTP request; ``path`` is percent-decoded.
 
     query: the first value of each name; dry_run: all values of ``dryRun``, the only list;
-    contradiction: the name of another parameter with several different values, "" if none.
+    contradiction: the name of another parameter with several different values, "" if none; body:
+    what ``receive`` has returned, b"" before.
     """
 
     method: str
@@ -40,6 +41,7 @@ class Request:
     certificate: bytes
     receive: Callable[[], Awaitable[bytes]]
     """Returns the body. Raises ApiError for one that is too large."""
+    body: bytes = b""
     dry_run: Sequence[str] = ()
     contradiction: str = ""
 

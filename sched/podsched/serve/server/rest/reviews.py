@@ -30,7 +30,7 @@ class SelfReviews:
     def __init__(self, core: ServerCore) -> None:
         self._reviews = Reviews(core.authorizer)
 
-    async def answer(self, request: Request, segments: Sequence[str]) -> Answer | None:
+    def answer(self, request: Request, segments: Sequence[str]) -> Answer | None:
         """Answer a review; None for any other path. Raises ApiError."""
         if len(segments) != 4 or segments[0] != "apis":
             return None
@@ -40,7 +40,7 @@ class SelfReviews:
             return None
         if request.method != "POST":
             raise method_not_allowed()
-        content, _ = parsed(request, await request.receive(), kind)
+        content, _ = parsed(request, request.body, kind)
         check_kind(content, kind, (f"{group}/{version}",))
         spec = content.get("spec")
         status = self._status(kind, spec if isinstance(spec, dict) else {})

@@ -48,7 +48,7 @@ class Subresources:
     async def bind(self, target: Target, request: Request) -> Answer:
         """Bind a pod to the node that a Binding names."""
         dry = asks_dry_run(request, "CreateOptions")
-        content, _ = parsed(request, await request.receive(), "Binding")
+        content, _ = parsed(request, request.body, "Binding")
         check_kind(content, "Binding", ("v1",))
         metadata, node = _object(content, "metadata"), _object(content, "target")
         if target.name and metadata.get("name") != target.name:
@@ -96,7 +96,7 @@ class Subresources:
     async def evict(self, target: Target, request: Request) -> Answer:
         """Evict a pod if its disruption budget permits."""
         dry = asks_dry_run(request, "CreateOptions")
-        content, _ = parsed(request, await request.receive(), "Eviction")
+        content, _ = parsed(request, request.body, "Eviction")
         check_kind(content, "Eviction", ("policy/v1", "policy/v1beta1"))
         metadata = _object(content, "metadata")
         if metadata.get("name") != target.name:
@@ -128,7 +128,7 @@ class Subresources:
     async def set_scale(self, target: Target, request: Request) -> Answer:
         """Set a workload's replicas, by PUT or PATCH of its Scale."""
         dry = asks_dry_run(request, "UpdateOptions")
-        raw = await request.receive()
+        raw = request.body
         if target.verb == "patch":
             change = patched_content(patch_type(request), raw)
         else:

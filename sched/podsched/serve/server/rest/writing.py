@@ -74,7 +74,7 @@ class Writing:
         dry = asks_dry_run(request, "CreateOptions")
         manager_of(request, "CreateOptions")
         rights().check("create", resource.kind, target.namespace)
-        content, doubled = parsed(request, await request.receive(), resource.kind.name)
+        content, doubled = parsed(request, request.body, resource.kind.name)
         check_kind(content, resource.kind.name, (resource.api_version,))
         decoded = read_object(resource, content, doubled, level)
         add_warnings(*decoded.warnings)
@@ -129,7 +129,7 @@ class Writing:
         manager = Manager(manager_of(request, "UpdateOptions"), "Update", target.subresource)
         verb, kind = "update", resource.kind
         rights().check(verb, kind, target.namespace, target.name, target.subresource)
-        content, doubled = parsed(request, await request.receive(), kind.name)
+        content, doubled = parsed(request, request.body, kind.name)
         check_kind(content, kind.name, (resource.api_version,))
         decoded = read_object(resource, content, doubled, level)
         check_replacement(target, decoded.message)
@@ -172,7 +172,7 @@ class Writing:
         operation = "Apply" if kind == APPLY else "Update"
         manager = Manager(named, operation, target.subresource)
         rights().check("patch", resource.kind, target.namespace, target.name, target.subresource)
-        raw = await request.receive()
+        raw = request.body
         warnings: list[str] = []
         if kind == APPLY:
             return await self._apply(target, request, raw, manager, dry)
@@ -245,7 +245,7 @@ class Writing:
         form = _form(request)
         kind = resource.kind
         rights().check("delete", kind, target.namespace, target.name)
-        options = await DeleteOptions.of(request)
+        options = DeleteOptions.of(request)
         wanted = v1.DeleteRequest(kind=kind.name, namespace=target.namespace, name=target.name)
         options.fill(wanted)
         try:
@@ -263,7 +263,7 @@ class Writing:
         resource = target.resource
         rights().check("deletecollection", resource.kind, target.namespace)
         query = ListOptions.of(request.query)
-        options = await DeleteOptions.of(request)
+        options = DeleteOptions.of(request)
         wanted = v1.DeleteCollectionRequest(
             kind=resource.kind.name,
             namespace=target.namespace,
