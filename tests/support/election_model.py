@@ -25,7 +25,6 @@ from podsched.term.election.events import (
     Refused,
     Release,
     Renew,
-    Started,
     StartLeading,
     StopLeading,
     StopRequested,
@@ -107,7 +106,7 @@ def new_world(count: int, faults: int) -> World:
         replicas.append(Replica(Standby(view=LockView(candidate=candidate))))
     world = replace(world, replicas=tuple(replicas))
     for i in range(count):
-        world = tell(world, i, Started())
+        world = tell(world, i, TimerFired())
     return world
 
 
@@ -316,7 +315,7 @@ def _started_again(world: World, i: int, replica: Replica) -> World:
     """A new process under the identity of the dead one; writes of that one may still arrive."""
     late = tuple(replace(r, abandoned=True) for r in replica.requests if r.answer is None)
     view = LockView(candidate=replica.state.view.candidate)
-    return tell(_put(world, i, Replica(Standby(view=view), requests=late)), i, Started())
+    return tell(_put(world, i, Replica(Standby(view=view), requests=late)), i, TimerFired())
 
 
 # -- what must hold --------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from podsched.serve.store.etcd import EtcdOptions, connect
 from podsched.serve.store.protocol import Compare, Put, Store
 from podsched.term.election.elector import LeaderElector
 from podsched.term.election.events import StopReason
-from podsched.term.election.lock import etcd_lock
+from podsched.term.election.etcd_lock import EtcdLock
 from podsched.term.election.options import ElectionCallbacks, ElectionOptions
 from podsched.v1 import api_pb2
 
@@ -63,7 +63,7 @@ async def main(endpoint: str, identity: str, lease: str, liveness_ttl: str) -> N
         lease_duration=int(lease), renew_deadline=int(lease) * 2 / 3, retry_period=2
     )
     options = ElectionOptions(liveness_ttl=int(liveness_ttl))
-    lock = etcd_lock(store, settings, options.liveness_ttl)
+    lock = EtcdLock(store, settings, options.liveness_ttl)
     elector = LeaderElector(lock, settings, identity, callbacks, options=options)
     asyncio.get_running_loop().add_signal_handler(
         signal.SIGTERM, lambda: writers.append(asyncio.create_task(elector.stop()))

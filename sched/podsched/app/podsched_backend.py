@@ -20,7 +20,7 @@ from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.etcd import EtcdStore, connect
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.term.election.elector import LeaderElector
-from podsched.term.election.lock import Lock, etcd_lock
+from podsched.term.election.etcd_lock import EtcdLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class PodschedBackend:
         """See ``Backend``."""
         options = self._options
         self._store = await connect(options.etcd)
-        return etcd_lock(self._store, options.election, options.liveness_ttl)
+        return EtcdLock(self._store, options.election, options.liveness_ttl)
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
         """See ``Backend``."""

@@ -12,7 +12,7 @@ from podsched.config.leader_election import LeaderElectionSettings
 from podsched.serve.store.errors import Unavailable
 from podsched.serve.store.protocol import Compare, Put, Write
 from podsched.term.election.elector import LeaderElector
-from podsched.term.election.lock import etcd_lock
+from podsched.term.election.etcd_lock import EtcdLock
 from podsched.term.election.options import ElectionCallbacks, ElectionOptions
 from podsched.term.election.record import LockKeys
 from podsched.term.election.states import Leading
@@ -40,7 +40,7 @@ class Replica:
             on_renewal=lambda result, seconds: self.renewals.append(result),
         )
         options = ElectionOptions(listen_host=None)
-        lock = etcd_lock(self.store, settings, options.liveness_ttl)
+        lock = EtcdLock(self.store, settings, options.liveness_ttl)
         self.elector = LeaderElector(lock, settings, name, callbacks, options=options)
         self.task = asyncio.create_task(self.elector.run())
 
@@ -225,7 +225,7 @@ async def test_a_callback_that_fails_ends_the_elector_loudly(replicas: Replicas)
         raise RuntimeError("no")
 
     elector = LeaderElector(
-        etcd_lock(replicas.store, LeaderElectionSettings(), 2),
+        EtcdLock(replicas.store, LeaderElectionSettings(), 2),
         LeaderElectionSettings(),
         "a",
         ElectionCallbacks(on_started_leading=fail),

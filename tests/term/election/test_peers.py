@@ -10,7 +10,7 @@ import pytest
 
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.term.election.elector import LeaderElector
-from podsched.term.election.lock import etcd_lock
+from podsched.term.election.etcd_lock import EtcdLock
 from podsched.term.election.options import ElectionCallbacks
 from podsched.term.election.peers import PeerListener, follow_leader
 from podsched.testing.memory_store import MemoryStore
@@ -63,7 +63,7 @@ async def test_a_leader_that_stops_is_missed_unless_it_has_released_the_lock(
 ) -> None:
     """A claim on what it has released would be refused, and come before the one that is not."""
     settings, store = LeaderElectionSettings(release_on_cancel=releases), MemoryStore()
-    lock = etcd_lock(store, settings, 2)
+    lock = EtcdLock(store, settings, 2)
     elector = LeaderElector(lock, settings, "leader", ElectionCallbacks())
     running = asyncio.create_task(elector.run())
     await eventually("it leads", elector.is_leader)

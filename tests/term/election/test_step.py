@@ -25,7 +25,6 @@ from podsched.term.election.events import (
     Release,
     Renew,
     ScheduleTimer,
-    Started,
     StartLeading,
     StopLeading,
     StopReason,
@@ -92,11 +91,11 @@ def fresh() -> Standby:
 
 def standby() -> State:
     """Somebody else leads since time 100."""
-    return run(fresh(), (100, Started()), (100, Observed(seen(OTHERS, 9))))[0]
+    return run(fresh(), (100, TimerFired()), (100, Observed(seen(OTHERS, 9))))[0]
 
 
 def acquiring() -> Acquiring:
-    state, _ = run(fresh(), (100, Started()), (100, Observed(seen(None, 1))))
+    state, _ = run(fresh(), (100, TimerFired()), (100, Observed(seen(None, 1))))
     assert isinstance(state, Acquiring)
     return state
 
@@ -133,7 +132,7 @@ def handing_over() -> State:
 
 
 def stopped() -> State:
-    return run(fresh(), (100, Started()), (100, StopRequested()))[0]
+    return run(fresh(), (100, TimerFired()), (100, StopRequested()))[0]
 
 
 def mine(revision: int, **fields: object) -> Snapshot:
@@ -142,7 +141,7 @@ def mine(revision: int, **fields: object) -> Snapshot:
 
 def test_a_free_lock_is_claimed() -> None:
     """No record: the claim expects none."""
-    _, effects = run(fresh(), (0, Started()), (0, Observed(seen(None, 1))))
+    _, effects = run(fresh(), (0, TimerFired()), (0, Observed(seen(None, 1))))
     (claim,) = only(effects, TryAcquire)
     assert isinstance(claim, TryAcquire)
     assert claim.expected_revision == 0
@@ -160,7 +159,7 @@ def test_a_candidate_that_is_to_be_alone_takes_the_lock_it_finds_once() -> None:
     """Where there is no election nobody waits for the lease of a scheduler of before to expire."""
     alone = replace(ME, settings=LeaderElectionSettings(leader_elect=False))
     state: State = Standby(view=LockView(candidate=alone))
-    state, effects = run(state, (0, Started()), (0.1, Observed(seen(OTHERS, 9))))
+    state, effects = run(state, (0, TimerFired()), (0.1, Observed(seen(OTHERS, 9))))
     (claim,) = only(effects, TryAcquire)
     assert isinstance(claim, TryAcquire)
     assert claim.expected_revision == 9
@@ -404,7 +403,7 @@ def _every_event(state: State) -> list[Event]:
         seen(OTHERS, 2),
     ]
     return [
-        Started(),
+        TimerFired(),
         *map(Observed, snapshots),
         *(Written(n, Revision(31), record) for n in (attempt, attempt - 1)),
         *(Refused(n) for n in (attempt, attempt - 1)),
@@ -485,7 +484,7 @@ def test_the_successor_claims_at_once_and_the_others_only_when_it_does_not() -> 
     free = replace(OTHERS, holder_identity="", preferred_holder="me")
     candidate = replace(ME, race_jitter=0.02)
     begin = Standby(view=LockView(candidate=candidate))
-    state, _ = step(begin, Started(), 100)
+    state, _ = step(begin, TimerFired(), 100)
     _, effects = step(state, Observed(seen(free, 12)), 101, chance=0.9)
     (claim,) = only(effects, TryAcquire)
     assert isinstance(claim, TryAcquire)

@@ -1,10 +1,10 @@
-"""Leader election: who leads, since which term, and the proof that its writes carry.
+"""Leader election: one candidate of several leads, and its term fences its writes.
 
-    record, lock            what is stored, and how it is read and written
-    states, lock_view       what a candidate knows, phase by phase
-    step, racing, holding   the pure rules: state and event in, state and effects out
-    elector, lock_io        carry the effects out and report events
-    liveness, peers         show early that a leader is gone
+    record, etcd_lock, lease_lock   the stored lock: reading and writing it
+    states, lock_view               the state of a candidate in each phase
+    step, racing, holding           the pure rules: state and event in, state and effects out
+    elector, lock_io                perform the effects and report events
+    liveness, peers                 detect early that a leader is gone
 
-Nothing here knows what a leader does with its leadership.
+This package does not depend on what a leader does.
 """

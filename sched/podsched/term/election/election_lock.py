@@ -1,4 +1,4 @@
-"""What the elector needs of a lock: the port that etcd's and Kubernetes' implement."""
+"""The interface of a lock; implemented for etcd and for Kubernetes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from podsched.term.election.events import Release, Renew, TryAcquire
 from podsched.term.election.record import LeaderElectionRecord, Snapshot
 
 Stored = tuple[Revision, LeaderElectionRecord] | None
-"""The revision of a write and the record as stored; None if what it compared had changed."""
+"""The revision of a write and the stored record; None if a comparison of the write failed."""
 
 
 class ElectionLock(Protocol):
-    """A lock as one candidate sees it; methods raise StoreError.
+    """A lock, as used by one candidate. Methods raise StoreError.
 
-    Revisions grow with every change of the lock and order all that is read and written. The
-    revision of an acquisition is its term.
+    Revisions grow with every change of the lock, and order all reads and writes. The revision of an
+    acquisition is its term.
     """
 
     async def read(self) -> Snapshot:
@@ -25,25 +25,25 @@ class ElectionLock(Protocol):
         ...
 
     async def acquire(self, effect: TryAcquire) -> Stored:
-        """Make the candidate the holder, if the record is still the one expected."""
+        """Make the candidate the holder, if the record is unchanged."""
         ...
 
     async def renew(self, effect: Renew) -> Stored:
-        """Renew the record, if it and the term are still the ones expected."""
+        """Renew the record, if record and term are unchanged."""
         ...
 
     async def release(self, effect: Release) -> Stored:
-        """Empty the record, if it and the term are still the ones expected."""
+        """Empty the record, if record and term are unchanged."""
         ...
 
     def watches(self) -> Mapping[str, Callable[[], AsyncIterator[None]]]:
-        """Return watches by a name: each yields whenever the lock should be read."""
+        """Return named watches; each yields when the lock should be read."""
         ...
 
     async def keep_alive(self) -> None:
-        """Show signs of life until cancelled, where the lock knows any."""
+        """Keep the candidate's liveness key, if the lock has one, until cancelled."""
         ...
 
     async def revoke(self) -> None:
-        """End the signs of life: the lock is released."""
+        """Remove the candidate's liveness key."""
         ...

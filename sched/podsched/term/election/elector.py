@@ -1,12 +1,12 @@
-"""The elector: performs the effects of ``podsched.term.election.step`` and reports events to it.
+"""Run one candidate: perform the effects of ``podsched.term.election.step`` and report events.
 
-It decides nothing. Reads, writes, watches, the timer and the connection to the leader are tasks of
-their own that put events into one queue; one loop takes them out and calls ``step`` with the time.
+The elector decides nothing. Reads, writes, watches, the timer and the connection to the leader run
+in tasks of their own, which put events into a queue. One loop takes the events and calls ``step``.
 
-Guarantee: callbacks run in that loop, one after another, in the order of the effects;
-on_started_leading and on_stopped_leading alternate, and the latter comes on every way out, also
-when the elector is cancelled or fails. ``is_leader()`` asks the clock each time, so a process that
-was paused past its lease does not lead even before the loop has noticed.
+Guarantee: callbacks run in that loop, one after another, in the order of the effects.
+on_started_leading and on_stopped_leading alternate, and on_stopped_leading is called even if the
+elector is cancelled or fails. ``is_leader()`` reads the clock each time, so a process that was
+paused until its lease ended is no leader, even before the loop has noticed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from podsched.term.election.events import (
     DisconnectFromLeader,
     Effect,
     Event,
-    Halt,
     HandOverRequested,
     LeaderConnectionBroken,
     NewLeader,
@@ -32,7 +31,6 @@ from podsched.term.election.events import (
     Release,
     Renew,
     ScheduleTimer,
-    Started,
     StartLeading,
     StopLeading,
     StopReason,
@@ -53,7 +51,7 @@ _log = get_logger("election")
 
 
 class LeaderElector:
-    """One candidate for one lock. ``run`` it once; ``stop`` it from anywhere in the same loop."""
+    """One candidate for one lock. ``run`` it once; ``stop`` it from any task of the same loop."""
 
     def __init__(
         self,
@@ -65,9 +63,9 @@ class LeaderElector:
         options: ElectionOptions | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        """Raise CertificateError for TLS files of the options that cannot be used.
+        """Raise CertificateError for unusable TLS files in the options.
 
-        identity: unique to this process, as in "hostname_UUID"; it may not be empty.
+        identity: unique to this process, like "hostname_UUID"; must not be empty.
         """
         if not identity or "\n" in identity:
             raise ValueError(f"not an identity: {identity!r}")
@@ -96,16 +94,15 @@ class LeaderElector:
         self._connection: asyncio.Task[None] | None = None
         self.slow_paths = 0
 
-    # -- what the owner asks -----------------------------------------------------------------
+    # -- status ------------------------------------------------------------------------------
 
     @property
     def identity(self) -> str:
-        """The candidate's own identity."""
         return self._state.view.identity
 
     @property
     def state(self) -> State:
-        """The current state of the elector, for status pages and debugging."""
+        """The current state, for status pages and debugging."""
         return self._state
 
     def is_leader(self) -> bool:
@@ -114,33 +111,33 @@ class LeaderElector:
 
     @property
     def leader_identity(self) -> str:
-        """The identity of the leader as far as is known, "" for nobody."""
+        """The identity of the last seen leader, "" for none."""
         return self._state.view.announced
 
     @property
     def term(self) -> Term:
-        """The present leader's term as last seen, 0 for none."""
+        """The term of the last seen leader, 0 for none."""
         snapshot = self._state.view.snapshot
         return snapshot.term if snapshot else Term(0)
 
     @property
     def transitions(self) -> int:
-        """LeaderTransitions as last seen."""
+        """The last seen leaderTransitions."""
         return max(self._state.view.transitions, 0)
 
     def check_health(self) -> str | None:
-        """Return what is wrong, None if nothing: the "leaderElection" check of /healthz."""
+        """Return a problem or None: the "leaderElection" check of /healthz."""
         if not is_stuck(self._state, asyncio.get_running_loop().time()):
             return None
         return f"failed election to renew leadership on lease {self._settings.resource_name}"
 
-    # -- its life ----------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Race, lead, and race again, until stopped.
 
-        Raises OSError if it cannot listen for peers, and an ExceptionGroup with whatever a callback
-        raised; the lock is not released then, its liveness key goes.
+        Raises OSError if it cannot listen for peers, and an ExceptionGroup if a callback raised; in
+        that case the lock is not released, but its liveness key expires.
         """
         if self._entered:
             raise RuntimeError("an elector runs once")
@@ -153,7 +150,7 @@ class LeaderElector:
                 await self._loop()
                 tasks.cancel()
             if self._settings.release_on_cancel:
-                # Else the key is left to expire with the process: others must not race early.
+                # Otherwise the key expires later, so that other candidates do not race early.
                 await self._lock.revoke()
         finally:
             if self._timer:
@@ -163,21 +160,21 @@ class LeaderElector:
     async def stop(self, successor: str = "") -> None:
         """Stop leading, release the lock (if releaseOnCancel), return when ``run`` has ended.
 
-        successor: identity of the candidate that is to lead next; the others let it go first.
+        successor: the identity of the candidate that may claim the lock before the others.
         """
         if self._entered and not self._ended.is_set():
             self._post(StopRequested(successor))
             await self._ended.wait()
 
     def hand_over(self, successor: str) -> None:
-        """If this candidate leads, leave the lock to the one of this identity, and stand by.
+        """If this candidate leads, hand the lock over to another candidate, and stand by.
 
-        "": to whoever is there; if that is nobody, this one leads again half a second later.
+        "": to any other candidate; if there is none, this one leads again after half a second.
         """
         self._post(HandOverRequested(successor))
 
     def term_is_over(self, term: int) -> None:
-        """Stop leading in this term: a write that carried its fence was refused."""
+        """Stop leading in this term, because a write with its fence was refused."""
         self._post(TermOver(Term(term)))
 
     async def _close(self) -> None:
@@ -189,7 +186,7 @@ class LeaderElector:
             await self._listener.close(released=self._has_released())
 
     def _has_released(self) -> bool:
-        """Whether it has left the race, and the lock, as last seen, is not its own."""
+        """Whether the candidate has stopped and, as last seen, does not hold the lock."""
         snapshot = self._state.view.snapshot
         if snapshot is None or not isinstance(self._state, Stopped):
             return False
@@ -218,13 +215,13 @@ class LeaderElector:
 
     async def _loop(self) -> None:
         loop = asyncio.get_running_loop()
-        self._handle(Started(), loop.time())
+        self._handle(TimerFired(), loop.time())
         while not isinstance(self._state, Stopped):
             event, not_before = await self._events.get()
             self._handle(event, max(loop.time(), not_before))
 
     def _post(self, event: Event, not_before: float = 0.0) -> None:
-        """not_before: a timer may fire early by the clock's resolution, and would be set again."""
+        """not_before: the event's time at the earliest, because a timer may fire slightly early."""
         self._events.put_nowait((event, not_before))
 
     def _handle(self, event: Event, now: float) -> None:
@@ -259,21 +256,16 @@ class LeaderElector:
             case NewLeader(identity):
                 _log.info("New leader", leader=identity)
                 self._callbacks.on_new_leader(identity)
-            case Halt():
-                pass  # the state ends the loop
 
     def _started_leading(self, term: Term) -> None:
         self._leading = True
         _log.info("Started leading", identity=self.identity, term=term)
-        self._callbacks.on_started_leading(self._fence(term))
+        self._callbacks.on_started_leading(api_pb2.Fence(lock=self._settings.lock, term=term))
 
     def _stopped_leading(self, reason: StopReason) -> None:
         self._leading = False
         _log.info("Stopped leading", identity=self.identity, reason=reason.value)
         self._callbacks.on_stopped_leading(reason)
-
-    def _fence(self, term: Term) -> api_pb2.Fence:
-        return api_pb2.Fence(lock=self._settings.lock, term=term)
 
     def _schedule(self, at: float) -> None:
         if self._timer:

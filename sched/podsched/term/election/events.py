@@ -1,6 +1,6 @@
-"""Events that the election's step function takes, and the effects that it asks for.
+"""The events and effects of leader election, as plain values.
 
-Plain values. ``step`` has the rules, ``elector`` carries the effects out and reports the events.
+``step`` takes events and returns effects; ``elector`` performs the effects and reports the events.
 Times are seconds of one monotonic clock of this process.
 """
 
@@ -17,35 +17,30 @@ class StopReason(Enum):
     """Why a holder stopped leading."""
 
     RELEASED = "released"
-    """Its owner asked it to stop."""
+    """Its owner requested a stop."""
     RENEW_DEADLINE = "renewDeadline exceeded"
-    """No renewal sent within the last renewDeadline has succeeded."""
+    """No renewal sent within the last renewDeadline succeeded."""
     DEPOSED = "deposed"
-    """The record or the term belongs to somebody else."""
+    """The record or the term belongs to another candidate."""
     HANDED_OVER = "handed over"
-    """Its owner asked it to leave the lock to another candidate."""
+    """Its owner requested a handover to another candidate."""
     ABANDONED = "abandoned"
-    """The elector itself was cancelled or failed; the record was not released."""
+    """The elector was cancelled or failed; the record was not released."""
 
 
 # -- events ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """The candidate enters the race."""
-
-
-@dataclass(frozen=True, slots=True)
 class Observed:
-    """The lock's keys were read."""
+    """The lock was read."""
 
     snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The write succeeded: its record is stored at this revision."""
+    """The write succeeded: the record is stored at this revision."""
 
     attempt: int
     revision: Revision
@@ -54,26 +49,26 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A compare of the write failed: nothing was written."""
+    """A comparison of the write failed: nothing was written."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The write failed or its answer was lost: it may have been applied, or be so later."""
+    """The write failed or its answer was lost: it may have been applied, or may be later."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """The time of the last ScheduleTimer has come (an early one does no harm)."""
+    """The time of the last ScheduleTimer has come, or the candidate starts; early is harmless."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderConnectionBroken:
-    """The connection to this leader broke; confirmed: nothing listens at its address any more."""
+    """The connection to this leader broke. confirmed: its address refuses connections now."""
 
     identity: str
     term: Term
@@ -82,33 +77,32 @@ class LeaderConnectionBroken:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """The owner wants to leave the race. successor: who is to lead next, "" for anybody."""
+    """The owner stops the candidate. successor: the next leader, "" for any."""
 
     successor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class HandOverRequested:
-    """The owner wants this candidate, "" for any other, to lead next; a holder then stands by."""
+    """The owner hands the lock over to another candidate ("" for any) and stands by."""
 
     successor: str
 
 
 @dataclass(frozen=True, slots=True)
 class TermOver:
-    """A write that carried this term was refused: the store has a later term, or none."""
+    """A write with this term was refused: the store has a later term, or none."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryLost:
-    """The store was restored from a backup: revisions and terms that were seen mean nothing."""
+    """The store was restored from a backup, so revisions and terms seen before are invalid."""
 
 
 Event = (
-    Started
-    | Observed
+    Observed
     | Written
     | Refused
     | Unanswered
@@ -126,12 +120,12 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """Read the lock's keys; a failed read needs no event, the timer comes anyway."""
+    """Read the lock. A failed read needs no event, because the timer fires anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class TryAcquire:
-    """Put record, term key and liveness key, if the record is still at expected_revision."""
+    """Put record, term key and liveness key, if the record has the expected revision."""
 
     attempt: int
     expected_revision: Revision
@@ -140,7 +134,7 @@ class TryAcquire:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Put record and liveness key, if record and term key are still at these revisions."""
+    """Put record and liveness key, if record and term key have these revisions."""
 
     attempt: int
     expected_revision: Revision
@@ -150,7 +144,7 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Put the emptied record, delete the other keys, if record and term key are unchanged."""
+    """Empty the record and delete the other keys, if record and term key have these revisions."""
 
     attempt: int
     expected_revision: Revision
@@ -160,35 +154,35 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class StartLeading:
-    """Leadership is won; every write from now on carries this term."""
+    """The candidate leads; every write from now on carries this term."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True)
 class StopLeading:
-    """Leadership is over; comes before any other effect of the same step."""
+    """The candidate stops leading; comes before any other effect of the same step."""
 
     reason: StopReason
 
 
 @dataclass(frozen=True, slots=True)
 class NewLeader:
-    """Somebody (maybe this candidate) is leader now."""
+    """The leader is now this candidate or another one."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTimer:
-    """Report TimerFired at this time; replaces the timer set before."""
+    """Report TimerFired at this time; replaces the previous timer."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectToLeader:
-    """Hold a connection to this leader and report when it breaks; replaces the one held before."""
+    """Hold a connection to this leader, and report if it breaks; replaces the previous one."""
 
     identity: str
     address: str
@@ -198,11 +192,6 @@ class ConnectToLeader:
 @dataclass(frozen=True, slots=True)
 class DisconnectFromLeader:
     """Close the connection to the leader."""
-
-
-@dataclass(frozen=True, slots=True)
-class Halt:
-    """The candidate has left the race; no effect follows."""
 
 
 Effect = (
@@ -216,5 +205,4 @@ Effect = (
     | ScheduleTimer
     | ConnectToLeader
     | DisconnectFromLeader
-    | Halt
 )

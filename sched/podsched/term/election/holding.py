@@ -1,6 +1,6 @@
-"""The rules of a candidate that holds the lock or gives it back.
+"""The rules of a candidate that holds the lock (``Leading``) or gives it back.
 
-``Leading`` holds it, ``Withdrawing`` may yet win it, ``Releasing`` gives it back.
+``Releasing`` gives the lock back; ``Withdrawing`` does so if its last claim succeeds.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from podsched.term.election.transition import Transition
 
 
 def on_leading(state: Leading, event: Event, transition: Transition) -> State:
-    """Take in an event; whether the lease is over or a renewal due is decided by ``hold``."""
+    """Handle an event; ``hold`` then checks whether the lease is over or a renewal is due."""
     match event:
         case Written():
             return _on_renewed(state, event, transition)
         case Refused() | Unanswered():
-            # Ours may be the write that the compare met, its answer lost: the record will tell.
+            # The record may be from an own write whose answer was lost, so read it.
             transition.emit(ReadRecord())
             retry_at = transition.now + state.view.settings.retry_period
             return replace(state, in_flight=None, not_before=retry_at)
@@ -54,7 +54,7 @@ def on_leading(state: Leading, event: Event, transition: Transition) -> State:
 
 
 def hold(state: Leading, transition: Transition) -> Leading | Standby:
-    """End a step in LEADING: stop when the lease or the term is over, renew when that is due."""
+    """End a step in LEADING: stop if the lease or the term is over, renew if that is due."""
     if transition.now >= state.lease_over_at:
         return _stop_leading(state, StopReason.RENEW_DEADLINE, transition)
     if state.view.end_of_term:
@@ -65,7 +65,7 @@ def hold(state: Leading, transition: Transition) -> Leading | Standby:
 
 
 def _on_renewed(state: Leading, event: Written, transition: Transition) -> Leading | Standby:
-    assert state.in_flight is not None  # or the answer would have been outdated
+    assert state.in_flight is not None  # otherwise the answer would be outdated
     renewed_at = state.in_flight.sent_at
     view = learned_own_write(state.view, event, state.tenure.term, transition.now)
     state = replace(state, view=view, renewed_at=renewed_at, in_flight=None)
@@ -82,7 +82,7 @@ def _on_observed(state: Leading, transition: Transition) -> Leading | Standby:
     snapshot, now = state.view.snapshot, transition.now
     moved = tenure.record_revision != state.tenure.record_revision
     overdue = now >= state.renewed_at + state.view.settings.retry_period
-    # Standbys race as soon as the liveness key is gone, and lose to a renewal that is faster.
+    # Standbys race as soon as the liveness key is gone; a faster renewal makes their claims fail.
     vanished = snapshot is not None and snapshot.holder_vanished and now >= state.not_before
     state = replace(state, tenure=tenure)
     if state.in_flight is None and ((moved and overdue) or vanished):
@@ -112,7 +112,7 @@ def _on_hand_over_requested(
 
 
 def _give_back(state: Leading, successor: str, transition: Transition, *, stays: bool) -> Releasing:
-    """Release now, or as soon as the renewal on its way is answered."""
+    """Release now, or once the pending renewal has been answered."""
     releasing = Releasing(
         view=state.view,
         tenure=state.tenure,
@@ -125,7 +125,7 @@ def _give_back(state: Leading, successor: str, transition: Transition, *, stays:
 
 
 def _renew(state: Leading, transition: Transition) -> Leading:
-    """Renew the record as last written, without reading it first (client-go's fast path)."""
+    """Renew the last written record without reading it first (client-go's fast path)."""
     view, tenure = state.view, state.tenure
     if transition.now >= state.lease_over_at:
         return state
@@ -141,13 +141,13 @@ def _renew(state: Leading, transition: Transition) -> Leading:
 
 
 def _stop_leading(state: Leading, reason: StopReason, transition: Transition) -> Standby:
-    """Go back to racing; StopLeading comes first, before anything that takes time."""
+    """Go back to racing; StopLeading is the first effect, before any that takes time."""
     transition.effects.insert(0, StopLeading(reason))
     return Standby(view=state.view, poll_at=transition.now, not_before=state.not_before)
 
 
 def begin_anew(state: State, transition: Transition) -> Standby | Stopped:
-    """Forget what was seen of the lock, and race anew a retryPeriod later, or leave the race."""
+    """Forget the seen lock, and race again after a retryPeriod, or stop if that was requested."""
     view = replace(state.view, snapshot=None, suspected=NO_REVISION)
     if isinstance(state, Withdrawing | Stopped) or (
         isinstance(state, Releasing) and not state.stays
@@ -163,9 +163,9 @@ def begin_anew(state: State, transition: Transition) -> Standby | Stopped:
 
 
 def on_withdrawing(state: Withdrawing, event: Event, transition: Transition) -> State:
-    """Await the answer to the last claim: if it was won, the lock is given back."""
+    """Wait for the answer to the last claim, and give the lock back if the claim succeeded."""
     if transition.now >= state.give_up_at or isinstance(event, Refused | Unanswered):
-        # Applied or not, the liveness key goes with the process, and standbys see that.
+        # Even if the claim was applied: the liveness key expires, which standbys notice.
         return transition.halt(state.view)
     if isinstance(event, Written):
         term = Term(event.revision)
@@ -179,7 +179,7 @@ def on_withdrawing(state: Withdrawing, event: Event, transition: Transition) -> 
 
 
 def on_releasing(state: Releasing, event: Event, transition: Transition) -> State:
-    """Release the lock as soon as it is known what there is to release, or give up."""
+    """Release the lock once its record and revision are known, or give up."""
     if isinstance(event, StopRequested):
         state = replace(state, stays=False)
     if transition.now >= state.give_up_at:
@@ -203,7 +203,7 @@ def on_releasing(state: Releasing, event: Event, transition: Transition) -> Stat
 
 
 def _release_again(state: Releasing, transition: Transition) -> Releasing | Standby | Stopped:
-    """Release what this candidate holds by its present view, unless a write is on its way."""
+    """Release the lock if this candidate holds it, unless a write is pending."""
     tenure = tenure_in(state.view, state.tenure.term)
     if tenure is None:
         return _leave(state, transition)
@@ -213,9 +213,9 @@ def _release_again(state: Releasing, transition: Transition) -> Releasing | Stan
 
 
 def _release(state: Releasing, transition: Transition) -> Releasing:
-    """Release as client-go does: nobody holds the lock, for one second, and the count goes on.
+    """Release as client-go does: no holder, a lease of one second, the same leaderTransitions.
 
-    The successor is named in spec.preferredHolder, as in Kubernetes' coordinated leader election.
+    spec.preferredHolder has the successor, as in Kubernetes' coordinated leader election.
     """
     tenure = state.tenure
     record = replace(
@@ -232,7 +232,7 @@ def _release(state: Releasing, transition: Transition) -> Releasing:
 
 
 def _leave(state: Releasing, transition: Transition) -> Standby | Stopped:
-    """End a release, done or not: leave the race, or stand by and let the successor go first."""
+    """End a release, successful or not: stop, or stand by and let the successor claim first."""
     if not state.stays:
         return transition.halt(state.view)
     not_before = transition.now + HAND_OVER_GRACE

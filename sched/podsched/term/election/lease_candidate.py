@@ -1,15 +1,14 @@
-"""A replica's LeaseCandidate: what Kubernetes' coordinated leader election chooses from.
+"""Publish a replica's LeaseCandidate for Kubernetes' coordinated leader election.
 
     candidate publishes itself -> the API server pings all (pingTime) -> each answers (renewTime)
     -> the API server writes the Lease: holderIdentity is the candidate's name, strategy is set
 
-As client-go's LeaseCandidate (tools/leaderelection): the object is named as the candidate, and is
-renewed whenever the pingTime is later than the renewTime, and every five minutes besides. A
-candidate that ends leaves it behind: it does not answer the next ping, so nobody appoints it, and
-the API server deletes it half an hour after its last renewal. Other than there, an object that
-somebody deletes is published again within seconds instead of minutes, and the older version of the
-API is used where there is no newer. Who leads is decided by the Lease alone (``racing``,
-``holding``).
+Like client-go's LeaseCandidate (tools/leaderelection): the object has the candidate's name, and is
+renewed whenever the pingTime is later than the renewTime, and every five minutes. A candidate that
+ends does not delete it: it does not answer the next ping, so it is not appointed, and the API
+server deletes it half an hour after its last renewal. Unlike client-go's, a deleted object is
+published again within seconds instead of minutes, and the older API version is used if there is no
+newer one. The leader is decided only by the Lease (``racing``, ``holding``).
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ _GROUP: Final = "/apis/coordination.k8s.io"
 #: Newest first; both have the same fields.
 _VERSIONS: Final = ("v1beta1", "v1alpha2")
 STRATEGY: Final = "OldestEmulationVersion"
-#: Seconds of a watch, after which the candidate is renewed, as client-go does.
+#: Seconds of a watch, after which the candidate is renewed, as in client-go.
 _WATCH_SECONDS = 300
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 
 class LeaseCandidate:
-    """Publishes one candidate; ``run`` it once, as a task. Whoever made ``http`` closes it."""
+    """Publishes one candidate; ``run`` it once, as a task. The caller closes ``http``."""
 
     def __init__(
         self,
@@ -58,11 +57,11 @@ class LeaseCandidate:
         self._settings = settings
         self._identity = identity
         self._jitter = jitter or random.Random()
-        #: Why nobody can choose this candidate, "" if it is published.
+        #: Why this candidate cannot be appointed, "" if it is published.
         self.problem = "the LeaseCandidate is not published yet"
 
     async def run(self) -> None:
-        """Publish the candidate and answer pings until cancelled; failures are waited out."""
+        """Publish the candidate and answer pings until cancelled; after failures, try again."""
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
         async for _ in list_and_watch(
             self._stream, self._on_error, transient=(ClientError,), backoff=backoff
@@ -77,7 +76,7 @@ class LeaseCandidate:
         await self._answer_pings(collection)
 
     def _on_error(self, error: ClientError) -> None:
-        if not isinstance(error, Conflict):  # which is that the API server pinged meanwhile
+        if not isinstance(error, Conflict):  # a Conflict means that the API server has pinged
             self.problem = str(error)
             _log.warning("Could not publish the LeaseCandidate", error=str(error))
 
@@ -143,5 +142,5 @@ class LeaseCandidate:
 
 
 def is_pinged(spec: dict[str, Any]) -> bool:
-    """Return whether the API server waits for an answer. Times are MicroTimes, all of one form."""
+    """Return whether the API server waits for an answer. MicroTimes sort like their texts."""
     return str(spec.get("pingTime") or "") > str(spec.get("renewTime") or "")

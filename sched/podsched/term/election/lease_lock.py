@@ -1,14 +1,13 @@
 """The lock as a Lease of a Kubernetes cluster: client-go's ``LeaseLock``.
 
-Guarantee: every write replaces the Lease that was read, at its resourceVersion; the API server
-refuses it (409) when anybody has written since. A stock kube-scheduler can hold the same Lease:
-fields are client-go's, and what podsched adds stands in an annotation.
+Guarantee: every write replaces the Lease that was read, at its resourceVersion; if it has changed,
+the API server refuses the write (409). kube-scheduler can compete for the same Lease: the fields
+are client-go's, and podsched's addition is an annotation.
 
-resourceVersions are strings that mean nothing here. Revisions are numbers of this process, given
-in the order in which answers come; reads and writes are made one after the other, so that this is
-the order of what they saw. The term is the number of the acquisition: it tells this process's own
-terms apart, and no other process knows it. Nothing in Kubernetes compares it (see
-docs/kubernetes.md).
+resourceVersions are opaque strings. Revisions are numbers of this process, in the order of answers.
+Reads and writes run one after another, so this is also the order of the states that they saw. The
+term is the revision of the acquisition. It distinguishes only the terms of this process; nothing in
+Kubernetes compares it (see docs/kubernetes.md).
 """
 
 from __future__ import annotations
@@ -48,37 +47,36 @@ from podsched.term.election.record import (
 _log = get_logger("election")
 
 _LEASE: Final = KINDS["Lease"]
-#: Versions of the Lease that a write may still name: those read lately.
+#: Number of recent versions of the Lease that a write may name.
 _REMEMBERED = 16
-#: Seconds after which a watch that is not permitted is tried again; the record is polled anyway.
+#: Seconds before a forbidden watch is tried again; the record is polled anyway.
 _NOT_PERMITTED_FOR = 60.0
 _PAUSE = 0.5
 
 
 class LeaseLock:
-    """An ``ElectionLock``; whoever made ``http`` closes it."""
+    """An ``ElectionLock``; the caller closes ``http``."""
 
     def __init__(
         self, http: KubeHttp, settings: LeaderElectionSettings, *, follows_holder: bool
     ) -> None:
-        """``follows_holder``: whether a holder's address is heeded, to take over early."""
+        """``follows_holder``: whether the holder's address is used, to take over early."""
         self._http = http
         self._name, self._namespace = settings.resource_name, settings.resource_namespace
         self._follows_holder = follows_holder
         self._one_at_a_time = asyncio.Lock()
         self._last = 0
-        #: Who holds the Lease by the last answer or event, "" for nobody: known here before the
-        #: elector has read it, so that a leader that is deposed sends nothing more meanwhile.
+        #: The holder in the last answer or event, "" for none. It is known here before the elector
+        #: has read it, so that a deposed leader stops sending writes at once.
         self.holder = ""
         self._noted = 0
-        #: The Leases read or written lately, by revision.
+        #: The recent Leases by revision.
         self._known: OrderedDict[Revision, dict[str, Any]] = OrderedDict()
-        #: Who acquired when, of the last term seen.
+        #: Holder, time and transitions of the last seen acquisition.
         self._acquisition: tuple[object, ...] = ()
         self._term = NO_TERM
 
     async def read(self) -> Snapshot:
-        """Return the Lease as it is."""
         async with self._one_at_a_time:
             try:
                 lease = await self._request("GET", self._path)
@@ -95,25 +93,23 @@ class LeaseLock:
         return await self._write(effect.expected_revision, record, new_term=True)
 
     async def renew(self, effect: Renew) -> Stored:
-        """Replace the Lease with a newer renewTime."""
         record = replace(effect.record, renew_time=datetime.now(UTC))
         return await self._write(effect.expected_revision, record)
 
     async def release(self, effect: Release) -> Stored:
-        """Replace the Lease with one that nobody holds."""
+        """Replace the Lease with one without a holder."""
         now = datetime.now(UTC)
         record = replace(effect.record, acquire_time=now, renew_time=now)
         return await self._write(effect.expected_revision, record)
 
     def watches(self) -> Mapping[str, Callable[[], AsyncIterator[None]]]:
-        """Return the watch of the Lease."""
         return {"lease": self._changes}
 
     async def keep_alive(self) -> None:
-        """Do nothing: a Lease knows no sign of life but its renewal."""
+        """Do nothing: a Lease has no liveness key."""
 
     async def revoke(self) -> None:
-        """Do nothing: see ``keep_alive``."""
+        """Do nothing."""
 
     # ------------------------------------------------------------------ reading
 
@@ -145,7 +141,7 @@ class LeaseLock:
             assert isinstance(message, Lease)
             record = decode_lease(message)
         except (UnreadableObjectError, ValueError, OverflowError) as error:
-            # Nobody can hold a lock by a record that cannot be read; claiming it repairs it.
+            # An unreadable record has no holder; a claim replaces it.
             _log.warning("Could not decode the lease", error=repr(error))
             return None
         return record if self._follows_holder else replace(record, address="")
@@ -162,7 +158,7 @@ class LeaseLock:
         return revision
 
     def _term_of(self, record: LeaderElectionRecord, revision: Revision) -> Term:
-        """Return the term of a holder: a new one whenever it is another acquisition."""
+        """Return the term of a holder: a new term for each acquisition."""
         acquisition = (record.holder_identity, record.acquire_time, record.leader_transitions)
         if acquisition != self._acquisition:
             self._acquisition, self._term = acquisition, Term(revision)
@@ -173,20 +169,20 @@ class LeaseLock:
         self.holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
 
     def _note_event(self, line: bytes) -> None:
-        """Note who holds the Lease by an event, unless an answer has said something later.
+        """Note the holder in an event, unless an answer was newer.
 
-        Events may be late: one of before this candidate's own acquisition is no news. Numbers are
-        compared for that, which Kubernetes permits within a kind; the election itself does not.
+        Events may be older than this candidate's own acquisition. So resourceVersions are compared
+        as numbers, which Kubernetes permits within a kind; the election itself does not need this.
         """
         try:
             lease = orjson.loads(line)["object"]
             if _version(lease) > self._noted > 0:
                 self._note(lease)
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
-            pass  # the read that follows tells
+            pass  # a read follows anyway
 
     async def _changes(self) -> AsyncIterator[None]:
-        """Yield when the Lease has changed. RBAC of kube-scheduler alone does not permit it."""
+        """Yield when the Lease has changed. kube-scheduler's own RBAC rules do not permit this."""
         params = {"watch": "1", "fieldSelector": f"metadata.name={self._name}"}
         path = collection(_LEASE, self._namespace)
         try:
@@ -194,7 +190,7 @@ class LeaseLock:
                 async for lines in chunks:
                     self._note_event(lines[-1])
                     yield
-            # The server ends each watch in the end, one that is going down at once.
+            # The server ends watches from time to time, and at once while it is shutting down.
             await asyncio.sleep(_PAUSE)
         except Forbidden as error:
             _log.info("The lease may not be watched: it is polled", error=str(error))
@@ -210,7 +206,7 @@ class LeaseLock:
         async with self._one_at_a_time:
             base = self._known.get(expected)
             if base is None and expected != NO_REVISION:
-                return None  # so old that it cannot be the present one
+                return None  # too old to be the current version
             try:
                 lease = await self._replace(base, _lease(record, base))
             except (Conflict, AlreadyExists, NotFound):
@@ -235,7 +231,7 @@ class LeaseLock:
 
 
 def _lease(record: LeaderElectionRecord, base: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the Lease to store; what else is in the one that it replaces is kept."""
+    """Return the Lease to store; other content of the replaced Lease is kept."""
     metadata = dict(base["metadata"]) if base is not None else {}
     annotations = dict(metadata.get("annotations") or {})
     annotations.pop(ADDRESS_ANNOTATION, None)

@@ -1,7 +1,7 @@
 """The etcd lease that a candidate's liveness key is attached to.
 
-Every candidate always keeps one, even as a standby. So an acquisition can write the liveness key in
-the same transaction, and a record that promises a liveness key has it from the beginning.
+Every candidate keeps one, also as a standby. So an acquisition writes the liveness key in the same
+transaction, and a record that promises a liveness key never exists without it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _log = get_logger("election")
 
 
 class LivenessLease:
-    """An etcd lease of ttl seconds, granted anew whenever it is lost.
+    """An etcd lease of ttl seconds, granted again whenever it is lost.
 
-    The smallest that etcd grants is 2 s (half as long again as its election timeout of 1 s).
+    etcd's minimum is 2 s (1.5 times its election timeout of 1 s, in whole seconds).
     """
 
     def __init__(self, store: Store, ttl: int) -> None:
@@ -29,14 +29,14 @@ class LivenessLease:
         self._granting = asyncio.Lock()
 
     async def ensure(self) -> int:
-        """Return the id of the lease, granted now if there is none. Raises StoreError."""
+        """Return the id of the lease; request one if there is none. Raises StoreError."""
         async with self._granting:
             if not self._id:
                 self._id = (await self._store.lease_grant(self._ttl)).id
             return self._id
 
     def forget(self, lease_id: int) -> None:
-        """Note that the store does not know this lease any more."""
+        """Note that the store no longer has this lease."""
         if self._id == lease_id:
             self._id = 0
 
@@ -47,7 +47,7 @@ class LivenessLease:
             await asyncio.sleep(self._ttl / 4)
 
     async def revoke(self) -> None:
-        """End the lease, and with it the liveness key, as far as the store can be reached."""
+        """End the lease and thereby the liveness key, if the store can be reached."""
         lease_id, self._id = self._id, 0
         if lease_id:
             with contextlib.suppress(StoreError, TimeoutError):

@@ -1,7 +1,6 @@
-"""The elector's reads, writes and watches of the lock, each a background task.
+"""Read, write and watch the lock in background tasks for the elector.
 
-Every answer becomes an event. A read or write may take retryPeriod; one without an answer by then
-counts as failed.
+Every answer becomes an event. A read or write without an answer after retryPeriod has failed.
 """
 
 from __future__ import annotations
@@ -29,27 +28,26 @@ _log = get_logger("election")
 
 
 class BackgroundTasks:
-    """The tasks of one elector, all named and cancelled together."""
+    """The named tasks of one elector, which are cancelled together."""
 
     def __init__(self, group: asyncio.TaskGroup) -> None:
         self._group = group
         self._running: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run it until it ends or is cancelled; what it raises ends the group."""
+        """Start a task; an exception in it ends the group."""
         task = self._group.create_task(work, name=f"election:{name}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
 
     def cancel(self) -> None:
-        """Cancel all of them."""
         for task in self._running:
             task.cancel()
 
 
 class LockIO:
-    """Reports to ``post``; on_renewal: see ``ElectionCallbacks``."""
+    """Reports events to ``post``; on_renewal: see ``ElectionCallbacks``."""
 
     def __init__(
         self,
@@ -60,7 +58,7 @@ class LockIO:
         post: Callable[[Event], None],
         on_renewal: Callable[[str, float], None],
     ) -> None:
-        """patience: seconds that a read or a write may take, and between tries to watch."""
+        """patience: max seconds for a read or a write; also the pause before watching again."""
         self._lock = lock
         self._tasks = tasks
         self._patience = patience
@@ -69,16 +67,16 @@ class LockIO:
         self._reading = self._read_again = False
 
     def watch(self) -> None:
-        """Read the lock whenever it changes, and when a watch begins."""
+        """Watch the lock, and read it whenever it changes or a watch begins."""
         for name, changes in self._lock.watches().items():
             self._tasks.start(self._watch(name, changes), f"watch-{name}")
 
     def write(self, write: TryAcquire | Renew | Release) -> None:
-        """Make the write; it ends in Written, Refused or Unanswered."""
+        """Start a write; it results in Written, Refused or Unanswered."""
         self._tasks.start(self._write(write), "write")
 
     def read(self) -> None:
-        """Read the lock, one read at a time; a request that comes meanwhile causes another read."""
+        """Start a read; if one is running, another follows it."""
         if self._reading:
             self._read_again = True
             return
@@ -135,11 +133,11 @@ class LockIO:
                 async for _ in changes():
                     self.read()
             except Restored as error:
-                if name == "record":  # once, whatever else is watched
+                if name == "record":  # report it once, not for each watch
                     _log.error("etcd was restored from a backup, racing anew", error=str(error))
                     self._post(HistoryLost())
             except Compacted:
-                continue  # from now on; the read that this causes sees what was missed
+                continue  # the new watch begins with a read, which shows missed changes
             except StoreError as error:
                 _log.error("Could not watch the lock, polling only", of=name, error=repr(error))
                 await asyncio.sleep(self._patience)

@@ -1,4 +1,4 @@
-"""What a candidate knows of the lock, whatever phase it is in, and how it learns.
+"""A candidate's view of the lock, in every phase, and how it is updated.
 
 Values only. Times are seconds of one monotonic clock of this process.
 """
@@ -15,12 +15,12 @@ from podsched.term.election.record import NO_REVISION, LeaderElectionRecord, Sna
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What does not change while a candidate runs.
+    """The constants of a candidate.
 
-    address: "host:port" where it accepts its peers, "" for none.
-    liveness_ttl: seconds; 0 when it keeps no liveness key.
-    race_jitter: seconds; standbys that see a holder vanish start within this of each other.
-    coordinated: it never races: the record says whom the API server has appointed.
+    address: "host:port" for connections of peers, "" for none.
+    liveness_ttl: seconds; 0: it keeps no liveness key.
+    race_jitter: seconds over which the claims of standbys are spread after a holder has vanished.
+    coordinated: it does not race; the API server appoints the holder in the record.
     """
 
     identity: str
@@ -33,15 +33,15 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockView:
-    """What a candidate knows of the lock in every phase.
+    """A candidate's view of the lock.
 
-    snapshot: the newest one seen; observed_at: when its *record* was first seen here.
-    suspected: revision of the record at whose holder nothing listens any more; a renewal clears it.
-    announced: identity of the leader as last reported, "" while there is none.
+    snapshot: the newest snapshot; observed_at: when its *record* was first seen here.
+    suspected: revision of the record whose holder refuses connections; cleared by a renewal.
+    announced: identity of the last reported leader, "" for none.
     followed: (identity, term) of the leader to which a connection is held, or None.
-    transitions: the most leaderTransitions ever seen, -1 for none.
-    attempt: number of the last write; answers to others are ignored.
-    has_led: whether it has led since it started.
+    transitions: the highest leaderTransitions seen, -1 for none.
+    attempt: number of the last write; answers to earlier writes are ignored.
+    has_led: whether the candidate has led since it started.
     """
 
     candidate: Candidate
@@ -56,30 +56,28 @@ class LockView:
 
     @property
     def identity(self) -> str:
-        """The candidate's own identity."""
         return self.candidate.identity
 
     @property
     def settings(self) -> LeaderElectionSettings:
-        """The candidate's settings."""
         return self.candidate.settings
 
     @property
     def end_of_term(self) -> bool:
-        """Whether another one than the holder is preferred, who therefore does not renew."""
+        """Whether the API server prefers another holder, so that this one must not renew."""
         record = self.snapshot.record if self.snapshot else None
         preferred = record.preferred_holder if record is not None else ""
         return self.candidate.coordinated and preferred not in ("", self.identity)
 
     @property
     def record_revision(self) -> Revision:
-        """Revision of the record as last seen, 0 if there is none."""
+        """Revision of the last seen record, 0 if there is none."""
         return self.snapshot.record_revision if self.snapshot else NO_REVISION
 
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """The lock as this candidate holds it: its term, and the record at the revision it has now."""
+    """The lock while this candidate holds it: the term, and the current record and revision."""
 
     term: Term
     record: LeaderElectionRecord
@@ -87,7 +85,7 @@ class Tenure:
 
 
 def learned(view: LockView, snapshot: Snapshot, now: float) -> LockView:
-    """Take in a newer snapshot; the time of a record counts from when it was first seen."""
+    """Return the view with a newer snapshot; a record's age counts from when it was first seen."""
     if view.snapshot is None or view.snapshot.record_revision != snapshot.record_revision:
         view = replace(view, observed_at=now, suspected=NO_REVISION)
     if snapshot.record is not None:
@@ -97,7 +95,7 @@ def learned(view: LockView, snapshot: Snapshot, now: float) -> LockView:
 
 
 def learned_own_write(view: LockView, event: Written, term: Term, now: float) -> LockView:
-    """Take in a write of this candidate, unless something later has been seen already."""
+    """Return the view after an own write, unless a later revision was seen already."""
     if view.snapshot is not None and view.snapshot.revision > event.revision:
         return view
     snapshot = Snapshot(
@@ -111,7 +109,7 @@ def learned_own_write(view: LockView, event: Written, term: Term, now: float) ->
 
 
 def tenure_in(view: LockView, term: Term) -> Tenure | None:
-    """Return the lock as this candidate holds it in this term; None if it does not."""
+    """Return the lock if this candidate holds it in this term, else None."""
     snapshot = view.snapshot
     if snapshot is None or snapshot.record is None:
         return None

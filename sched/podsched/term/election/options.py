@@ -1,4 +1,4 @@
-"""What the owner of an elector sets: callbacks and options."""
+"""The callbacks and options of an elector."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _ignore_renewal(result: str, seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ElectionCallbacks:
-    """Called on changes of leadership; they must not block, and an exception ends the elector."""
+    """Called on changes of leadership. They must not block; an exception ends the elector."""
 
     on_started_leading: Callable[[api_pb2.Fence], None] = _ignore
     on_stopped_leading: Callable[[StopReason], None] = _ignore
     on_new_leader: Callable[[str], None] = _ignore
     on_renewal: Callable[[str, float], None] = _ignore_renewal
-    """Outcome of a renewal (renewed, refused, error), and its seconds."""
+    """Gets the outcome of a renewal (renewed, refused, error) and its duration in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +34,16 @@ class ElectionOptions:
     """Settings that KubeSchedulerConfiguration does not have."""
 
     listen_host: str | None = "127.0.0.1"
-    """Where peers connect to; None: nowhere, so a killed leader is missed after 2 s."""
+    """The address for connections of peers; None: none, so a dead leader is noticed after 2 s."""
     listen_port: int = 0
     """0: any free port."""
     advertise_address: str = ""
-    """The "host:port" or "host" as peers reach it; what is left out is as bound."""
+    """The "host:port" or "host" that peers connect to; a missing part is the bound one."""
     tls: TlsFiles | None = None
-    """With it, peers are only those with a certificate of the same user, by mutual TLS."""
+    """If set, peers need a certificate of the same user (mutual TLS)."""
     liveness_ttl: int = 2
-    """Seconds without a sign of life until standbys race; 2 is the least etcd grants; 0: off."""
+    """Seconds without a sign of life until standbys race; etcd's minimum is 2; 0: off."""
     coordinated: bool = False
     """Whether the API server appoints the holder (Kubernetes' coordinated leader election)."""
     race_jitter: float = 0.02
-    """Standbys that see the lock go free start within so many seconds of each other."""
+    """Seconds over which the claims of standbys are spread when the lock becomes free."""

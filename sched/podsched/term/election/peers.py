@@ -1,18 +1,18 @@
-"""Connections between replicas, through which a standby learns at once that the leader is gone.
+"""Connections between replicas, by which a standby notices at once that the leader is gone.
 
 Every replica runs a ``PeerListener``: a TCP listener that sends the replica's identity and then
 holds the connection open in silence. A standby holds a connection to the leader. When a process
 dies its kernel resets its connections and refuses new ones; both reach the standby within
 milliseconds.
 
-Guarantee: a break is reported as confirmed only if the replica of this identity was reached at this
-address before, and the address now refuses connections. A paused process, a lost network or a
-machine without power refuses nothing; the liveness key and the lease detect these. A replica that
-has announced its exit is not reported either: it has released the lock, and a standby that claimed
-the lock as that of a dead leader would be refused and lose time.
-With TLS both sides must show a certificate of the same user, so others neither learn an identity
-nor can pose as a leader. Without TLS a false report only costs a term change, because writes are
-fenced.
+Guarantee: a break is reported as confirmed only if the replica of this identity was connected at
+this address before, and the address now refuses connections. After a pause, a network failure or a
+power failure nothing is refused; the liveness key and the lease detect these. A replica that
+announces its exit is not reported: it has released the lock, so a claim that expects the dead
+leader's record would be refused and lose time.
+With TLS both sides must have a certificate of the same user, so that others can neither learn an
+identity nor impersonate a leader. Without TLS a false report costs only a change of the term,
+because writes are fenced.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _log = get_logger("election")
 
 #: Seconds to wait for a connection and for the identity.
 _PATIENCE = 1.0
-#: Seconds that a peer may take for the handshake of TLS.
+#: Max seconds of a TLS handshake.
 _HANDSHAKE = 5.0
-#: Seconds between tries. A dying process may still accept while its kernel closes its sockets one
-#: after another, so that the first tries come fast.
+#: Seconds between tries. The first are quick, because a dying process may still accept connections
+#: while its kernel closes its sockets one after another.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 2.0
 _LONGEST_IDENTITY = 512
 _LEAVE = b"released\n"
-#: Connections at a time: more than a lock has replicas, few enough for any process.
+#: Max open connections: more than a lock has replicas.
 _MOST_PEERS = 256
 
 
 class PeerTls:
     """Certificates of this replica, for both sides of a connection.
 
-    Replicas move, so that a certificate's host names say nothing: its user does, which is the same
-    for all replicas.
+    Replicas change hosts, so the host names of certificates are not checked, but their user, which
+    is the same for all replicas.
     """
 
     def __init__(self, files: TlsFiles) -> None:
-        """Raise CertificateError for files that cannot be used, or not on both sides."""
+        """Raise CertificateError for files that cannot be used on both sides."""
         from podsched.lib.certificates import user_in
 
         self._files = files
@@ -64,11 +64,11 @@ class PeerTls:
         self._connecting = ConnectingContext(files, _keep, any_host=True)
 
     def connecting(self) -> ssl.SSLContext:
-        """Return the context of the next connection to a peer."""
+        """Return the context for the next connection to a peer."""
         return self._connecting.latest()
 
     def is_replica(self, writer: asyncio.StreamWriter) -> bool:
-        """Return whether the other side has a certificate of this replica's user."""
+        """Return whether the peer has a certificate of this replica's user."""
         return user_of(writer.transport) == self._user
 
 
@@ -77,7 +77,7 @@ def _keep(problem: str) -> None:
 
 
 class PeerListener:
-    """Accepts the connections of other replicas for as long as this process lives."""
+    """Accepts the connections of other replicas while this process lives."""
 
     def __init__(self, identity: str, tls: PeerTls | None = None) -> None:
         self._greeting = identity.encode() + b"\n"
@@ -86,7 +86,7 @@ class PeerListener:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; return the port, which is a free one if 0 was asked for. Raises OSError."""
+        """Listen, on a free port if ``port`` is 0; return the port. Raises OSError."""
         tls = self._tls.serving if self._tls else None
         patience = _HANDSHAKE if tls else None
         self._server = await asyncio.start_server(
@@ -95,14 +95,14 @@ class PeerListener:
             port,
             ssl=tls,
             ssl_handshake_timeout=patience,
-            # Nobody waits at the end for a peer that is paused.
+            # Do not wait long for a peer that is paused.
             ssl_shutdown_timeout=_PATIENCE if tls else None,
         )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
     async def close(self, *, released: bool = False) -> None:
-        """Refuse new connections and end those that are open; ``released``: take leave first."""
+        """Refuse new connections and close all; ``released``: announce the exit first."""
         if self._server is not None:
             self._server.close()
         for writer in tuple(self._writers):
@@ -113,8 +113,8 @@ class PeerListener:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        stranger = self._tls is not None and not self._tls.is_replica(writer)
-        if stranger or len(self._writers) >= _MOST_PEERS:
+        unknown = self._tls is not None and not self._tls.is_replica(writer)
+        if unknown or len(self._writers) >= _MOST_PEERS:
             writer.close()
             return
         self._writers.add(writer)
@@ -132,10 +132,10 @@ class PeerListener:
 class _Ending(Enum):
     """How one connection ended."""
 
-    BROKEN = "sent its identity, then broke"
-    LEFT = "sent its identity, then took its leave"
-    REFUSED = "nothing listens there"
-    FAILED = "anything else"
+    BROKEN = "the peer sent its identity, then the connection broke"
+    LEFT = "the peer sent its identity, then announced its exit"
+    REFUSED = "the address refuses connections"
+    FAILED = "otherwise"
 
 
 async def follow_leader(
@@ -148,10 +148,9 @@ async def follow_leader(
 ) -> None:
     """Hold a connection to the replica of this identity until cancelled.
 
-    report(confirmed) is called at most once for a connection that broke: with True when the address
-    refuses connections since, with False when the replica answers again. While the address cannot
-    be reached at all, nothing is known and nothing reported. Returns when the replica takes its
-    leave.
+    report(confirmed) is called at most once per broken connection: with True when the address
+    refuses connections, with False when the replica answers again. While the address cannot be
+    reached, nothing is reported. Returns when the replica announces its exit.
     """
     broken = False
     backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance)
@@ -180,7 +179,7 @@ def _reporter(broken: bool, report: Callable[[bool], None]) -> Callable[[], None
 async def _connect_once(
     address: str, identity: str, back: Callable[[], None], tls: PeerTls | None
 ) -> _Ending:
-    """Hold one connection to its end; back() is called when the replica answers."""
+    """Hold one connection until it ends; back() is called when the replica answers."""
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -193,7 +192,7 @@ async def _connect_once(
     except ConnectionRefusedError:
         return _Ending.REFUSED
     except (OSError, ValueError, OverflowError):  # TimeoutError is an OSError
-        # Anybody may have written the address: it may name no host, or a port that is none.
+        # The address comes from the record, so it may be invalid.
         return _Ending.FAILED
     try:
         if tls is not None and not tls.is_replica(writer):
@@ -215,7 +214,7 @@ async def _connect_once(
 
 
 def advertised_address(listen_host: str, port: int, advertise: str) -> str:
-    """Return the "host:port" for the record; what ``advertise`` leaves out is as bound."""
+    """Return the "host:port" for the record; ``advertise`` overrides the bound host and port."""
     host, _, advertised_port = advertise.rpartition(":")
     if not host:  # "host" alone, or nothing
         host, advertised_port = advertise, ""
@@ -223,5 +222,5 @@ def advertised_address(listen_host: str, port: int, advertise: str) -> str:
 
 
 def _reachable(host: str) -> str:
-    """Return this machine's name for a wildcard host, to which nobody can connect."""
+    """Return this machine's name for a wildcard host, which peers cannot connect to."""
     return socket.gethostname() if host in ("", "0.0.0.0", "::") else host

@@ -21,14 +21,14 @@ from podsched.term.election.record import NO_REVISION, LeaderElectionRecord, who
 from podsched.term.election.states import Acquiring, Leading, Standby, State, Withdrawing
 from podsched.term.election.transition import Transition
 
-#: Seconds for which a lock that was handed over is left to the successor.
+#: Seconds for which only the successor may claim a lock that was handed over.
 HAND_OVER_GRACE = 0.5
-#: A claim that may be made at any time.
+#: The lock may be claimed at once.
 _AT_ONCE = float("-inf")
 
 
 def claimable_from(state: Standby) -> float | None:
-    """Return from when on the lock may be claimed as it was last seen; None: not as it was seen."""
+    """Return when the lock, as last seen, may be claimed; None: not in this state of the lock."""
     view, snapshot = state.view, state.view.snapshot
     if snapshot is None or snapshot.revision <= state.claims_after:
         return None
@@ -50,9 +50,9 @@ def _is_suspected(view: LockView) -> bool:
 
 
 def _is_alone(view: LockView) -> bool:
-    """Return whether it is configured to be the only candidate, and so takes the lock it finds.
+    """Return whether it is the only candidate by configuration, and so claims a held lock.
 
-    Once: if another one takes it away, it is not alone, and the two would go on forever.
+    Only until it has led: if another candidate exists, the two would take the lock in turns.
     """
     return not view.settings.leader_elect and not view.has_led
 
@@ -61,19 +61,19 @@ def _is_alone(view: LockView) -> bool:
 
 
 def on_standby(state: Standby, event: Event, transition: Transition) -> State:
-    """Take in an event; whether to poll or to claim is decided by ``stand_by`` afterwards."""
+    """Handle an event; ``stand_by`` then decides whether to poll or to claim."""
     if isinstance(event, StopRequested):
         return transition.halt(state.view)
     snapshot = state.view.snapshot
     if snapshot is None or not isinstance(event, LeaderConnectionBroken) or not event.confirmed:
         return state
     if (event.identity, event.term) != (snapshot.holder, snapshot.term):
-        return state  # of a leader whom nobody follows any more
+        return state  # it is about an earlier leader
     return replace(state, view=replace(state.view, suspected=snapshot.record_revision))
 
 
 def stand_by(state: Standby, transition: Transition) -> Standby | Acquiring:
-    """End a step in STANDBY: follow the leader, poll, and claim the lock when that is justified."""
+    """End a step in STANDBY: follow the leader, poll, and claim the lock if that is justified."""
     now = transition.now
     state = replace(state, view=transition.announce(state.view, leading=False))
     if now >= state.poll_at:
@@ -95,7 +95,7 @@ def _retry_wait(view: LockView, transition: Transition) -> float:
 
 
 def _race_start(state: Standby, transition: Transition) -> float:
-    """Return when to claim: at once on a broken connection, so that nobody notices the failover."""
+    """Return when to claim: at once after a broken connection, to make the failover short."""
     view = state.view
     record = view.snapshot.record if view.snapshot else None
     named = record is not None and record.preferred_holder == view.identity
@@ -106,7 +106,7 @@ def _race_start(state: Standby, transition: Transition) -> float:
 
 def _acquire(state: Standby, transition: Transition) -> Acquiring:
     view = state.view
-    assert view.snapshot is not None  # there is nothing to claim before it
+    assert view.snapshot is not None  # no claim is justified before the first snapshot
     write = TryAcquire(view.attempt + 1, view.record_revision, _claim(view))
     seen = view.snapshot.revision
     view, in_flight = transition.send(view, write)
@@ -132,12 +132,12 @@ def _claim(view: LockView) -> LeaderElectionRecord:
 
 
 def answer_due(state: Acquiring) -> float:
-    """Return when an answer comes too late: the lease that it grants is over."""
+    """Return when an answer is too late, because the granted lease has ended."""
     return state.in_flight.sent_at + state.view.settings.renew_deadline
 
 
 def on_acquiring(state: Acquiring, event: Event, transition: Transition) -> State:
-    """Take in an event while the claim is on its way."""
+    """Handle an event while the claim is pending."""
     now, view = transition.now, state.view
     if isinstance(event, Written):
         return _on_acquired(state, event, transition)
@@ -146,7 +146,7 @@ def on_acquiring(state: Acquiring, event: Event, transition: Transition) -> Stat
         return Withdrawing(view=view, in_flight=state.in_flight, give_up_at=give_up_at)
     if isinstance(event, Refused):
         transition.emit(ReadRecord())
-        # Whoever wrote first wrote after this snapshot; it must not be claimed again.
+        # Another candidate wrote after this snapshot, so it must not be claimed again.
         return Standby(view=view, poll_at=state.poll_at, claims_after=state.seen)
     if isinstance(event, Unanswered) or now >= answer_due(state):
         transition.emit(ReadRecord())

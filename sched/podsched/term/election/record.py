@@ -5,10 +5,10 @@ Three keys (``podsched.api.etcd_keys``) belong to a lock "namespace/name":
     record     a Lease object, so that clients can look at it
     term       the fence: put by every acquisition, never by a renewal, deleted by a release; its
                mod revision is the term
-    liveness   attached to the holder's etcd lease; gone soon after the holder is
+    liveness   attached to the holder's etcd lease, so it expires soon after the holder has died
 
-The record says who holds the lock; only the term says whether a *write* is the holder's.
-Values and their encoding; nothing here reads a clock or a store.
+The record names the holder. Whether a *write* is the holder's is decided only by the term.
+This module has the values and their encoding; it reads no clock and no store.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from podsched.api.etcd_keys import lease_key, liveness_key, term_key
 from podsched.lib.ids import Revision, Term
 from podsched.v1 import objects_pb2 as v1
 
-#: No such key.
+#: The key does not exist.
 NO_REVISION = Revision(0)
-#: Nobody leads.
+#: There is no leader.
 NO_TERM = Term(0)
 
-#: Where the holder accepts its peers' connections, "host:port".
+#: The holder's address for connections of its peers, "host:port".
 ADDRESS_ANNOTATION = "podsched.io/leader-address"
-#: The holder promises to keep the liveness key, on an etcd lease of so many seconds.
+#: The holder keeps the liveness key on an etcd lease of this many seconds.
 LIVENESS_ANNOTATION = "podsched.io/liveness-ttl-seconds"
-#: The term, for people to read; known only after the acquisition, so written with the renewals.
+#: The term, for people. It is known only after the acquisition, so renewals write it.
 TERM_ANNOTATION = "podsched.io/term"
 
 
@@ -67,13 +67,13 @@ class LockKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionRecord:
-    """client-go's LeaderElectionRecord, and what podsched adds in annotations.
+    """client-go's LeaderElectionRecord, and podsched's additions in annotations.
 
-    lease_duration_seconds: how long after its last renewal nobody else may take the lock.
-    acquire_time, renew_time: wall time, shown to people; no decision reads them.
-    leader_transitions: how often the holder changed; it never shrinks, a release keeps it.
-    address: "host:port" where the holder accepts its peers, "" for none.
-    liveness_ttl: seconds; 0 means that the holder keeps no liveness key.
+    lease_duration_seconds: time after the last renewal in which no other candidate may claim.
+    acquire_time, renew_time: wall time for people; no decision depends on it.
+    leader_transitions: the number of changes of the holder; a release keeps it.
+    address: "host:port" for connections of peers, "" for none.
+    liveness_ttl: seconds; 0: the holder keeps no liveness key.
     """
 
     holder_identity: str = ""
@@ -89,10 +89,10 @@ class LeaderElectionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The lock's three keys as they were at one revision of the store.
+    """The lock's three keys at one revision of the store.
 
     record_revision: mod revision of the record, 0 if there is none.
-    term: mod revision of the term key, 0 if nobody leads.
+    term: mod revision of the term key, 0 without a leader.
     live_holder: identity in the liveness key, "" if the key is gone.
     """
 
@@ -109,13 +109,13 @@ class Snapshot:
 
     @property
     def holder_vanished(self) -> bool:
-        """Whether the holder promised to keep its liveness key and the key is gone."""
+        """Whether the holder's liveness key is gone although it promised to keep it."""
         promised = self.record is not None and self.record.liveness_ttl > 0
         return promised and self.holder != "" and self.live_holder != self.holder
 
 
 def whole_seconds(duration: float) -> int:
-    """Return the seconds of a duration as the record stores them: rounded up, never shorter."""
+    """Return a duration in whole seconds for the record, rounded up."""
     return max(1, math.ceil(duration))
 
 
@@ -139,9 +139,9 @@ def decode_lease(lease: v1.Lease) -> LeaderElectionRecord:
 def encode_lease(
     record: LeaderElectionRecord, keys: LockKeys, base: v1.Lease | None, *, term: Term = NO_TERM
 ) -> v1.Lease:
-    """Return the Lease to store; base is the one it replaces, whose other metadata is kept.
+    """Return the Lease to store. base: the Lease that it replaces, whose other metadata is kept.
 
-    term: 0 when it is not known yet, which takes the term annotation away.
+    term: 0 if it is not known yet; then there is no term annotation.
     """
     lease = v1.Lease()
     if base is not None:
@@ -150,7 +150,7 @@ def encode_lease(
         lease.metadata.uid = str(uuid.uuid4())
         _set_time(lease.metadata.creation_timestamp, record.renew_time)
     lease.metadata.name, lease.metadata.namespace = keys.name, keys.namespace
-    lease.metadata.resource_version = ""  # it is the key's mod revision, filled in when read
+    lease.metadata.resource_version = ""  # readers set it to the key's mod revision
     _annotate(lease, ADDRESS_ANNOTATION, record.address)
     _annotate(lease, LIVENESS_ANNOTATION, str(record.liveness_ttl or ""))
     _annotate(lease, TERM_ANNOTATION, str(term or ""))

@@ -1,8 +1,7 @@
-"""What a candidate knows, phase by phase: ``State`` is the union of the phases' states.
+"""The states of a candidate, one class per phase; ``State`` is their union.
 
-Each phase has exactly the fields that mean something in it; what all of them share is the
-``LockView``. The transitions are drawn in ``podsched.term.election.step``. Times are seconds of one
-monotonic clock of this process.
+Each phase has only the fields that it needs; all share the ``LockView``. The transitions are drawn
+in ``podsched.term.election.step``. Times are seconds of one monotonic clock of this process.
 """
 
 from __future__ import annotations
@@ -17,25 +16,20 @@ from podsched.term.election.record import NO_REVISION
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """The one write on its way, and when it was sent."""
+    """The pending write, and when it was sent."""
 
     write: TryAcquire | Renew | Release
     sent_at: float
-
-    @property
-    def attempt(self) -> int:
-        """The number by which its answer is recognised."""
-        return self.write.attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standby:
     """Watches the lock, ready to claim it.
 
-    poll_at: when the record is read next, whatever the watch says.
-    race_at: when a claim that is justified now is made; None if none is.
-    claims_after: only snapshots newer than this may be claimed; a refused claim sets it.
-    not_before: no claim before then; a write that failed sets it.
+    poll_at: when the record is read next, even without a watch event.
+    race_at: when a justified claim is made; None if no claim is justified.
+    claims_after: only newer snapshots may be claimed; set by a refused claim.
+    not_before: no claim before this time; set by a failed write.
     """
 
     view: LockView
@@ -47,9 +41,9 @@ class Standby:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acquiring:
-    """Awaits the answer to its claim, made on the snapshot of revision ``seen``.
+    """Waits for the answer to its claim, which is based on the snapshot of revision ``seen``.
 
-    poll_at: as it was in ``Standby``, for the way back.
+    poll_at: kept from ``Standby``, for the way back.
     """
 
     view: LockView
@@ -63,7 +57,7 @@ class Leading:
     """Holds the lock, and renews it.
 
     renewed_at: when the last successful write of the record was *sent*.
-    not_before: no regular renewal before then; a renewal that failed moves it.
+    not_before: no regular renewal before this time; set by a failed renewal.
     """
 
     view: LockView
@@ -85,9 +79,9 @@ class Leading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawing:
-    """Was asked to stop while its claim is on the way: a lock won now is given back.
+    """Stops while its claim is pending; if the claim succeeds, the lock is given back.
 
-    give_up_at: when it stops without having had an answer.
+    give_up_at: when it stops without an answer.
     """
 
     view: LockView
@@ -97,12 +91,12 @@ class Withdrawing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releasing:
-    """Leads no more, and gives the lock back.
+    """Has stopped leading, and gives the lock back.
 
-    in_flight: the last renewal or the release; None until it is known what to release.
-    give_up_at: when a release that does not succeed is abandoned.
-    successor: identity for which the lock is kept free for a moment, "" for none.
-    stays: whether it stands by afterwards, instead of leaving the race.
+    in_flight: the pending renewal or release, if any.
+    give_up_at: when an unsuccessful release is abandoned.
+    successor: the candidate that may claim the lock first, "" for none.
+    stays: whether it stands by afterwards instead of stopping.
     """
 
     view: LockView
@@ -115,7 +109,7 @@ class Releasing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """Has left the race; no state follows."""
+    """Has stopped for good."""
 
     view: LockView
 
@@ -127,7 +121,7 @@ State = Standby | Acquiring | Leading | Withdrawing | Releasing | Stopped
 
 
 def in_flight(state: State) -> InFlight | None:
-    """Return the write on its way, if there is one."""
+    """Return the pending write, if there is one."""
     match state:
         case Standby() | Stopped():
             return None
@@ -136,12 +130,12 @@ def in_flight(state: State) -> InFlight | None:
 
 
 def leads(state: State, now: float) -> bool:
-    """Return whether it may act as leader at this moment, also between two steps."""
+    """Return whether the candidate may act as leader now, also between two steps."""
     return isinstance(state, Leading) and now < state.lease_over_at
 
 
 def is_stuck(state: State, now: float) -> bool:
-    """Return whether it believes to lead although its lease ended over 20 s ago: its loop hangs.
+    """Return whether the state is still LEADING over 20 s after the lease ended: its loop hangs.
 
     LeaderHealthzAdaptor of client-go.
     """

@@ -1,8 +1,8 @@
-"""Who leads: the pure step function ``(state, event, now) -> (state, effects)``.
+"""Decide who leads: the pure step function ``(state, event, now) -> (state, effects)``.
 
-The rules are client-go's (leaderelection.go of v1.36), made stricter where a term and a watch
-allow it; what differs is said below. ``racing`` has those of STANDBY and ACQUIRING, ``holding`` the
-others; ``states`` says what is known in each phase.
+The rules are client-go's (leaderelection.go of v1.36), with the differences listed below.
+``racing`` has the rules of STANDBY and ACQUIRING, ``holding`` the others; ``states`` has the fields
+of each phase.
 
          +----- deposed, or renewDeadline exceeded: StopLeading ------+
          v                                                            |
@@ -28,7 +28,7 @@ others; ``states`` says what is known in each phase.
 | STANDBY     | any          | poll due                         | ReadRecord                      |
 | STANDBY     | any          | claim justified                  | ACQUIRING: TryAcquire           |
 | STANDBY     | connection broken | confirmed, to present holder | a claim is justified           |
-| STANDBY     | StopRequested |                                 | STOPPED: Halt                   |
+| STANDBY     | StopRequested |                                 | STOPPED                         |
 | ACQUIRING   | Written      | in time, nobody took over since  | LEADING: StartLeading           |
 | ACQUIRING   | Written      | otherwise                        | STANDBY                         |
 | ACQUIRING   | Refused      |                                  | STANDBY: ReadRecord             |
@@ -43,61 +43,65 @@ others; ``states`` says what is known in each phase.
 | LEADING     | Refused      |                                  | ReadRecord, back off            |
 | LEADING     | Unanswered   |                                  | ReadRecord, back off            |
 | LEADING     | StopRequested | releaseOnCancel                 | RELEASING: StopLeading, Release |
-| LEADING     | StopRequested | otherwise                       | STOPPED: StopLeading, Halt      |
+| LEADING     | StopRequested | otherwise                       | STOPPED: StopLeading            |
 | LEADING     | HandOverRequested | to another                  | RELEASING: StopLeading, Release |
 | WITHDRAWING | Written      | nobody took over since           | RELEASING: Release              |
-| WITHDRAWING | Written      | otherwise                        | STOPPED: Halt                   |
-| WITHDRAWING | Refused, Unanswered |                           | STOPPED: Halt                   |
+| WITHDRAWING | Written      | otherwise                        | STOPPED                         |
+| WITHDRAWING | Refused, Unanswered |                           | STOPPED                         |
 | RELEASING   | Written      | of a renewal                     | Release                         |
-| RELEASING   | Written      | of the release                   | STOPPED: Halt                   |
+| RELEASING   | Written      | of the release                   | STOPPED                         |
 | RELEASING   | Refused      |                                  | ReadRecord                      |
 | RELEASING   | Observed     | still ours, nothing in flight    | Release                         |
-| RELEASING   | Observed     | not ours any more                | STOPPED: Halt                   |
+| RELEASING   | Observed     | not ours any more                | STOPPED                         |
 | RELEASING   | Unanswered   | of a renewal                     | ReadRecord                      |
-| RELEASING   | Unanswered   | of the release                   | STOPPED: Halt                   |
-| both        | any          | retryPeriod has passed           | STOPPED: Halt                   |
+| RELEASING   | Unanswered   | of the release                   | STOPPED                         |
+| both        | any          | retryPeriod has passed           | STOPPED                         |
 | RELEASING   | any of these | the lock was handed over         | STANDBY instead of STOPPED      |
 | STANDBY, ACQUIRING | HistoryLost |                            | STANDBY: ReadRecord, back off   |
 | LEADING     | HistoryLost  |                                  | STANDBY: StopLeading, ReadRecord |
-| others      | HistoryLost  |                                  | STOPPED: Halt                   |
+| others      | HistoryLost  |                                  | STOPPED                         |
 | STOPPED     | any          |                                  | nothing                         |
 
-A claim is justified when the record is absent, empty or (left by a lost answer or an earlier life)
-already ours; when leaseDuration has passed *here* since the record last changed; when the holder
-promised a liveness key and the key is gone; when the connection to the holder broke and nothing
-listens there any more; or, until it has led for the first time, when this candidate is configured
-to be the only one (leaderElect: false). The last three may be wrong about a living holder. That is
-safe because every write of a leader carries its term, and an acquisition makes an earlier term
-worthless.
+A claim is justified in these cases:
 
-A *coordinated* candidate (Kubernetes' coordinated leader election) has one rule instead of these:
-its claim is justified when the record names it as holder, which the API server has written, and
-prefers no other. A holder stops leading as soon as the record prefers another one, and lets its
-lease run out; the API server then appoints that one.
+* the record is absent, empty, or already ours (after a lost answer or a restart);
+* leaseDuration has passed *here* since the record last changed;
+* the holder promised a liveness key and the key is gone;
+* the connection to the holder broke and its address refuses connections;
+* this candidate is the only one by configuration (leaderElect: false) and has not led yet.
 
-When the store was restored from a backup (HistoryLost), what was seen of the lock is forgotten, or
-snapshots of the restored store would be taken for old ones. Nobody claims it for a retryPeriod, in
-which informers list again.
+In the last three cases the holder may still be alive. That is safe, because every write of a leader
+carries its term, and an acquisition invalidates earlier terms.
 
-While an empty record names a successor, the others leave it to him for half a second.
+A *coordinated* candidate (Kubernetes' coordinated leader election) has one rule instead: its claim
+is justified if the API server has written its name as holder into the record, and prefers no other
+candidate. If the record prefers another candidate, the holder stops leading and lets its lease
+expire; then the API server appoints the other one.
+
+If the store was restored from a backup (HistoryLost), the seen lock is forgotten, because revisions
+of the restored store are lower. No candidate claims the lock for a retryPeriod, in which informers
+list again.
+
+While an empty record names a successor, other candidates wait half a second before they claim.
 
 Invariants (checked by tests/term/election on every reachable state of a model):
  1. A term has one holder: StartLeading(term) comes from the one write that created the term.
  2. Terms grow: an acquisition's revision is larger than that of all before it.
  3. No write of an earlier term is accepted once a later term exists.
  4. leaderTransitions never shrinks.
- 5. A candidate leads only while ``now < sent_at(last successful write) + renewDeadline``. So while
-    clocks run at about the same speed, and nobody is wrongly suspected, two never lead at once.
+ 5. A candidate leads only while ``now < sent_at(last successful write) + renewDeadline``. So if
+    clocks run at about the same speed, and no living holder is suspected, two never lead at once.
  6. StartLeading and StopLeading alternate; STOPPED is reached only after StopLeading.
- 7. Every step that does not end in STOPPED sets a timer: no lost event leaves a candidate stuck.
+ 7. Every step that does not end in STOPPED sets a timer, so a lost event never blocks a candidate.
  8. A candidate that is asked to stop never races or leads again.
- 9. Left in peace, somebody leads.
+ 9. Without further faults, one candidate leads eventually.
 
-Stricter than client-go: renewDeadline counts from when the last successful renewal was sent, where
-client-go counts from a retryPeriod after its answer. Different: a deposed holder goes back to
-racing; whether the process exits instead ("Leaderelection lost") is its owner's choice.
+Stricter than client-go: renewDeadline counts from when the last successful renewal was sent; in
+client-go it counts from a retryPeriod after the answer. Different: a deposed holder goes back to
+racing; its owner may exit instead ("Leaderelection lost").
 
-No clock, no chance, no I/O: ``now`` is monotonic seconds, ``chance`` a number in [0, 1).
+The module uses no clock, randomness or I/O: ``now`` is monotonic seconds, ``chance`` a number in
+[0, 1).
 """
 
 from __future__ import annotations
@@ -147,16 +151,16 @@ from podsched.term.election.transition import Transition
 def step(
     state: State, event: Event, now: float, *, chance: float = 0.0
 ) -> tuple[State, tuple[Effect, ...]]:
-    """Return the next state, and what to do, in this order.
+    """Return the next state, and the effects in order.
 
-    chance: in [0, 1); spreads polls over client-go's jitter and races over race_jitter.
+    chance: in [0, 1); spreads polls over client-go's jitter, and claims over race_jitter.
     """
     if isinstance(state, Stopped):
         return state, ()
     if _is_outdated(state, event):
         if not isinstance(state, Leading) or leads(state, now):
             return state, ()
-        event = TimerFired()  # no news, except that it is too late to go on leading
+        event = TimerFired()  # the lease is over
     transition = Transition(now, chance)
     if isinstance(event, Observed):
         state = replace(state, view=learned(state.view, event.snapshot, now))
@@ -174,7 +178,7 @@ def step(
 
 
 def next_timer(state: State) -> float:
-    """Return when a candidate that hears nothing must look again; never in STOPPED."""
+    """Return when the next step must happen even without an event; not in STOPPED."""
     match state:
         case Standby():
             claim = state.race_at if state.race_at is not None else claimable_from(state)
@@ -187,14 +191,14 @@ def next_timer(state: State) -> float:
         case Withdrawing() | Releasing():
             return state.give_up_at
         case Stopped():
-            raise ValueError("a candidate that has left the race sets no timer")
+            raise ValueError("a stopped candidate sets no timer")
 
 
 def _is_outdated(state: State, event: Event) -> bool:
-    """Whether it answers an abandoned write, or is a snapshot older than what is known."""
+    """Whether an event answers an earlier write, or has a snapshot older than the known one."""
     if isinstance(event, Written | Refused | Unanswered):
         awaited = in_flight(state)
-        return awaited is None or awaited.attempt != event.attempt
+        return awaited is None or awaited.write.attempt != event.attempt
     if isinstance(event, Observed) and state.view.snapshot is not None:
         return event.snapshot.revision < state.view.snapshot.revision
     return False

