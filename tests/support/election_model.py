@@ -128,7 +128,7 @@ def tell(world: World, i: int, event: Event) -> World:
 def _expected(replica: Replica) -> tuple[Request, ...]:
     """Nobody waits for the answers to former attempts; such writes may still arrive."""
     awaited = in_flight(replica.state)
-    current = awaited.attempt if awaited else 0
+    current = awaited.write.attempt if awaited else 0
     return tuple(
         r if r.effect.attempt == current else replace(r, abandoned=True)
         for r in replica.requests
@@ -488,7 +488,11 @@ class _Print:
 
     def flight(self, s: State) -> Hashable:
         sent = in_flight(s)
-        return sent and (type(sent.write), s.view.attempt - sent.attempt, self.since(sent.sent_at))
+        return sent and (
+            type(sent.write),
+            s.view.attempt - sent.write.attempt,
+            self.since(sent.sent_at),
+        )
 
     def tenure(self, tenure: Tenure) -> Hashable:
         ranks = self._ranks

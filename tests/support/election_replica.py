@@ -22,8 +22,8 @@ from podsched.serve.store.errors import StoreError
 from podsched.serve.store.etcd import EtcdOptions, connect
 from podsched.serve.store.protocol import Compare, Put, Store
 from podsched.term.election.elector import LeaderElector
-from podsched.term.election.events import StopReason
 from podsched.term.election.etcd_lock import EtcdLock
+from podsched.term.election.events import StopReason
 from podsched.term.election.options import ElectionCallbacks, ElectionOptions
 from podsched.v1 import api_pb2
 

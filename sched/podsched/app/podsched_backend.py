@@ -74,7 +74,7 @@ class PodschedBackend:
         """See ``Backend``."""
         return self._informer.set_aside
 
-    async def connect(self) -> Lock:
+    async def connect(self) -> EtcdLock:
         """See ``Backend``."""
         options = self._options
         self._store = await connect(options.etcd)

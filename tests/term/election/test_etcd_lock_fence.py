@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.reasons import StatusReason
+from podsched.config.leader_election import LeaderElectionSettings
 from podsched.lib.ids import Revision, Term
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.settings import ServerSettings
+from podsched.term.election.etcd_lock import EtcdLock
 from podsched.term.election.events import TryAcquire
-from podsched.term.election.liveness import LivenessLease
-from podsched.term.election.lock import Lock
 from podsched.term.election.record import NO_REVISION, LeaderElectionRecord, LockKeys
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import Fence
@@ -20,7 +20,7 @@ from support.api_objects import pod
 KEYS = LockKeys("kube-system", "kube-scheduler")
 
 
-async def acquired(lock: Lock, holder: str, expected: Revision) -> tuple[Fence, Revision]:
+async def acquired(lock: EtcdLock, holder: str, expected: Revision) -> tuple[Fence, Revision]:
     """Take the lock as the election does; the fence of the term, and the record's revision."""
     record = LeaderElectionRecord(holder_identity=holder, lease_duration_seconds=15)
     won = await lock.acquire(TryAcquire(1, expected, record))
@@ -33,7 +33,7 @@ async def test_the_server_takes_writes_of_the_term_that_holds_the_lock_and_of_no
     store = MemoryStore()
     core = ServerCore(ServerSettings(), store)
     await core.start()
-    lock = Lock(store, KEYS, LivenessLease(store, 2))
+    lock = EtcdLock(store, LeaderElectionSettings(), 2)
 
     first, revision = await acquired(lock, "a", NO_REVISION)
     await core.creator.create(pod("of-the-first-term"), first)
