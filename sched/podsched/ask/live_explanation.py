@@ -13,10 +13,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.objects import Pod
 from podsched.ask.explain.decided import Recorded, add_record
-from podsched.ask.explain.explanation import explain_ended, explain_fit
+from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
 from podsched.ask.explain.preempting import add_preemption
-from podsched.ask.explain.references import reference
-from podsched.ask.explain.waking import wake_events
 from podsched.decide.evaluation.filtering import counting_nominees
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo

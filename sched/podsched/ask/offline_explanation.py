@@ -13,10 +13,8 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import add_changes
-from podsched.ask.explain.explanation import explain_ended, explain_fit
+from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
 from podsched.ask.explain.preempting import add_preemption
-from podsched.ask.explain.references import reference
-from podsched.ask.explain.waking import wake_events
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration
 from podsched.decide.runtime.profile_runtime import ProfileRuntime

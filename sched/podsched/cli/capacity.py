@@ -10,9 +10,8 @@ from typing import Any
 import typer
 
 from podsched.api.objects import Node, Pod
-from podsched.ask.whatif.capacity import Capacity
+from podsched.ask.whatif.capacity import Capacity, Group, by_group, by_zone, grouping
 from podsched.ask.whatif.capacity import capacity as capacity_for
-from podsched.ask.whatif.groups import Group, by_group, by_zone, grouping
 from podsched.ask.whatif.headroom import Headroom
 from podsched.ask.whatif.headroom import headroom as headroom_of
 from podsched.cli.cluster_source import QuestionFlags, admit

@@ -2,19 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from podsched.api.objects import Pod
 from podsched.ask.explain.fitting import Choosing, Fitting, fit
-from podsched.ask.explain.funnel import add_rejections_alone, funnel
 from podsched.ask.explain.groups import MAX_GROUPS, groups, verdict
-from podsched.ask.explain.waking import wake_events
 from podsched.cache.objects import ClusterState
 from podsched.decide.evaluation.diagnosis import Diagnosis
+from podsched.decide.evaluation.filtering import filter_one
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.events import ActionType, ClusterEvent
+from podsched.framework.filter_outcome import EXCLUDED
 from podsched.framework.pods import PodInfo
-from podsched.v1.scheduling_pb2 import Explanation, PodReference, PodState
+from podsched.v1.scheduling_pb2 import Explanation, FunnelStep, PodReference, PodState, WakeEvent
+
+
+def reference(pod: PodInfo) -> PodReference:
+    """Return a pod's name and what else tells it apart."""
+    return PodReference(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        priority=pod.priority,
+        node_name=pod.node_name,
+    )
+
+
+def wake_events(runtime: ProfileRuntime, plugins: Iterable[str]) -> list[WakeEvent]:
+    """Return the events by name, each with the plugins that wait for it.
+
+    A plugin that does not say what can help is asked about everything.
+    """
+    found: dict[str, WakeEvent] = {}
+    extensions = runtime.enqueue_extensions()
+    for plugin in sorted(plugins):
+        registers = extensions.get(plugin)
+        if registers is None:
+            _add(found, "*", plugin, asks=False)
+            continue
+        for registered in registers.events_to_register():
+            for name in _names(registered.event):
+                _add(found, name, plugin, asks=registered.hint is not None)
+    return [found[name] for name in sorted(found)]
+
+
+def _names(event: ClusterEvent) -> list[str]:
+    """Return the name of each single event that a registration asks for."""
+    if event.is_wildcard:
+        return ["*"]
+    if event.action & ActionType.UPDATE == ActionType.UPDATE:
+        updates = [ActionType.UPDATE]
+    else:
+        updates = [action for action in ActionType if action & event.action & ActionType.UPDATE]
+    others = [action for action in (ActionType.ADD, ActionType.DELETE) if action & event.action]
+    return [ClusterEvent(event.resource, action).text for action in (*others, *updates)]
+
+
+def _add(found: dict[str, WakeEvent], name: str, plugin: str, *, asks: bool) -> None:
+    event = found.get(name)
+    if event is None:
+        event = found[name] = WakeEvent(event=name, asks_first=True)
+    event.asks_first = event.asks_first and asks
+    if plugin not in event.plugins:
+        event.plugins.append(plugin)
+
+
+PRE_FILTER, FILTER = "PreFilter", "Filter"
+
+
+def funnel(fitting: Fitting) -> list[FunnelStep]:
+    """Return the steps; a node counts where it is rejected first, as in kube-scheduler.
+
+    Each step begins with what the one before it has left, and the last one leaves the feasible
+    nodes. PreFilter is a step where it rejects nodes, or the pod altogether.
+    """
+    outcome, left = fitting.outcome, len(fitting.outcome.rows)
+    steps = []
+    excluded = int((outcome.plugin == EXCLUDED).sum())
+    if excluded:
+        status = outcome.excluded
+        names = (status.plugin,) if status.plugin else fitting.pre.plugins
+        step = FunnelStep(
+            extension_point=PRE_FILTER,
+            plugin=", ".join(names),
+            before=left,
+            rejected=excluded,
+            after=left - excluded,
+        )
+        _add_reasons(step, Counter(dict.fromkeys(status.reasons, excluded)))
+        steps.append(step)
+        left -= excluded
+    if not fitting.pre.status.ok:
+        return steps
+    for index, named in enumerate(fitting.runtime.filter):
+        rejected = int((outcome.plugin == index).sum())
+        step = FunnelStep(
+            extension_point=FILTER,
+            plugin=named.name,
+            before=left,
+            rejected=rejected,
+            after=left - rejected,
+            skipped=named.name in fitting.state.skip_filter,
+        )
+        _add_reasons(step, _reasons(fitting, index))
+        steps.append(step)
+        left -= rejected
+    return steps
+
+
+def add_rejections_alone(fitting: Fitting, steps: list[FunnelStep]) -> None:
+    """Say of each filter how many of all nodes it rejects, whatever the others say.
+
+    Nominated pods are not counted here.
+    """
+    by_name = {step.plugin: step for step in steps if step.extension_point == FILTER}
+    nodes = fitting.cluster.columns
+    for named in fitting.runtime.filter:
+        step = by_name.get(named.name)
+        if step is None or step.skipped:
+            continue
+        verdicts = filter_one(named, fitting.state, fitting.pod, nodes, nodes.live_rows)
+        # More where nominated pods count: they are among those that it rejects first.
+        step.rejects_alone = max(int((verdicts.bits != 0).sum()), step.rejected)
+
+
+def _reasons(fitting: Fitting, index: int) -> Counter[str]:
+    """Return by reason how many nodes a plugin rejects for it; a node may have several."""
+    outcome = fitting.outcome
+    bits = outcome.bits[outcome.plugin == index]
+    if not len(bits):
+        return Counter()
+    found: Counter[str] = Counter()
+    for place, reason in enumerate(outcome.reasons[index]):
+        count = int((bits >> np.uint64(place) & np.uint64(1)).sum())
+        if count:
+            found[reason.text] += count
+    return found
+
+
+def _add_reasons(step: FunnelStep, counts: Counter[str]) -> None:
+    for reason, count in counts.most_common():
+        step.reasons.add(reason=reason, nodes=count)
 
 
 def explain_fit(

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from podsched.api.selectors import SelectorError, compile_selector
+from podsched.ask.explain.explanation import reference
 from podsched.ask.explain.fitting import Fitting
-from podsched.ask.explain.references import reference
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo

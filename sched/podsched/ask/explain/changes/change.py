@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from podsched.api.manifest import to_manifest
-from podsched.ask.explain.references import reference
+from podsched.ask.explain.explanation import reference
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 from podsched.v1 import scheduling_pb2 as messages

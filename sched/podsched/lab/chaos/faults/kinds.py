@@ -14,11 +14,10 @@ from signal import Signals
 from types import MappingProxyType
 from typing import Final
 
-from podsched.lab.chaos.faults import etcd, load, network, packets, processes, ray
+from podsched.lab.chaos.faults import etcd, load, network, processes
 from podsched.lab.chaos.faults.fault import Do, agent, api, leader, standby
-from podsched.lab.chaos.faults.network import CUT, HALF_OPEN, strike
-from podsched.lab.chaos.faults.packets import drop
-from podsched.lab.chaos.faults.processes import pause, send
+from podsched.lab.chaos.faults.network import CUT, HALF_OPEN, drop, strike
+from podsched.lab.chaos.faults.processes import kill_ray, pause, ray_actors, ray_workers, send
 
 #: Seconds before the first fault, and the most after which one begins while another one lasts.
 WARM_UP, OVERLAP = 3.0, 2.0
@@ -156,10 +155,10 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             drop(leader, "all packets for {} are lost", sent=False), *_PACKETS
         ),
         "drop-standby": _kind(drop(standby), *_PACKETS),
-        "kill-unheard-leader": _kind(packets.kill_unheard_leader, 2.0, 8.0, Need.NAMESPACES),
-        "kill-ray-head": _kind(ray.kill(lambda head: [head], "Ray's head is killed"), *_RAY),
-        "kill-ray-worker": _kind(ray.kill(ray.workers, "process {} of Ray is killed"), *_RAY),
-        "kill-ray-actor": _kind(ray.kill(ray.actors, "actor {} of Ray is killed"), *_RAY),
+        "kill-unheard-leader": _kind(network.kill_unheard_leader, 2.0, 8.0, Need.NAMESPACES),
+        "kill-ray-head": _kind(kill_ray(lambda head: [head], "Ray's head is killed"), *_RAY),
+        "kill-ray-worker": _kind(kill_ray(ray_workers, "process {} of Ray is killed"), *_RAY),
+        "kill-ray-actor": _kind(kill_ray(ray_actors, "actor {} of Ray is killed"), *_RAY),
     }
 )
 

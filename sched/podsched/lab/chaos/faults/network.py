@@ -1,10 +1,11 @@
-"""Links that are cut, half open, slow or lossy, and connections that are reset."""
+"""Links that are cut, half open, slow or lossy, and packets that are lost without an answer."""
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from signal import Signals
 
-from podsched.lab.chaos.faults.fault import APIS, Do, Doing, Target, chosen
+from podsched.lab.chaos.faults.fault import APIS, Do, Doing, Target, chosen, leader
 from podsched.lab.chaos.system import CLIENT, PEERS, System
 from podsched.lib.relay import Weather
 
@@ -104,3 +105,34 @@ def _anybody(system: System, pick: float) -> tuple[str, float]:
     """Return the name of a process and, in [0, 1), what the choice has left of ``pick``."""
     names = (CLIENT, "agent", *APIS, *system.standbys, system.leader)
     return chosen(names, pick), pick * len(names) % 1.0
+
+
+_BOTH = (True, False)
+
+
+def drop(
+    target: Target, what: str = "all packets of {} are lost", *, sent: bool | None = None
+) -> Do:
+    """Lose all packets that a replica sends, or all for it, or both (None)."""
+
+    @asynccontextmanager
+    async def do(system: System, pick: float) -> Doing:
+        if system.namespaces is None:
+            raise LookupError("replicas have no namespaces of their own")
+        name = target(system, pick)
+        async with AsyncExitStack() as healing:
+            for direction in _BOTH if sent is None else (sent,):
+                await system.namespaces.lose(name, sent=direction)
+                healing.push_async_callback(system.namespaces.heal, name, sent=direction)
+            yield what.format(name)
+
+    return do
+
+
+@asynccontextmanager
+async def kill_unheard_leader(system: System, pick: float) -> Doing:
+    """Kill the leader while its packets are lost: its connections stay half open."""
+    name = system.leader
+    async with drop(leader)(system, pick):
+        system.process(name).kill(Signals.SIGKILL)
+        yield f"SIGKILL {name}, whose packets are all lost"

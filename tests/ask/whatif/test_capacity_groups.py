@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsched.ask.whatif.groups import Group, by_group, by_zone, grouping
+from podsched.ask.whatif.capacity import Group, by_group, by_zone, grouping
 from support.whatif_world import node
 
 
