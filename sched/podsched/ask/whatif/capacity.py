@@ -77,8 +77,7 @@ def capacity(
     """
     with world.trial():
         info = world.submit(pod)
-        evaluation = world.decider.evaluation(world.runtime(info), info)
-        evaluation.refresh(info)
+        evaluation = world.evaluation(info)
         before = evaluation.inputs.by_plugin
         outcome = world.schedule([info], preempt=False)[0]
         if not outcome.node_name:
@@ -117,9 +116,7 @@ def _ended(world: World, pod: PodInfo, counts: Counter[str], *, failed: bool, wh
     """Return what there is when a pod does not fit, and what each node says to it."""
     if failed:
         return Capacity(counts, why, failed=True)
-    evaluation = world.decider.evaluation(world.runtime(pod), pod)
-    evaluation.refresh(pod)
-    return Capacity(counts, why, _limits(evaluation.outcome()))
+    return Capacity(counts, why, _limits(world.evaluation(pod).outcome()))
 
 
 def _limits(outcome: FilterOutcome) -> tuple[Limit, ...]:

@@ -239,8 +239,7 @@ def _fits(world: World, waiting: PodInfo, name: str, going: Iterable[PodInfo]) -
     with world.trial():
         for pod in going:
             world.remove(pod)
-        evaluation = world.decider.evaluation(world.runtime(waiting), waiting)
-        evaluation.refresh(waiting)
+        evaluation = world.evaluation(waiting)
         row = world.cluster.nodes.row_of(name)
         return evaluation.failure is None and bool((evaluation.feasible_rows == row).any())
 

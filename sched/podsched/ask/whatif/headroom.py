@@ -167,9 +167,7 @@ def _fitting(world: World, requests: Amounts) -> Rows:
     """Return the rows that a plain pod of these requests fits."""
     with world.trial():
         info = world.submit(_pod(requests))
-        evaluation = world.decider.evaluation(world.runtime(info), info)
-        evaluation.refresh(info)
-        return evaluation.feasible_rows.copy()
+        return world.evaluation(info).feasible_rows.copy()
 
 
 def _free(world: World, rows: Rows, resource: str) -> Int64s:

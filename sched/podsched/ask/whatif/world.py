@@ -26,8 +26,8 @@ from podsched.api.objects import AnyObject, Node, Pod
 from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
 from podsched.config.load import SchedulerConfiguration
-from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.keys import PlacementKey
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
@@ -97,10 +97,11 @@ class World:
         """Whether a profile has the pod's schedulerName."""
         return (pod.spec.scheduler_name or self._default_profile) in self._state.profiles
 
-    @property
-    def decider(self) -> Decider:
-        """What decides."""
-        return self._decider
+    def evaluation(self, pod: PodInfo) -> ClassEvaluation:
+        """Return where a pod fits now."""
+        evaluation = self._decider.evaluation(self.runtime(pod), pod)
+        evaluation.refresh(pod)
+        return evaluation
 
     def pods(self) -> list[PodInfo]:
         """Return the pods that have not ended, bound or not, by name."""
@@ -134,11 +135,9 @@ class World:
 
     # ------------------------------------------------------------------ changing
 
-    @contextmanager
-    def trial(self) -> Iterator[None]:
+    def trial(self) -> Trial:
         """Undo at the end of the block what was done in it; trials may be nested."""
-        with Trial(self._state.cache):
-            yield
+        return Trial(self._state.cache)
 
     @contextmanager
     def _changes(self) -> Iterator[Trial]:

@@ -1,4 +1,4 @@
-"""Processes that are killed, stopped, paused and restarted, Ray's too, and clocks that are stepped."""
+"""Processes that are killed, stopped, paused and restarted, and clocks that are stepped."""
 
 from __future__ import annotations
 
