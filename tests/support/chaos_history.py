@@ -107,6 +107,7 @@ _SET: dict[str, Any] = {
     "selector": lambda pod, labels: pod.spec.node_selector.update(labels),
     "affinity": _set_affinity,
     "tolerations": _set_tolerations,
+    "group": lambda pod, name: setattr(pod.spec.scheduling_group, "pod_group_name", name),
     "gated": lambda pod, _: pod.spec.scheduling_gates.add(name="gate"),
     "plain": lambda pod, _: pod.spec.topology_spread_constraints.add(max_skew=1),
     "ready": lambda pod, ready: _set_condition(pod, "Ready", str(bool(ready))),

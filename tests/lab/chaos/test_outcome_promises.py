@@ -9,7 +9,7 @@ import pytest
 
 from podsched.lab.chaos.history import history_of
 from podsched.lab.chaos.outcome import MOST, PROMISES, check
-from podsched.lab.chaos.promises import ending, evictions, nodes, objects, terms
+from podsched.lab.chaos.promises import ending, evictions, gangs, nodes, objects, terms
 from podsched.lab.chaos.records import (
     Change,
     FaultMark,
@@ -450,6 +450,50 @@ def test_a_preemption_victim_of_the_same_priority_is_found(with_event: bool) -> 
     assert told(story) == "pod default/victim of priority 5 was preempted for a pod of priority 5"
 
 
+# ---------------------------------------------------------------------- gangs
+
+
+def gang(story: Story, *names: str) -> None:
+    """Members of which all have to start together."""
+    for name in names:
+        labels = {"chaos.podsched.io/min-count": str(len(names))}
+        story.pod(name, labels=labels, group="g")
+
+
+def test_a_gang_that_stays_partly_bound_in_the_end_is_found() -> None:
+    story = Story()
+    story.node()
+    gang(story, "a", "b")
+    story.becomes("a", node="node-1")
+    story.settles()
+    assert broken(story) == [gangs.WHOLE]
+    assert "of gang g 1 members were bound for" in told(story)
+
+
+def test_a_gang_that_was_partly_bound_for_too_long_is_found_though_it_was_completed() -> None:
+    story = Story(within=5.0)
+    story.node()
+    gang(story, "a", "b")
+    story.becomes("a", node="node-1")
+    story.wait(6.0)
+    story.becomes("b", node="node-1")
+    assert broken(story) == [gangs.WHOLE]
+
+
+def test_a_gang_that_was_taken_back_or_lost_a_member_later_keeps_the_promise() -> None:
+    story = Story()
+    story.node()
+    gang(story, "a", "b")
+    story.becomes("a", node="node-1")
+    story.becomes("a", deleting=True, disrupted="PodGroupIncomplete")
+    gang(story, "c", "d")
+    story.becomes("c", node="node-1")
+    story.becomes("d", node="node-1")
+    story.becomes("d", deleting=True, disrupted="DeletionByTaintManager")
+    story.settles()
+    assert gangs.WHOLE not in broken(story)
+
+
 # ---------------------------------------------------------------------- ending
 
 
@@ -551,6 +595,7 @@ def test_every_promise_has_a_history_here_that_breaks_it() -> None:
         nodes.EXCLUSIVE,
         evictions.BUDGET,
         evictions.VICTIMS,
+        gangs.WHOLE,
         ending.SCHEDULED,
         ending.ASSUMED,
         ending.MENDED,

@@ -60,6 +60,7 @@ def _kept(item: AnyObject) -> Any:
                 meta.deletion_timestamp.CopyFrom(item.metadata.deletion_timestamp)
             kept.spec.CopyFrom(relevant_spec(item.spec))
             kept.spec.node_name = item.spec.node_name
+            kept.spec.scheduling_group.MergeFrom(item.spec.scheduling_group)
             kept.status.phase = item.status.phase
             kept.status.nominated_node_name = item.status.nominated_node_name
         case Node():

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsched.api.manifest import from_manifest, load_documents
-from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod
+from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, PodGroup
 
 #: Nodes, and what API servers write down, as files for the processes.
 NODES: Final = Path(__file__).with_name("nodes.yaml")
 AUDIT_POLICY: Final = Path(__file__).with_name("audit-policy.yaml")
 #: Pods of the application with a budget.
 GUARDED_PODS: Final = 6
+#: The label of a gang's members that says how many have to start together.
+MIN_COUNT: Final = "chaos.podsched.io/min-count"
 _TEMPLATES: Final = (Pod, PersistentVolumeClaim)
 
 
@@ -58,3 +60,15 @@ def claiming(name: str, claim_name: str) -> Pod:
     pod: Pod = made("claiming", name)
     pod.spec.volumes[0].persistent_volume_claim.claim_name = claim_name
     return pod
+
+
+def gang(name: str, size: int) -> tuple[PodGroup, list[Pod]]:
+    """Return a group whose members start together, and its members."""
+    group = PodGroup()
+    group.metadata.name, group.metadata.namespace = name, "default"
+    group.spec.scheduling_policy.gang.min_count = size
+    members = [made("member", f"{name}-{number}") for number in range(size)]
+    for member in members:
+        member.metadata.labels[MIN_COUNT] = str(size)
+        member.spec.scheduling_group.pod_group_name = name
+    return group, members

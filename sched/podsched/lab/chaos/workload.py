@@ -4,6 +4,7 @@ steady      creates pods of several templates, and deletes each after a while
 preempting  keeps the tight pool full of unimportant pods, and has important ones come now and then
 draining    keeps a guarded application running, cordons a node of it and evicts its pods
 claiming    has two pods at a time want the same exclusive volume
+ganging     creates groups of pods that start together, and deletes each as a whole
 
 Their choices come from the seed; what they meet does not. No call is repeated under the same name:
 what became of one whose answer was lost is the history's to tell.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from collections import defaultdict
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -159,6 +161,8 @@ def _outcome(error: BaseException | None) -> Outcome:
 MOST_PODS = 250
 #: Steady clients: one that waits for an answer must not keep the others.
 STEADY = 5
+#: Gangs at a time, and the members of the largest.
+GANGS, LARGEST_GANG = 4, 8
 #: How often a steady client creates many pods at a time, and how many.
 BURSTS, BURST = 0.08, 60
 _PORTS = (8080, 8081, 8082)
@@ -186,7 +190,7 @@ class Workload:
         """Yield each client's name and what it does, which has no end."""
         for number in range(STEADY):
             yield f"steady {number}", self._steady()
-        for run in (self._reap, self._preempting, self._draining, self._claiming):
+        for run in (self._reap, self._preempting, self._draining, self._claiming, self._ganging):
             yield run.__name__.removeprefix("_"), run()
 
     def _name(self, prefix: str) -> str:
@@ -275,3 +279,22 @@ class Workload:
             for key, pod in mine.items():
                 if is_pod_ready(pod) and self._chance.random() < 0.3:
                     await self._caller.delete_pod(key, 1)
+
+    async def _ganging(self) -> None:
+        while True:
+            await asyncio.sleep(self._chance.uniform(0.5, 2.0))
+            gangs: dict[str, dict[str, Pod]] = defaultdict(dict)
+            for key, pod in self._mine("gang").items():
+                gangs[pod.spec.scheduling_group.pod_group_name][key] = pod
+            if len(gangs) < GANGS:
+                size = self._chance.randint(2, LARGEST_GANG)
+                group, members = shapes.gang(self._name("gang"), size)
+                if await self._caller.create(group):
+                    await self._caller.create_pods(members)
+            for members_by_key in gangs.values():
+                pods = members_by_key.values()
+                runs = all(is_pod_ready(pod) for pod in pods)
+                size = int(next(iter(pods)).metadata.labels[shapes.MIN_COUNT])
+                if len(pods) < size or (runs and self._chance.random() < 0.3):
+                    for key in members_by_key:
+                        await self._caller.delete_pod(key, 1)

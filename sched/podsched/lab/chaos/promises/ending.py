@@ -78,7 +78,7 @@ def _is_plain(pod: Pod) -> bool:
     spec = pod.spec
     constrained = spec.HasField("affinity") or spec.topology_spread_constraints or spec.volumes
     held_back = spec.scheduling_gates or spec.scheduler_name != DEFAULT_SCHEDULER_NAME
-    return not (constrained or held_back)
+    return not (constrained or held_back or spec.scheduling_group.pod_group_name)
 
 
 def _is_open(node: Node) -> bool:
