@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 MAX_INT64 = 2**63 - 1
+_MIN_INT64 = -(2**63)
 _NANO = 10**9
 #: Longest text that is read. Digits cost more than linear time to convert, and every text is
 #: remembered; the longest quantity of any use has some 30 characters.
@@ -163,3 +164,10 @@ def format_quantity(amount: Fraction | int) -> str:
             if not rest:
                 return min(decimal, f"{whole}{suffix}", key=len)
     return decimal
+
+
+def as_int64(value: int) -> int:
+    """Return a sum as Go's int64 holds it after an overflow."""
+    if _MIN_INT64 <= value <= MAX_INT64:
+        return value
+    return (value - _MIN_INT64) % (1 << 64) + _MIN_INT64

@@ -1,4 +1,4 @@
-"""One growable column, and the arithmetic of Go's int64."""
+"""One growable column."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Scalar = TypeVar("Scalar", np.int64, np.int32, np.bool_)
-
-_HALF, _FULL = 1 << 63, 1 << 64
 
 
 class Column(Generic[Scalar]):
@@ -48,8 +46,3 @@ class Column(Generic[Scalar]):
         grown = np.full(size, self._fill, dtype=self.array.dtype)
         grown[: len(self.array)] = self.array
         self._adopt(grown)
-
-
-def wrapped(value: int) -> int:
-    """Return the value as int64 holds it after an overflow, as in Go."""
-    return (value + _HALF) % _FULL - _HALF

@@ -19,8 +19,9 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
+from podsched.api.quantity import as_int64
 from podsched.cache.class_usage import ClassUsage, ClassUsages
-from podsched.cache.column import Column, wrapped
+from podsched.cache.column import Column
 from podsched.cache.counters import Counters
 from podsched.cache.fork import Fork
 from podsched.cache.host_ports import Port, PortsInUse
@@ -158,7 +159,7 @@ class Columns:
             try:
                 column[row] += amount
             except ValueError:
-                column[row] = wrapped(column[row] + amount)
+                column[row] = as_int64(column[row] + amount)
         rows = usage.rows
         rows[row] = rows.get(row, 0) + 1
         if usage.counters:
@@ -177,7 +178,7 @@ class Columns:
             try:
                 column[row] -= amount
             except ValueError:
-                column[row] = wrapped(column[row] - amount)
+                column[row] = as_int64(column[row] - amount)
         rows = usage.rows
         left = rows[row] - 1
         if left:
@@ -250,7 +251,7 @@ class Columns:
 
     def _amounts(self, cls: PodClass) -> tuple[tuple[int, int], ...]:
         return tuple(
-            (index, wrapped(amount))
+            (index, as_int64(amount))
             for name, amount in usage_of(cls).items()
             if amount and (index := self._usage_column(name)) is not None
         )

@@ -26,8 +26,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from podsched.api.quantity import as_int64
 from podsched.cache.class_usage import ClassUsage
-from podsched.cache.column import wrapped
 from podsched.cache.host_ports import Port
 from podsched.cache.pod_counter import TermQuery
 from podsched.cache.usage_columns import NONZERO, POD_COUNT
@@ -63,7 +63,7 @@ class _Delta:
     def change(self, row: int, usage: ClassUsage, sign: int) -> None:
         amount = self._amount(usage)
         if amount:
-            self.cells[row] = wrapped(self.cells[row] + amount * sign)
+            self.cells[row] = as_int64(self.cells[row] + amount * sign)
 
     def change_all(self, copies: Int64s, usage: ClassUsage) -> None:
         self.array += self._amount(usage) * copies
@@ -154,7 +154,7 @@ class Fork:
             try:
                 column[row] += amount * sign
             except ValueError:
-                column[row] = wrapped(column[row] + amount * sign)
+                column[row] = as_int64(column[row] + amount * sign)
         self._log.append((row, pod, sign))
         for delta in self._deltas.values():
             delta.change(row, usage, sign)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from podsched.cache.column import Column, wrapped
+from podsched.api.quantity import as_int64
+from podsched.cache.column import Column
 from podsched.framework.nodes import Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -55,7 +56,7 @@ class PodCounter:
         try:
             cells[row] += change
         except ValueError:
-            cells[row] = wrapped(cells[row] + change)
+            cells[row] = as_int64(cells[row] + change)
         for groups, sums in self._sums:
             sums[groups.item(row)] += change
 

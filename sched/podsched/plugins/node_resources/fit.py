@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from podsched.api.quantity import as_int64
 from podsched.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from podsched.config.plugin_args import NodeResourcesFitArgs
 from podsched.framework.events import ClusterEventWithHint
@@ -59,7 +60,6 @@ REASON_INSUFFICIENT = "Insufficient {}"
 _TOO_MANY_PODS = Reason(Code.UNSCHEDULABLE, REASON_PODS)
 #: Resources up to which the reasons surely have a bit each.
 _MOST_WANTED = 31
-_HALF = 1 << 63
 
 #: What requirements are counted in; all else in plain numbers.
 _UNITS = {CPU: "m", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes"}
@@ -252,7 +252,7 @@ def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Row
         short = [
             (place, amount > there.item(row))
             for place, row in enumerate(numbers)
-            if amount > _difference(there.item(row), used.item(row))
+            if amount > as_int64(there.item(row) - used.item(row))
         ]
         if not short:
             continue
@@ -263,12 +263,6 @@ def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Row
                     words[place] |= 1 << len(reasons)
                 reasons.append(reason)
     return Verdicts(np.array(words, dtype=np.uint64), tuple(reasons))
-
-
-def _difference(one: int, other: int) -> int:
-    """Return it as int64 holds it, which columns are subtracted in."""
-    found = one - other
-    return found if -_HALF <= found < _HALF else (found + _HALF) % (2 * _HALF) - _HALF
 
 
 @functools.cache
