@@ -37,6 +37,13 @@ def test_containers_add_up_and_are_rounded_up_once() -> None:
     assert requests_in_units(pod({"cpu": "100500u"}, {"cpu": "100500u"})) == {"cpu": 201}
 
 
+@pytest.mark.parametrize(("text", "sign"), [("9E", 1), ("-9E", -1)])
+def test_sums_stay_within_int64(text: str, sign: int) -> None:
+    assert requests_in_units(pod({"memory": text}, {"memory": text})) == {
+        "memory": sign * (2**63 - 1)
+    }
+
+
 def test_an_init_container_counts_where_it_asks_for_more() -> None:
     made = pod({"cpu": "1", "memory": "1Gi"}, init=(("", {"cpu": "3"}), ("", {"cpu": "2"})))
     assert requests_in_units(made) == {"cpu": 3000, "memory": 1024 * MIB}

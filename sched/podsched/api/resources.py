@@ -207,7 +207,8 @@ def to_units(exact: Mapping[str, Fraction]) -> dict[str, int]:
 
 
 def _rounded_up(amount: Fraction) -> int:
-    return min(-(-amount.numerator // amount.denominator), quantity.MAX_INT64)
+    rounded = -(-amount.numerator // amount.denominator)
+    return max(min(rounded, quantity.MAX_INT64), -quantity.MAX_INT64)
 
 
 def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, int]:

@@ -129,13 +129,6 @@ def test_large_amounts_wrap_around_as_in_go() -> None:
     assert score == {"n": -(-wrapped // huge)}
 
 
-def test_requests_whose_sum_is_beyond_int64_have_a_score() -> None:
-    half = container({"memory": str(2**63 - 1)})
-    wanted = pod("pending", {"containers": [half, half]})
-    state = cluster(giving(memory="1Gi"))
-    assert scored(strategy("LeastAllocated", ("memory", 1)), wanted, state) == {"n": 100}
-
-
 @pytest.mark.parametrize(
     ("percent", "score"), [(0, 0), (25, 50), (50, 100), (60, 80), (75, 50), (100, 0)]
 )

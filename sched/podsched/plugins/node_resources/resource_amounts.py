@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from podsched.api.quantity import as_int64
 from podsched.api.resources import (
     ATTACHABLE_VOLUMES_PREFIX,
     CPU,
@@ -83,8 +82,7 @@ def resource_columns(
     columns = []
     for resource in resources:
         name = resource.name
-        # A sum over containers may be larger than int64; Go's has overflowed.
-        request = as_int64(requests.get(name, 0))
+        request = requests.get(name, 0)
         if name not in NATIVE and not (request and is_scalar(name)):
             continue
         counted = nonzero and name in (CPU, MEMORY)
