@@ -104,8 +104,8 @@ def test_a_template_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
         ("{opcode: createPods, count: 1, podTemplate: {kind: Node}}",
          'podTemplate.kind: Invalid value: "Node": must be Pod'),
         ('{opcode: createPods, count: 1, podTemplate: {spec: {nodeName: "{{x}}"}}}',
-         'podTemplate.spec.nodeName: Invalid value: "{{x}}": only "index", integers, + - * // % '
-         "and parentheses are allowed"),
+         'podTemplate.spec.nodeName: Invalid value: "{{x}}": only "index", parameters, integers, '
+         "+ - * // % and parentheses are allowed"),
         ("{opcode: createAny, count: 1}", "template: Required value"),
         ("{opcode: churn, mode: wild, template: {apiVersion: v1, kind: Pod}}",
          'mode: Unsupported value: "wild": supported values: "create", "recreate"'),
@@ -129,3 +129,20 @@ def test_all_mistakes_are_told_at_once() -> None:
 @pytest.mark.parametrize("text", ["", "- a", "{", "name: [", "a\0b"])
 def test_what_is_no_workload_is_one_error(text: str) -> None:
     assert len(errors_of(text)) == 1
+
+
+def test_templates_and_counts_are_computed_from_parameters() -> None:
+    text = """
+    name: A
+    workloadTemplate:
+    - opcode: createPods
+      countParam: $pods // $size
+      podTemplate: {metadata: {name: "p-{{index * size}}"}, spec: {priority: "{{int(pods)}}"}}
+    workloads: [{params: {pods: 7, size: 2}}]
+    """
+    [workload] = parse_workloads(text)
+    [op] = workload.ops
+    assert isinstance(op, ops.CreatePods)
+    made = op.pods(0, 10)
+    assert [pod.metadata.name for pod in made] == ["p-0", "p-2", "p-4"]
+    assert {pod.spec.priority for pod in made} == {7}

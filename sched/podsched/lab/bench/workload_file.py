@@ -1,7 +1,8 @@
 """Workloads in YAML, in the manner of scheduler_perf's performance-config.yaml.
 
 A document has a ``name``, a ``workloadTemplate`` with a list of operations, and ``workloads``, each
-with the ``params`` that ``countParam: $param`` refers to. Templates of nodes, pods and other
+with the ``params`` that ``countParam: $param`` refers to; it may be an expression of them, such as
+``$pods // $size``. Templates of nodes, pods and other
 objects stand in the file or in one of their own (``podTemplatePath``).
 """
 
@@ -27,7 +28,7 @@ from podsched.config.model import ListOf, Model, decode, join
 from podsched.lab.bench import ops
 from podsched.lab.bench.ops import Workload
 from podsched.lab.bench.shapes import containers, node_status
-from podsched.lab.bench.templates import Template, TemplateError
+from podsched.lab.bench.templates import Template, TemplateError, compile_expression
 
 #: No benchmark on one machine needs more, and a typing error should not fill its memory.
 MOST = 2_000_000
@@ -216,12 +217,12 @@ class _Reader:
         here = join(self._path, "workloadTemplate", at)
         match model:
             case _CreateNodes():
-                given = self._templates(here, model, "Node", _NODE)
+                given = self._templates(here, model, params, "Node", _NODE)
                 return ops.CreateNodes(self._count(here, model, params), given, nodes)
             case _CreatePods():
                 return ops.CreatePods(
                     self._count(here, model, params),
-                    self._templates(here, model, "Pod", self._pod),
+                    self._templates(here, model, params, "Pod", self._pod),
                     "measured" if model.collect_metrics else f"pod-{at}",
                     model.namespace,
                     model.collect_metrics,
@@ -229,13 +230,14 @@ class _Reader:
                     model.pods_per_second,
                 )
             case _CreateAny():
-                given = self._templates(here, model)
+                given = self._templates(here, model, params)
                 return ops.CreateAny(self._count(here, model, params), given, model.namespace)
             case _Churn():
                 if model.mode not in ("create", "recreate"):
                     path = join(here, "mode")
                     self._found.append(not_supported(path, model.mode, ("create", "recreate")))
-                given, period = self._templates(here, model), model.interval_milliseconds / 1000
+                given = self._templates(here, model, params)
+                period = model.interval_milliseconds / 1000
                 recreate = model.mode == "recreate"
                 return ops.Churn(period, given, recreate, model.number, f"churn-{at}")
             case _DeletePods():
@@ -249,20 +251,27 @@ class _Reader:
     def _count(self, here: str, model: _Counted, params: Mapping[str, int]) -> int:
         if model.count is not None:
             return model.count
-        name = model.count_param.removeprefix("$")
-        if not name:
+        text = model.count_param.replace("$", "")
+        if not text:
             path = join(here, "count")
             if all(error.path != path for error in self._found):  # not told to be wrong already
                 self._found.append(required(path, "or countParam"))
-        elif name not in params:
+            return 0
+        try:
+            return max(0, compile_expression(text, params)(0))
+        except ValueError:
             path = join(here, "countParam")
-            self._found.append(
-                invalid(path, model.count_param, "no workload has a parameter of this name")
-            )
-        return params.get(name, 0)
+            why = "no workload has a parameter of this name"
+            self._found.append(invalid(path, model.count_param, why))
+            return 0
 
     def _templates(
-        self, here: str, model: _Op, kind: str = "", default: Objects | None = None
+        self,
+        here: str,
+        model: _Op,
+        params: Mapping[str, int],
+        kind: str = "",
+        default: Objects | None = None,
     ) -> tuple[Template, ...]:
         """Return the templates of an operation, which may be in files, or the default."""
         places: list[tuple[str, Objects]] = []
@@ -274,7 +283,7 @@ class _Reader:
             for place, item in (several if isinstance(value, tuple) else {path: value}).items():
                 places += self._file(place, item) if isinstance(item, str) else [(place, item)]
         if places:
-            made = (self._template(path, kind, document) for path, document in places)
+            made = (self._template(path, kind, document, params) for path, document in places)
             return tuple(template for template in made if template is not None)
         if default is not None:
             return (Template({"apiVersion": "v1", "kind": kind, **default}),)
@@ -296,7 +305,9 @@ class _Reader:
                 self._found.append(invalid(path, name, "the file has no object"))
             yield from ((path, document) for document in documents)
 
-    def _template(self, path: str, kind: str, document: Objects) -> Template | None:
+    def _template(
+        self, path: str, kind: str, document: Objects, params: Mapping[str, int]
+    ) -> Template | None:
         """Return a template that gives an object of the kind, the default version implied."""
         if kind:
             document = {"apiVersion": "v1", "kind": kind, **document}
@@ -304,7 +315,7 @@ class _Reader:
             self._found.append(invalid(join(path, "kind"), document["kind"], f"must be {kind}"))
             return None
         try:
-            template = Template(document, path)
+            template = Template(document, path, params)
             template.at(0)
         except TemplateError as error:
             self._found.append(invalid(error.path, error.value, error.reason))
