@@ -24,9 +24,10 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.plugin import Handle
-from podsched.framework.pod_groups import PodGroup, pod_group
+from podsched.framework.pod_groups import KIND, PodGroup, read_pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable
+from podsched.v1 import objects_pb2 as v1
 
 REASON_NO_GROUP = "waiting for pods's pod group {} to appear in scheduling queue"
 REASON_TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
@@ -40,15 +41,18 @@ class GangScheduling:
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._cluster = handle.cluster
+        #: By key, a PodGroup object and what was read of it: each of 10,000 members asks for it.
+        self._read: dict[str, tuple[v1.PodGroup, PodGroup]] = {}
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Reject members unresolvably while their group is missing or has too few members."""
         if not pod.group:
             return SUCCESS
-        if pod_group(self._cluster, pod.group) is None:
+        group = self._group(pod.group)
+        if group is None:
             name = pod.group.partition("/")[2]
             return unresolvable(REASON_NO_GROUP.format(f'"{name}"'))
-        return SUCCESS if self._is_complete(pod.group) else unresolvable(REASON_TOO_FEW)
+        return SUCCESS if self._is_complete(group) else unresolvable(REASON_TOO_FEW)
 
     def placement_feasible(self, group: PodGroup, scheduled: int) -> Status:
         """Succeed once minCount members have a node."""
@@ -79,11 +83,22 @@ class GangScheduling:
 
         def event_keys(old: Any | None, new: Any | None) -> Iterable[str]:
             found = key(old, new)
-            return (found,) if found and self._is_complete(found) else ()
+            group = self._group(found) if found else None
+            return (found,) if group is not None and self._is_complete(group) else ()
 
         index = partial(KeyedIndex, lambda pod: (pod.group,), event_keys)
         return ClusterEventWithHint(event, hint, index=index)
 
-    def _is_complete(self, key: str) -> bool:
-        group = pod_group(self._cluster, key)
-        return group is not None and len(self._cluster.members(key)) >= (group.min_count or 0)
+    def _group(self, key: str) -> PodGroup | None:
+        namespace, _, name = key.partition("/")
+        found = self._cluster.get(KIND, namespace, name)
+        if found is None:
+            self._read.pop(key, None)
+            return None
+        known = self._read.get(key)
+        if known is None or known[0] is not found:
+            known = self._read[key] = found, read_pod_group(found)
+        return known[1]
+
+    def _is_complete(self, group: PodGroup) -> bool:
+        return len(self._cluster.members(group.key)) >= (group.min_count or 0)

@@ -170,7 +170,7 @@ class PodGroupCycle:
         result = await self._decide(runtime, group, members, now)
         if result is None:
             return
-        self._carry_out(runtime, group, members, result)
+        await self._carry_out(runtime, group, members, result)
 
     # ------------------------------------------------------------------ the decision
 
@@ -244,7 +244,7 @@ class PodGroupCycle:
 
     # ------------------------------------------------------------------ what follows
 
-    def _carry_out(
+    async def _carry_out(
         self,
         runtime: ProfileRuntime,
         group: PodGroup,
@@ -260,6 +260,9 @@ class PodGroupCycle:
             self._start = self._starts.begin(runtime, group, self._scheduled_before, placed)
         decided = {decision.queued.info.uid: decision for decision in result.decisions}
         for queued in members:
+            if self._enough():
+                # A member that goes meanwhile is told by its binding, which fails.
+                await self._turn.give_way()
             decision = decided.get(queued.info.uid)
             if decision is None:
                 self._refuse_untried(queued, result.status)
