@@ -5,9 +5,12 @@ Victims are chosen over the whole cluster, in *units*: all pods of a group that 
 lower priority. Then units are put back, the most important first, as long as the group still fits;
 those that violate a budget come before the others. What stays out are the victims.
 
-kube-scheduler tries the group again after each unit. Here several units are put back at once, and
-half as many if the group does not fit then: ``k`` victims among ``n`` units take about ``k log n``
-tries. The result is the same if a group that fits beside some pods also fits beside fewer.
+kube-scheduler tries the group again after each unit. Here all but the last one, two, four, ...
+units are put back, until the group fits. Among these last, the next victim is searched for: units
+are put back one, two, four, ... at once until the group does not fit, and then a binary search
+finds the unit from which on it does not. ``k`` victims, out of however many units, take a few
+``k`` tries, each of which removes about ``k`` units. The result is the same if a group that fits
+beside some pods also fits beside fewer.
 
 A terminating pod is never put back, since its room becomes free anyway.
 
@@ -73,15 +76,24 @@ def search_victims(
         (going if all(pod.terminating for pod in unit.pods) else staying).append(unit)
     violating, others = _by_budget(staying, cluster)
     violate = {pod.uid for unit in violating for pod in unit.pods}
-    left, out, size = [*violating, *others], going, 1
-    while left:
-        fits = yield _pods_of([*out, *left[size:]])
+    left, out = [*violating, *others], going
+    # Few units of many have to go: look from the end how many suffice. A try costs what it removes.
+    last = 1
+    while last < len(left):
+        fits = yield _pods_of([*out, *left[-last:]])
         if fits:
-            left, size = left[size:], 2 * size
-        elif size > 1:
-            size = min(size, len(left)) // 2 or 1
-        else:
-            out, left = [*out, left[0]], left[1:]
+            break
+        last *= 2
+    left = left[-last:]
+    while left:
+        # How many can be put back: in the end, ``fitting`` of them, and not one more.
+        fitting, too_many = 0, len(left) + 1
+        while too_many - fitting > 1:
+            doubled = 2 * fitting or 1
+            size = min(doubled, len(left)) if too_many > len(left) else (fitting + too_many) // 2
+            fits = yield _pods_of([*out, *left[size:]])
+            fitting, too_many = (size, too_many) if fits else (fitting, size)
+        out, left = [*out, *left[fitting : fitting + 1]], left[too_many:]
     victims = _pods_of(sorted(out, key=lambda unit: unit.importance))
     return Victims(victims, sum(pod.uid in violate for pod in victims))
 
