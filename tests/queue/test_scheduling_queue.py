@@ -361,7 +361,7 @@ def test_an_event_can_leave_one_pod_out() -> None:
     queue = queue_of({"Fit": [hint_for(1)]})
     for name in "ab":
         queue.add(pod(name), 1.0)
-    for queued in queue.pop_batch(1.0, 2, alike=None):
+    for queued in queue.pop_batch(1.0, 2, may_join=None):
         queue.add_unschedulable_if_not_present(queued, 1.0, unschedulable_plugins=["Fit"])
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0, except_uids={"uid-a"})
     assert (queue.place("uid-a"), queue.place("uid-b")) == ("unschedulable", "backoff")

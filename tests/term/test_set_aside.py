@@ -62,7 +62,7 @@ class Replica:
 
     @property
     def waiting(self) -> list[str]:
-        return [queued.key for queued in self.state.queue.pop_batch(2.0, 100, alike=None)]
+        return [queued.key for queued in self.state.queue.pop_batch(2.0, 100, may_join=None)]
 
 
 @pytest.fixture

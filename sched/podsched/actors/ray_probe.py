@@ -1,8 +1,8 @@
-"""Whether Ray's processes are alive: not only their kernels, which accept connections for them.
+"""Check that Ray's processes answer; a connection alone does not show it, as the kernel accepts it.
 
-A raylet that is stopped, or hangs, freezes whoever joins it: ``ray.init`` waits for its answer
-without letting other threads run (14 s for 14 s with 2.60), for which a leader would neither renew
-its lease nor answer. So it is asked first. A GCS that hangs only delays calls, in other threads.
+If a raylet is stopped or hangs, ``ray.init`` waits for it and blocks all threads of its process
+meanwhile (measured with 2.60: 14 s for a stop of 14 s). A leader could then neither renew its lease
+nor answer. So the raylet is probed first. A GCS that hangs only delays calls, in other threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GCS_TIMEOUT = 5.0
 
 
 def raylet_sockets(table: Path = Path("/proc/net/unix")) -> frozenset[str] | None:
-    """Return where raylets listen in this network and file system; None where nobody tells."""
+    """Return the sockets of raylets in this network and file system; None if unknown."""
     try:
         lines = table.read_text().splitlines()
     except OSError:
@@ -35,7 +35,7 @@ def raylet_sockets(table: Path = Path("/proc/net/unix")) -> frozenset[str] | Non
 def raylets_here(address: str, sockets: frozenset[str]) -> list[str]:
     """Return the addresses of the cluster's nodes on this machine, as its GCS knows them.
 
-    Blocks, and raises whatever Ray does.
+    Blocks. Raises Ray's own errors.
     """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
@@ -56,7 +56,7 @@ def tls_of(environment: Mapping[str, str] = os.environ) -> TlsFiles | None:
 
 
 async def answers(address: str, timeout: float, tls: TlsFiles | None = None) -> bool:
-    """Return whether the gRPC server at host:port does anything within the seconds."""
+    """Return whether the gRPC server at host:port answers within ``timeout`` seconds."""
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(timeout):
@@ -72,7 +72,7 @@ async def answers(address: str, timeout: float, tls: TlsFiles | None = None) -> 
             finally:
                 writer.close()
     except (ssl.SSLError, CertificateError, ConnectionResetError):
-        # It takes no part in what was tried, but it lives; ray.init will say what is wrong.
+        # The server refused the connection, so it is alive; ray.init will report the error.
         return True
     except (OSError, ValueError):  # TimeoutError is an OSError
         return False

@@ -120,9 +120,9 @@ class ShardSync:
     async def dry_run_rows(
         self, request: bytes, rows: bytes, traceparent: str, timeout: float
     ) -> DryRunResult | None:
-        """Return what trying those of the rows comes to that the shard has as they are now.
+        """Return the dry run's result for the rows, without those that are outdated in the shard.
 
-        None when it cannot say. Raises RayUnavailable.
+        None if the shard has no result. Raises RayUnavailable.
         """
         unsent = self._encoder.unsent_rows(with_start_times=True)
         if unsent is None:
@@ -149,13 +149,13 @@ class Shards:
 
     @property
     def current(self) -> list[ShardSync]:
-        """Those that can be asked at the moment."""
+        """The shards that can be called at the moment."""
         return [shard for shard in self.all if shard.current]
 
     async def ask(self, call: Callable[[ShardSync], Awaitable[T | None]]) -> list[T]:
         """Return the answers of the current shards; a shard that does not answer has none.
 
-        What a failed shard would have found out is found out by the leader, so it is no error.
+        A failed shard is no error, because the leader evaluates its rows.
         """
         calls = [call(shard) for shard in self.current]
         answers = await asyncio.gather(*calls, return_exceptions=True)

@@ -39,7 +39,7 @@ import numpy as np
 
 from podsched.api.conditions import is_finished
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
-from podsched.cache.columns import Columns, counts_alike
+from podsched.cache.columns import Columns, has_same_usage
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.framework.classify import (
@@ -318,7 +318,7 @@ class Cache:
             keeps_place = self.columns.replace_pod(row, pod)
         else:
             pods = self._pods_without_node[pod.node_name]
-            keeps_place = counts_alike(pods[pod.uid], pod)
+            keeps_place = has_same_usage(pods[pod.uid], pod)
             if not keeps_place:
                 del pods[pod.uid]
             pods[pod.uid] = pod

@@ -204,7 +204,7 @@ class Columns:
         """
         pods = self._pods[row]
         old = pods[pod.uid]
-        if counts_alike(old, pod):
+        if has_same_usage(old, pod):
             pods[pod.uid] = pod
             usage = (self._terminating if pod.terminating else self._running)[pod.cls]
             if usage.exemplar is old:
@@ -435,6 +435,6 @@ class Columns:
         return Fork(self, rows)
 
 
-def counts_alike(old: PodInfo, new: PodInfo) -> bool:
+def has_same_usage(old: PodInfo, new: PodInfo) -> bool:
     """Whether two states of a pod add the same usage to their node."""
     return old.cls is new.cls and old.terminating == new.terminating

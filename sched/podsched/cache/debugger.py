@@ -1,6 +1,6 @@
-"""What is in the cache, to be compared with the informer's store and written to the log.
+"""Compare the cache with the informer's store, and describe its nodes for the log.
 
-After kube-scheduler's cache debugger (``comparer.go`` and ``dumper.go`` of v1.36); the engine's
+After kube-scheduler's cache debugger (``comparer.go`` and ``dumper.go`` of v1.36).
 ``CacheDebugger`` runs it on a signal. Pure: the results are values, not log lines.
 """
 

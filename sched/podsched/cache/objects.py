@@ -1,8 +1,8 @@
-"""Everything a plugin may look at beside the nodes: the objects of all other kinds, with versions.
+"""The objects of all kinds but nodes and pods, with a version per kind, for plugins to read.
 
 ``ClusterState`` implements ``framework.nodes.ClusterView``. Objects are kept by kind, namespace
-and name; a kind's version changes with every change of one of its objects. Non-goal: deciding
-anything about pods, which is what ``Cache`` does.
+and name; a kind's version changes with every change of one of its objects. Non-goal: pods;
+``Cache`` counts them.
 """
 
 from __future__ import annotations

@@ -72,27 +72,28 @@ class FilterOutcome:
 
     @cached_property
     def groups(self) -> Sequence[StatusGroup]:
-        """The rows by the plugin that decides them and its reasons, in the order of these.
+        """The rows grouped by deciding plugin and its reasons, sorted by both.
 
-        Asked for by all who read what happened to many rows: hardly any plugin has more than a few
-        combinations of reasons. To be read while nothing is written to the arrays.
+        Computed once, as events, metrics and explanations all read it. There are few groups: a
+        plugin seldom has more than a few combinations of reasons. Read it before the arrays are
+        written to again.
         """
         found = []
-        for plugin, places in _alike(self.plugin, np.arange(len(self.plugin))):
+        for plugin, places in _by_value(self.plugin, np.arange(len(self.plugin))):
             if plugin < 0:
                 found.append(StatusGroup(plugin, self._status(plugin, 0), places))
                 continue
-            for word, of_word in _alike(self.bits, places):
+            for word, of_word in _by_value(self.bits, places):
                 found.append(StatusGroup(plugin, self._status(plugin, word), of_word))
         return found
 
 
-def _alike(values: NDArray[Any], places: Rows) -> list[tuple[int, Rows]]:
+def _by_value(values: NDArray[Any], places: Rows) -> list[tuple[int, Rows]]:
     """Return the distinct values at some places, ascending, and the places of each."""
     if not len(places):
         return []
     mine = values[places]
-    # Mostly one plugin says the same of all: a comparison is a fifth of ``np.unique``.
+    # Usually all values are equal, and comparing takes a fifth of the time of ``np.unique``.
     if (mine == mine[0]).all():
         return [(int(mine[0]), places)]
     return [(value, places[mine == value]) for value in np.unique(mine).tolist()]

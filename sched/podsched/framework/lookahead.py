@@ -59,14 +59,14 @@ class JointChoice(Protocol):
     """Some plugins of a profile together."""
 
     def base(self, size: int, fits: Bools | None, total: Scores | None) -> Any:
-        """Prepare for ``best`` what the other plugins say of ``size`` rows.
+        """Return the other plugins' results for ``size`` rows in the form that ``best`` takes.
 
-        ``fits`` is None where they let a pod fit everywhere, ``total`` None where they score alike.
+        ``fits`` is None if they reject no row, ``total`` is None if they score all rows the same.
         """
         ...
 
     def best(self, cls: PodClass, nodes: JournaledColumns, base: Any) -> JointBest | None:
-        """Return the best row for a class; None: the plugins themselves have to be asked."""
+        """Return the best row for a class; None if the plugins have to be called."""
         ...
 
     def feasible(self) -> Rows:

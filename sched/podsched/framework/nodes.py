@@ -243,10 +243,10 @@ OfNode = Callable[[Collection[Any]], int]
 
 
 class ObjectsByNode(Protocol):
-    """The objects of one kind by the node that each is about, such as CSINodes.
+    """The objects of one kind by the node that they belong to, such as CSINodes.
 
-    An object that changes is a change of its node's row, which is evaluated again. So a plugin
-    whose Filter or Score reads a kind in this way alone does not name its version in ``inputs``.
+    If an object changes, its node's row counts as changed and is evaluated again. A plugin whose
+    Filter or Score reads a kind only in this way need not name its version in ``inputs``.
     """
 
     @property

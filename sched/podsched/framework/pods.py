@@ -75,11 +75,11 @@ class PodAmounts:
 
 @dataclass(eq=False, slots=True)
 class SpecParts:
-    """The spec of pod classes, without what cannot influence a decision; nobody writes to it.
+    """The spec of pod classes without fields that cannot influence a decision; read-only.
 
-    ``bare`` leaves out environment, mounts, host name, node name and the like, and what the other
-    two say, serialized: ``amounts``, what the containers and init containers request and are
-    limited to, and ``volumes``. Both are empty where ``bare`` says it.
+    ``bare`` is the spec without environment, mounts, host name, node name and the like. It also
+    lacks the two other parts, serialized: ``amounts`` (requests and limits of containers and init
+    containers) and ``volumes``. Both are empty if ``bare`` contains them.
     """
 
     bare: v1.PodSpec
@@ -141,7 +141,7 @@ class PodClass:
     scheduler_name: str
     priority: int
     preemption_policy: str
-    #: Where nobody says that classes share a shape, each has its own.
+    #: By default each class has a shape of its own.
     shape: PodShape = field(default_factory=PodShape)
     #: Plugins' compiled forms of this class, by plugin name; filled on first use and never
     #: invalidated, so it may hold only what depends on the class alone.
@@ -149,22 +149,22 @@ class PodClass:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """What its pods request: see ``PodAmounts``."""
+        """The pods' requests: see ``PodAmounts``."""
         return self.amounts.requests
 
     @property
     def nonzero(self) -> tuple[int, int]:
-        """What its pods count in scores: see ``PodAmounts``."""
+        """The pods' requests as scores count them: see ``PodAmounts``."""
         return self.amounts.nonzero
 
     @property
     def spec(self) -> v1.PodSpec:
-        """The spec without what cannot influence a decision; nobody writes to it."""
+        """The spec without fields that cannot influence a decision; read-only."""
         return self.spec_parts.whole
 
     @property
     def volumes(self) -> Sequence[v1.Volume]:
-        """The spec's volumes, for whoever reads no more: cheaper where each pod has its own."""
+        """The spec's volumes; reading only these is cheaper if each pod has its own."""
         return self.spec_parts.mounting.volumes
 
 

@@ -143,18 +143,18 @@ class DividedDryRun(Protocol):
     ) -> bool:
         """Make dry runs that PostFilter would make now, at least one, until they are ``enough``.
 
-        Returns whether it is worth going on later, with the state of a new decision; ``draw``: the
-        number that PostFilter would draw.
+        Returns whether nodes are left to be tried later, with the state of a new decision.
+        ``draw``: the random number that PostFilter would draw.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionReport:
-    """What preemption would come to on each node where it may help, by node name.
+    """The result of preemption on each node where it may help, by node name.
 
-    ``eligible``: whether the pod may preempt at all. ``best``: the nodes between which nothing but
-    chance decides, empty when there is no candidate. ``untried``: how many nodes were left out.
+    ``eligible``: whether the pod may preempt at all. ``best``: the best nodes, of which one
+    would be chosen at random; empty without a candidate. ``untried``: the number of nodes left out.
     """
 
     eligible: Status

@@ -138,7 +138,7 @@ class NodeAffinity:
     ) -> Sequence[Requirement]:
         """Return each label of the node selector, and each condition of a single required term.
 
-        Of several terms one is enough: they are told as a whole.
+        Several terms are one requirement, because a node has to match only one of them.
         """
         required = required_affinity(pod.cls)
         found = [

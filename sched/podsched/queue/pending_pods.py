@@ -29,8 +29,8 @@ from podsched.queue.key_heap import KeyHeap
 from podsched.queue.observer import QueueObserver
 from podsched.queue.unschedulable_pods import UnschedulablePods
 
-#: Whether a pod may join the pods already popped into a batch.
-Alike = Callable[[Sequence[QueuedPodInfo], PodInfo], bool]
+#: ``may_join(batch, pod)``: whether a pod may be popped together with the pods of a batch.
+MayJoin = Callable[[Sequence[QueuedPodInfo], PodInfo], bool]
 
 POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
 #: How many of the pods ahead of another pod are named.
@@ -214,14 +214,14 @@ class PendingPods:
         _ = self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid)
         self._count_rejections(pod, -1)
 
-    def pop(self, limit: int, now: float, alike: Alike | None) -> list[QueuedPodInfo]:
+    def pop(self, limit: int, now: float, may_join: MayJoin | None) -> list[QueuedPodInfo]:
         """Remove and return the next pods for an attempt; see ``SchedulingQueue.pop_batch``."""
         source: KeyHeap[QueuedPodInfo] | BackoffQueue
         source = self.active if len(self.active) else self.backoff
         batch: list[QueuedPodInfo] = []
         while len(batch) < limit and (head := source.peek()) is not None:
             other = bool(batch) and head.info.cls is not batch[-1].info.cls
-            if other and alike is not None and not alike(batch, head.info):
+            if other and may_join is not None and not may_join(batch, head.info):
                 break
             if batch and head.info.group:
                 break
@@ -236,7 +236,7 @@ class PendingPods:
         return batch
 
     def take(self, uid: str, now: float) -> QueuedPodInfo | None:
-        """Remove and return one pod for an attempt, wherever it waits; None if it is gated."""
+        """Remove and return one pod for an attempt, from any queue; None if it is gated."""
         pod = self.active.remove(uid)
         if pod is None:
             pod = self.backoff.remove(uid) or self.unschedulable.remove(uid)

@@ -78,7 +78,7 @@ from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
 from podsched.queue.observer import QueueObserver, SilentObserver
-from podsched.queue.pending_pods import UNSCHEDULABLE, Alike, PendingPods
+from podsched.queue.pending_pods import UNSCHEDULABLE, MayJoin, PendingPods
 from podsched.queue.standing import Standing
 from podsched.queue.unschedulable_pods import group_key
 
@@ -191,24 +191,25 @@ class SchedulingQueue:
         now: float,
         limit: int,
         *,
-        alike: Alike | None = of_one_class,
+        may_join: MayJoin | None = of_one_class,
     ) -> list[QueuedPodInfo]:
         """Remove and return the next pods in queue order, at most ``limit``.
 
-        Each pod must be ``alike`` to the pods before it (None: any pods); a pod of the same class
-        as the one before it always is. A pod of a PodGroup is a batch of its own: its group is
-        decided as a whole (``pop_members``). All pods come from activeQ or, if that is empty, all
-        from podBackoffQ, so that a pod does not wait while there is nothing else to do. Pods with
-        an error (podErrorBackoffQ) always wait for the end of their backoff.
+        The batch ends before the first pod that ``may_join`` rejects (None: it rejects no pod). It
+        is not asked about a pod of the same class as the pod before. A pod of a PodGroup is a
+        batch of its own, because its group is decided as a whole (``pop_members``). All pods come
+        from activeQ or, if that is empty, from podBackoffQ, so that a pod does not wait while
+        there is nothing else to do. Pods with an error (podErrorBackoffQ) always wait for the end
+        of their backoff.
         """
-        batch = self._pods.pop(limit, now, alike)
+        batch = self._pods.pop(limit, now, may_join)
         for pod in batch:
             self._in_flight.start(pod)
         self._pods.report()
         return batch
 
     def pop_members(self, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
-        """Remove and return the other members of a popped pod's group, wherever they wait.
+        """Remove and return the other members of a popped pod's group, from any queue.
 
         Pods that are not in the queue, in flight, or rejected by PreEnqueue are left out.
         """

@@ -31,7 +31,7 @@ _CLASS_NOTE = "podsched.queue"
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Pods that get the same answers; hints get ``sample``, which is or was one of them."""
+    """Pods with equal results of hints, which get ``sample``: a present or past member."""
 
     key: Hashable
     sample: PodInfo

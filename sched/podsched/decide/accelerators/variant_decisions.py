@@ -60,7 +60,7 @@ class VariantDecisions:
         variants, runtime = self.of(batch.pods[0].info, batch.key), batch.runtime
         if variants is None:
             return None
-        # Compute all keys before the first pod is assumed. Which pods are alike does not change
+        # Compute all keys before the first pod is assumed. Which pods share a key does not change
         # meanwhile (``Decider.decide``), and computing keys again after each pod would cost as much
         # as deciding.
         found: dict[PlacementKey, QueuedPodInfo] = {}

@@ -52,7 +52,7 @@ class HttpTransport:
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         name = self._server_name or None
         try:
-            # A redirect would send pods and nodes to a service that nobody configured.
+            # A redirect would send pods and nodes to a service that is not configured.
             async with self._opened().post(
                 url, data=body, headers=headers, server_hostname=name, allow_redirects=False
             ) as answer:
@@ -169,8 +169,8 @@ def _load_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
         raise ValueError("a certificate and its key must be given together")
     if not certificate:
         return
-    # The ssl module reads certificates from files alone; what is given as data goes through a
-    # directory that nobody else can read and that is gone at once.
+    # The ssl module reads certificates only from files, so data is written to a temporary
+    # directory, which only this user can read.
     with tempfile.TemporaryDirectory(prefix="podsched-tls-") as directory:
         cert_file = _as_file(tls.cert_file, tls.cert_data, Path(directory) / "tls.crt")
         key_file = _as_file(tls.key_file, tls.key_data, Path(directory) / "tls.key")

@@ -185,8 +185,8 @@ def _parsed(body: bytes) -> Any:
     try:
         answer = json.loads(body)
         if b"\\ud" in body.lower():
-            # Half of a surrogate pair can be written in JSON, but is no text: it would end whoever
-            # has to encode it, in an event or a pod's condition.
+            # JSON can contain half of a surrogate pair, which cannot be encoded as UTF-8. Reject it
+            # here, before an event or a pod's condition would fail to encode it.
             json.dumps(answer, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ExtenderError(f"the answer is not JSON: {error}") from error

@@ -3,8 +3,8 @@
 Only real runs count: a batch of equal pods takes a few runs, each over many rows. The time of an
 extension point is divided by the pods of the batch. Points without plugins are not counted.
 
-Deciding code reads no clock: ``ProfileMeters`` gets one, and the meters read it. If nobody reads
-the metrics (actors, simulations), the clock stands still.
+Deciding code reads no clock: ``ProfileMeters`` gets one, and the meters read it. Where the
+metrics are not exported (actors, simulations), the clock stands still.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.runtime.plugin_calls import PluginFailure, failure_of, guarded
-from podsched.decide.runtime.run_log import NOBODY, RunLog
+from podsched.decide.runtime.run_log import NO_LOG, RunLog
 from podsched.framework.plugin import PermitResult, PostFilterResult, PreFilterResult
 from podsched.framework.status import Code, Status
 from podsched.telemetry.instruments import CounterCell, HistogramCell, MetricRegistry
@@ -50,7 +50,7 @@ _EVALUATION: Final = (
 
 
 def stopped_clock() -> float:
-    """Return 0.0: the clock where nobody reads what is timed."""
+    """Return 0.0; the clock for meters whose times are not exported."""
     return 0.0
 
 
@@ -66,7 +66,7 @@ class PluginRuns:
         clock: Clock = stopped_clock,
         errors: CounterCell | None = None,
         *,
-        log: RunLog = NOBODY,
+        log: RunLog = NO_LOG,
         point: str = "",
     ) -> None:
         """``observe`` takes the status and the seconds of a run that was timed."""
@@ -306,7 +306,7 @@ class ProfileMeters:
 
     @classmethod
     def unread(cls, clock: Clock = stopped_clock) -> ProfileMeters:
-        """Return meters whose metrics nobody reads: for actors, simulations and tests."""
+        """Return meters whose metrics are not exported, for actors, simulations and tests."""
         registry = MetricRegistry()
         return cls(SchedulerMetrics(registry), EvaluationMetrics(registry), clock)
 

@@ -91,7 +91,7 @@ class PluginNotMade(PluginError):
 
 @dataclass(frozen=True, slots=True)
 class Named(Generic[P]):
-    """A plugin at an extension point, with what the engine reads of it once and for all.
+    """A plugin at an extension point, with its traits and optional methods, read only once.
 
     ``weight`` is 1 or more where it scores, else 0; ``normalize`` None where its scores are final.
     """
@@ -111,7 +111,7 @@ class Named(Generic[P]):
     )
 
 
-#: Returns what pods share that are equal in the parts that a plugin reads.
+#: Returns an object that is shared by all pods that are equal in the parts that a plugin reads.
 Source = Callable[[PodClass], PodClass | PodShape | PodAmounts]
 
 #: By whether requests, labels and volumes are read.
@@ -256,7 +256,7 @@ class ProfileRuntime:
         return other
 
     def remade(self, handle: Handle) -> ProfileRuntime:
-        """Return the profile with plugins of its own, for another cluster; nobody reads its meter.
+        """Return the profile with new plugins for another cluster; its metrics are not exported.
 
         Raises PluginError as the constructor does.
         """
@@ -269,7 +269,7 @@ class ProfileRuntime:
             if plugin is None:
                 continue
             if not hasattr(plugin, METHODS[point]):
-                # What scores without a PreScore of its own is listed there by the configuration.
+                # The configuration also lists a plugin at PreScore if it only has Score.
                 preparing = point in (ExtensionPoint.PRE_SCORE, ExtensionPoint.PRE_FILTER)
                 spec = IN_TREE_PLUGINS.get(enabled.name)
                 if preparing or (spec is not None and point in spec.idle):

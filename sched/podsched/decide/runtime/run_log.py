@@ -1,11 +1,11 @@
-"""Which plugins ran when, while somebody follows them: for attempts that are traced."""
+"""Records which plugins ran when, for attempts that are traced."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-#: Runs kept at most: what a batch of pods that are decided on one by one comes to is more.
+#: Max runs kept, because a large batch that is decided pod by pod has far more.
 _MOST_RUNS = 256
 
 
@@ -20,7 +20,7 @@ class PluginRun(NamedTuple):
 
 
 class RunLog:
-    """The runs since ``follow``; ``runs`` is None while nobody follows them."""
+    """The runs since ``follow``; ``runs`` is None while none are recorded."""
 
     __slots__ = ("runs",)
 
@@ -28,19 +28,19 @@ class RunLog:
         self.runs: list[PluginRun] | None = None
 
     def follow(self) -> None:
-        """Keep the runs from here on."""
+        """Start recording."""
         self.runs = []
 
     def add(self, plugin: str, point: str, began: float, ended: float, status: str) -> None:
-        """Keep a run, if there are not too many."""
+        """Record a run, unless there are too many already."""
         if self.runs is not None and len(self.runs) < _MOST_RUNS:
             self.runs.append(PluginRun(plugin, point, began, ended, status))
 
     def take(self) -> Sequence[PluginRun]:
-        """Return the runs that were kept, and keep no more."""
+        """Return the recorded runs and stop recording."""
         runs, self.runs = self.runs, None
         return runs or ()
 
 
-#: Of plugins that are never followed.
-NOBODY: Final = RunLog()
+#: For plugins whose runs are never recorded.
+NO_LOG: Final = RunLog()

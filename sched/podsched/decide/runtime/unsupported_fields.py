@@ -1,11 +1,12 @@
-"""UnsupportedFields: a pod that asks for what nobody here gives is held instead of placed.
+"""UnsupportedFields: rejects pods with fields that this scheduler does not implement.
 
-Without it a pod with resource claims would run without its devices, and one of a group without the
-others. It is part of every profile and cannot be disabled: its PreFilter rejects such a pod before
-any node is looked at, so that its condition and a FailedScheduling event say which field it is.
+Otherwise a pod with resource claims would run without its devices, and a pod of a workload without
+the rest of its group. The plugin is part of every profile and cannot be disabled. Its PreFilter
+rejects the pod before any node is looked at, so that the pod's condition and a FailedScheduling
+event name the field.
 
-The tables name every field of what a pod says about its placement; a test compares them with the
-messages, so that a new field is put into one of them.
+The tables list every field of a pod's spec that concerns its placement. A test compares them with
+the messages, so that each new field has to be added to one of them.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def _container_claims(spec: v1.PodSpec) -> bool:
     return any(container.resources.claims for container in containers)
 
 
-#: What would change where the pod may run, or when, and is not honoured: the field as users write
-#: it, and whether a spec uses it.
+#: Fields that should change where or when the pod may run, but are not implemented: the field as
+#: users write it, and a function that returns whether a spec uses it.
 UNSUPPORTED: Final[Mapping[str, Callable[[v1.PodSpec], bool]]] = {
     "spec.resourceClaims": lambda spec: bool(spec.resource_claims),
     "spec.containers[].resources.claims": _container_claims,

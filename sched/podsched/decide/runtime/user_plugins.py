@@ -1,6 +1,6 @@
-"""Users' own plugins: what a configuration may name of them, and whether they can be made.
+"""Check a configuration together with the users' own plugins.
 
-They are those of installed packages' entry points (``registry``).
+These come from the entry points of installed packages (``registry``).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from podsched.framework.plugin import PluginError, PluginFactory
 def user_plugin_specs(known: Mapping[str, PluginFactory]) -> dict[str, PluginSpec]:
     """Return by name the extension points that each of the users' plugins implements.
 
-    Of a factory that is a function they are not known; it may be enabled at any point, and the
-    profile is checked again when the plugin has been made.
+    They are unknown if the factory is a function. Such a plugin may be enabled at any point, and
+    the profile is checked again when the plugin has been made.
     """
     found = {}
     for name, factory in known.items():
@@ -36,7 +36,7 @@ def user_plugin_specs(known: Mapping[str, PluginFactory]) -> dict[str, PluginSpe
 def load_usable(
     document: Mapping[str, Any], known: Mapping[str, PluginFactory], name: str = ""
 ) -> SchedulerConfiguration:
-    """Load a configuration for a scheduler that is to start, or to go on, with it on this machine.
+    """Load a configuration and check that a scheduler on this machine can run with it.
 
     Beyond what ``load_config`` does, makes the plugins of every profile, on no nodes, and the
     extenders, without calling them. Raises ConfigError with all errors, among them plugins that
@@ -48,7 +48,7 @@ def load_usable(
         config = load_config(document, known_plugins=user_plugin_specs(known))
     except ConfigError as error:
         found += error.errors
-    # Also where the configuration is invalid, as far as it can be read: who mends it is told once.
+    # Check the extenders of an invalid configuration too, so that one run reports all errors.
     found += _extender_errors(config.extenders if config else extenders_of(document), found)
     if config is not None:
         found += _plugin_errors(config, known)
@@ -58,12 +58,12 @@ def load_usable(
 
 
 def _extender_errors(
-    extenders: Sequence[Extender], told: Sequence[FieldError]
+    extenders: Sequence[Extender], known: Sequence[FieldError]
 ) -> Iterator[FieldError]:
-    """Yield what is wrong with the TLS files of extenders, but for fields that are told of."""
+    """Yield errors in the TLS files of extenders, except for fields with a known error."""
     from podsched.decide.extenders.calls import make_extenders  # aiohttp takes a while to import
 
-    paths = {error.path for error in told}
+    paths = {error.path for error in known}
     try:
         make_extenders(extenders)
     except ConfigError as mistakes:
@@ -73,7 +73,7 @@ def _extender_errors(
 def _plugin_errors(
     config: SchedulerConfiguration, known: Mapping[str, PluginFactory]
 ) -> Iterator[FieldError]:
-    """Yield what keeps profiles from being run."""
+    """Yield the errors of profiles whose plugins cannot be made or run."""
     handle = PluginHandle(ClusterState(), Chance(0))
     for profile in config.profiles:
         try:

@@ -2,7 +2,7 @@
 
 PostFilter looks at the nodes that preemption can help (status Unschedulable, not
 UnschedulableAndUnresolvable), selects the victims on each in a dry run, and picks one node by five
-criteria (``best_candidates``). The engine carries the evictions out; while it does so, PreEnqueue
+criteria (``best_candidates``). ``term`` carries the evictions out; meanwhile PreEnqueue
 keeps the preemptor out of activeQ.
 
 Source: ``framework/preemption/preemption.go`` and ``framework/plugins/defaultpreemption`` of

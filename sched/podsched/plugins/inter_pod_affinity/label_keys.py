@@ -1,8 +1,8 @@
-"""The keys of labels that terms of pods look at; pods that differ in other labels are alike.
+"""The label keys that terms of pods select by; other labels cannot change a pod's placement.
 
-Read are the terms of placed pods, which the cache counts, and of nominated pods, which filters add
-on forks. The keys of placed pods' terms are exact; those of nominated pods are kept until the
-placed pods' change, as preemption nominates pod after pod and most nominees have no terms.
+The terms are those of placed pods, which the cache counts, and of nominated pods, which filters add
+on forks. The keys of placed pods' terms are exact. The keys of nominated pods are kept until those
+of placed pods change, because preemption nominates pod after pod and most of these have no terms.
 """
 
 from __future__ import annotations

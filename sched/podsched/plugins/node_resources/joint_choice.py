@@ -1,8 +1,8 @@
 """NodeResourcesFit and NodeResourcesBalancedAllocation together: the best row in one loop.
 
-For pods to which all other plugins are the same (``decide.accelerators``), where the
-loop is compiled (``loops``) and both plugins look at cpu and memory alone, as by default. Whatever
-else a pod requests, or nodes with amounts that are not exact in float64, are left to the plugins.
+It serves pods for which all other plugins return the same (``decide.accelerators``), if the loop
+is compiled (``loops``) and both plugins read only cpu and memory, as by default. Pods that request
+other resources, and nodes with amounts that are not exact in float64, are left to the plugins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_TOTALS: Floats = np.zeros(0)
 
 
 class JointChoice:
-    """Chooses for pods that differ in requests alone; ``of`` tells whether it can."""
+    """Chooses for pods that differ only in requests; ``of`` returns None if it cannot."""
 
     def __init__(self, loop: ChooseLoop, fit_weight: int, balance_weight: int) -> None:
         self._loop = loop
@@ -40,7 +40,10 @@ class JointChoice:
         filters: Mapping[str, object],
         scores: Mapping[str, tuple[object, int]],
     ) -> JointChoice | None:
-        """Return it if ``fit``, which is plain, filters, and the two score; None: it cannot."""
+        """Return a choice if ``fit`` is the only filter and the two score alone, else None.
+
+        ``fit`` has to be plain (``is_plain``).
+        """
         loop, balanced = choose_loop(), NodeResourcesBalancedAllocation
         if loop is None or scores.keys() != {fit.name, balanced.name}:
             return None

@@ -57,9 +57,9 @@ def compile_loops() -> str:
         numba: Any = importlib.import_module("numba")
     except ImportError:
         return ""
-    if numba.config.DISABLE_JIT:  # by its environment variable: the loop would be Python's
+    if numba.config.DISABLE_JIT:  # set by NUMBA_DISABLE_JIT: the loop would run in Python
         return ""
-    # A look at each divisor for 0, which is Python's way, would keep it to one row at a time.
+    # Python's check of each divisor for 0 would prevent SIMD code.
     options = {"error_model": "numpy"}
     try:
         _compiled = numba.njit(_SIGNATURE, cache=True, **options)(choose)

@@ -265,7 +265,7 @@ class SchedulingLoop:
                 if wakeup is not None and wakeup <= now:
                     queue.flush(now)
                 self._failures.report_set_aside()
-                batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike_in_time)
+                batch = queue.pop_batch(now, self._settings.max_batch, may_join=self._alike_in_time)
             if batch:
                 await self.schedule(batch, now)
                 # Bindings are sent when other tasks run. If this loop yielded after every pod, pods
