@@ -104,8 +104,7 @@ def compare_pods(
 def dump_nodes(cache: Cache) -> Iterator[NodeDump]:
     """Describe every node with its usage, pods and nominated pods.
 
-    The caller may let the cache change between two of them: nodes that are gone by then are left
-    out.
+    The cache may change between two descriptions; nodes removed meanwhile are left out.
     """
     columns = cache.columns
     for name in [columns.names[row] for row in columns.ordered_rows.tolist()]:

@@ -1,8 +1,8 @@
-"""The objects of all kinds but nodes and pods, with a version per kind, for plugins to read.
+"""The state of the cluster for plugins to read: nodes, pods and all other objects, with versions.
 
 ``ClusterState`` implements ``framework.nodes.ClusterView``. Objects are kept by kind, namespace
-and name; a kind's version changes with every change of one of its objects. Non-goal: pods;
-``Cache`` counts them.
+and name; a kind's version changes with every change of one of its objects. Non-goal: which pods
+count on which node; ``Cache`` keeps that.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class ClusterState:
 
     @property
     def stamp_beside_pods(self) -> tuple[int, int, int, int]:
-        """The same, but for pods that come and go and bring or take no terms."""
+        """The same, but unchanged by pods without affinity terms that come and go."""
         columns, nominator = self.columns, self.nominator
         return (
             columns.nodes_version, columns.counters.all_terms.version, nominator.version,

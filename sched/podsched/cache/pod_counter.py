@@ -112,5 +112,5 @@ class Family:
 
 
 def reads_requests(asking: object) -> bool:
-    """Whether what a query or a family of terms says may depend on requests."""
+    """Whether the result of a query or a family of terms may depend on requests."""
     return bool(getattr(asking, "reads_requests", True))

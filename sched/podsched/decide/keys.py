@@ -27,7 +27,7 @@ class Keys:
         self._current = CurrentProjections()
 
     def projections(self, scheduler_name: str) -> Projections:
-        """Return those of a profile."""
+        """Return the projections of a profile."""
         return self._projections[scheduler_name]
 
     def key(self, pod: PodInfo) -> PlacementKey:

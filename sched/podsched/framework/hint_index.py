@@ -1,13 +1,13 @@
-"""Indexes that find the pods an event can help without asking a hint about each of them.
+"""Find the waiting pods that an event can help, without calling a hint for each of them.
 
-A registration (``ClusterEventWithHint.index``) may name one. The queue keeps an instance per
-profile and registration, puts every group of waiting pods into it that the plugin rejected, and
-asks the plugin's hint about the ``candidates`` of an event only. An index may name too many
-candidates, never too few: what it leaves out is not woken. It takes no part in replaying events for
-a pod that was in flight; there the hint alone decides.
+A registration (``ClusterEventWithHint.index``) may name an index. The queue keeps an instance per
+profile and registration. It adds every group of waiting pods that the plugin rejected, and calls
+the plugin's hint only for the ``candidates`` of an event. An index may return too many candidates,
+but never too few, because other pods are not woken. It is not used to replay events for a pod that
+was in flight; that calls the hint itself.
 
-Like a hint it may look at what the pod's class determines, at the pod's group, and at the names of
-pods with ephemeral volumes.
+Like a hint, an index may read the pod's class, the pod's group, and the names of pods with
+ephemeral volumes.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from numpy.typing import NDArray
 
 from podsched.framework.pods import PodInfo
 
-#: Members up to which one after another is faster than columns.
+#: Up to this many members, a loop over them is faster than columns.
 _FEW_MEMBERS = 8
-_NOBODY: Mapping[Hashable, None] = {}
+_NO_MEMBERS: Mapping[Hashable, None] = {}
 
 
 class HintIndex(Protocol):
-    """Groups of waiting pods, each named by a hashable ``member`` and shown by one of its pods."""
+    """Groups of waiting pods; ``member`` is a group's hashable name, ``pod`` one of its pods."""
 
     def add(self, member: Hashable, pod: PodInfo) -> None: ...
     def remove(self, member: Hashable) -> None: ...
     def candidates(self, old: Any, new: Any) -> Iterable[Hashable] | None:
-        """Return the members that the event may help; None: any of them.
+        """Return the members that the event may help; None for all of them.
 
-        What it returns is read before the index changes again.
+        The result is only valid until the index changes.
         """
         ...
 
 
 class KeyedIndex:
-    """A pod waits for one of some keys, an event offers some: candidates have a key in common.
+    """Finds the pods that wait for one of the keys that an event offers.
 
     ``pod_keys`` gives the keys that a pod waits for, None when any event may help it;
     ``event_keys`` those that the event offers, None when it may help any pod. For example the
@@ -84,12 +84,12 @@ class KeyedIndex:
             return None
         found = dict(self._always)
         for key in keys:
-            found.update(self._members.get(key, _NOBODY))
+            found.update(self._members.get(key, _NO_MEMBERS))
         return found
 
 
 class ThresholdIndex:
-    """A pod demands amounts, an event supplies some: candidates demand no more than it supplies.
+    """Finds the pods that demand at most the amounts that an event supplies.
 
     ``demand`` gives a pod's amounts (int64, absent means none), ``supply`` what the event offers
     (absent means none; None: may help any pod). For example the requests of a pod and the

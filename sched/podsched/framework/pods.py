@@ -23,7 +23,7 @@ class PodShape:
     names of claims are made from it), or ``plain``, without any of these.
     """
 
-    #: As ``PodClass.compiled``: what depends on the class, but for requests and limits.
+    #: As ``PodClass.compiled``, for data that does not depend on requests and limits.
     compiled: dict[str, Any] = field(default_factory=dict)
     #: The shapes of such pods without labels, and without volumes; None where there are none.
     _unlabelled: PodShape | None = None
@@ -61,7 +61,7 @@ class PodAmounts:
     scored: Mapping[str, int]
     #: As ``PodClass.compiled``.
     compiled: dict[str, Any] = field(default_factory=dict)
-    #: ``requests``, to be compared: one object for all who do, since each takes 200 bytes.
+    #: ``requests`` in a comparable form. Kept here, because each copy takes 200 bytes.
     requested: frozenset[tuple[str, int]] = field(init=False, repr=False)
     #: Equal for equal amounts.
     key: Hashable = field(init=False, repr=False)
@@ -90,7 +90,7 @@ class SpecParts:
 
     @property
     def mounting(self) -> v1.PodSpec:
-        """A spec that has the volumes; of the rest maybe nothing, since to copy that is long."""
+        """A spec with the volumes; other fields may be missing, because copying them takes long."""
         if not self.volumes:
             return self.bare
         if self._mounting is None:
@@ -100,7 +100,7 @@ class SpecParts:
 
     @property
     def whole(self) -> v1.PodSpec:
-        """All, put together when it is first asked for: for requests of one pod seldom."""
+        """The whole spec, built on first use, because most classes never need it."""
         if self._whole is None:
             self._whole = self._put_together()
         return self._whole
@@ -197,12 +197,12 @@ class PodInfo:
         return self.cls.priority
 
 
-#: Failed attempts of a pod that are remembered.
+#: Max failed attempts remembered per pod.
 REMEMBERED_FAILURES = 5
 
 
 class FailedAttempt(NamedTuple):
-    """An attempt that ended without a node; no plugins: it met an error."""
+    """An attempt that ended without a node; ``plugins`` is empty after an error."""
 
     time: float
     number: int

@@ -1,7 +1,7 @@
-"""What a PostFilter plugin may implement beside ``post_filter``, if it preempts.
+"""Optional protocols of PostFilter plugins that preempt pods.
 
-Victims are chosen in two steps, so that extenders can veto candidates; dry runs may be made by
-other processes; and the plugin follows the evictions of the victims it returned.
+They let extenders veto candidates, let other processes make dry runs, split long dry runs into
+parts, and tell the plugin about the evictions of the victims that it returned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PreemptionPlugin(Protocol):
     def find_candidates(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult | dict[str, Victims]:
-        """Return the victims by node name, of at least one node; the result when there is none."""
+        """Return the victims by node name; PostFilter's result if there are no candidates."""
         ...
 
     def choose_candidate(
@@ -56,7 +56,7 @@ class EvictionListener(Protocol):
         ...
 
     def evictions_ended(self, victims: Victims) -> None:
-        """Judge the victims by the cache again: it has seen them go, or an eviction failed."""
+        """Stop counting victims as terminating: they are deleted, or an eviction failed."""
         ...
 
 
@@ -68,7 +68,7 @@ VictimUids = tuple[tuple[str, ...], int]
 class DryRunPlan:
     """The rows on which a plugin would make dry runs next.
 
-    ``as_of`` is the plugin's own note of the state of the cluster.
+    ``as_of``: the state of the cluster, in a form that only the plugin reads.
     """
 
     rows: Rows
@@ -97,9 +97,9 @@ class DryRunPlugin(Protocol):
     def plan_dry_run(
         self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> DryRunPlan | None:
-        """Return what PostFilter would try first if it were called now; None: nothing.
+        """Return the rows that PostFilter would try next if it were called now; None for none.
 
-        Where the results of these dry runs are known, all that it would try after them.
+        These are its first rows or, if their results are known, all others.
         """
         ...
 
@@ -119,7 +119,7 @@ class DryRunPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DryRuns:
-    """What came of dry runs, by row: victims where evicting them makes room, else a status."""
+    """Results of dry runs by row: the victims whose eviction makes room, else a status."""
 
     candidates: Mapping[int, Victims]
     rejected: Mapping[int, Status]
@@ -127,7 +127,7 @@ class DryRuns:
 
 @runtime_checkable
 class DividedDryRun(Protocol):
-    """A PostFilter plugin that can make its dry runs in parts, with time for others in between.
+    """A PostFilter plugin that can make its dry runs in parts, to block the loop only briefly.
 
     ``post_filter`` then makes those that are missing or outdated.
     """
@@ -141,7 +141,7 @@ class DividedDryRun(Protocol):
         draw: float,
         enough: Callable[[], bool],
     ) -> bool:
-        """Make dry runs that PostFilter would make now, at least one, until they are ``enough``.
+        """Make the dry runs of PostFilter, at least one, until ``enough`` returns True.
 
         Returns whether nodes are left to be tried later, with the state of a new decision.
         ``draw``: the random number that PostFilter would draw.

@@ -1,4 +1,4 @@
-"""By how much a node misses what a pod wants, for those who ask why it does not fit."""
+"""Measure how far a node is from meeting a pod's requirements, for explanations."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FLAG: Final = "flag"
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """How much of something a pod wants of each row, and how much each has to give.
+    """The amount that a pod requires of each row, and the amount that each row has available.
 
-    Arrays have shape ``(len(rows),)``; a row misses the requirement where ``wanted`` is greater
-    than ``available``. unit: "m" for thousandths of a cpu, "bytes", "" for plain numbers, or FLAG
-    for what a node has or has not.
+    Arrays have shape ``(len(rows),)``; a row does not meet the requirement if ``wanted`` is
+    greater than ``available``. unit: "m" for thousandths of a cpu, "bytes", "" for plain numbers,
+    or FLAG for a property that a node has (1) or lacks (0).
     """
 
     what: str
@@ -32,19 +32,19 @@ class Requirement:
 
     @classmethod
     def met(cls, what: str, has: Bools) -> Requirement:
-        """Return the requirement of something that a node has or has not."""
+        """Return a requirement of unit FLAG. ``has``: the rows that meet it."""
         return cls(what, FLAG, np.ones(len(has), dtype=np.int64), has.astype(np.int64))
 
 
 @runtime_checkable
 class MeasuresRequirements(Protocol):
-    """Filter plugins that can say by how much the rows miss that they reject."""
+    """Filter plugins that can measure by how much rejected rows miss their requirements."""
 
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return what the plugin checks that can be counted, of any rows, forks' too.
+        """Return the requirements that can be measured, for any rows, also a fork's.
 
-        It is asked after PreFilter, with the same state, about rows that the plugin rejects.
+        Called after PreFilter with the same state, for rows that the plugin rejects.
         """
         ...

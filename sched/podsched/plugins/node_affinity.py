@@ -222,10 +222,10 @@ def _shown(requirement: LabelRequirement) -> str:
 
 
 def _index_of_nodes() -> KeyedIndex:
-    """Find the pods that require something a node has: a label, with its value or not, or a name.
+    """Return an index of pods by a label or node name that they require.
 
-    One demand a pod cannot do without is enough, of terms one each; who demands only the absence
-    of labels is asked about every node.
+    One requirement per pod suffices, or one per term if there are terms. The hint is called for
+    every node if a pod or a term requires only the absence of labels.
     """
     return KeyedIndex(_keys_of_pod, _keys_of_node)
 

@@ -75,7 +75,7 @@ def _all_failed(failure: PluginFailure, size: int) -> Verdicts:
 
 
 def _worded(named: Named[FilterPlugin], verdicts: Verdicts) -> Verdicts:
-    """Put the extension point in front of the texts of errors, and count them."""
+    """Prefix error messages with the extension point, and count the errors."""
     if any(reason.code is Code.ERROR for reason in verdicts.reasons):
         named.runs.failed()
         wording = FILTER_WORDING.format(named.name)
@@ -146,7 +146,7 @@ def run_plain_filters(
 ) -> FilterOutcome:
     """Filter without regard to nominated pods; the first plugin that rejects a row decides.
 
-    ``settled``: plugins that are not asked, since it is known what they say of these rows.
+    ``settled``: plugins that are not called, because they are known to accept all these rows.
     """
     outcome = _OutcomeBuilder(runtime, rows)
     places, skipped = np.arange(len(rows)), state.skip_filter
@@ -306,7 +306,7 @@ def run_filters(
 
 
 class Settled(NamedTuple):
-    """The plugins that let all of some rows of the live columns pass, whatever pods are there."""
+    """Knows which plugins accept rows of the live columns, regardless of the pods on them."""
 
     state: CycleState
     pod: PodInfo
@@ -324,7 +324,7 @@ class ProfileFilters:
         inputs: Hashable | None = None,
         settled: Settled | None = None,
     ) -> None:
-        """``settled``: what is known of the pod of the cycle, with the state of the cycle."""
+        """``settled``: known results for the cycle's pod and state."""
         self._settled = settled
         self._runtime = runtime
         self._cluster = cluster
@@ -333,12 +333,12 @@ class ProfileFilters:
 
     @property
     def inputs(self) -> Hashable | None:
-        """Versions of all that the filters read beyond the rows; None when that is not known."""
+        """Versions of all data that the filters read beyond the rows; None if unknown."""
         return self._inputs
 
     @property
     def outcome(self) -> FilterOutcome:
-        """What the filters said in this cycle."""
+        """The filters' outcome in this cycle."""
         return self._outcome
 
     def status(self, index: int) -> Status:
@@ -348,7 +348,7 @@ class ProfileFilters:
     def run_filters(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> FilterOutcome:
-        """Return the profile's filters on any rows, nominated pods counted in two passes."""
+        """Run the profile's filters on any rows; nominated pods are counted in two passes."""
         known, settled = self._settled, NOTHING_SETTLED
         if known is not None and known.state is state and known.pod is pod:
             live = self._cluster.nodes

@@ -131,8 +131,8 @@ _SOURCES: Final[Mapping[tuple[bool, bool, bool], Source]] = {
 class Projecting:
     """A plugin's projection; ``of_class``: it depends on the pod's class alone.
 
-    The others say what it depends on of the class, beside the rest of the spec, and of the cluster
-    (``Traits``).
+    The other flags say which parts of the class and the cluster the projection depends on, in
+    addition to the rest of the spec (``Traits``).
     """
 
     ask: Callable[[PodInfo, ClusterView], Hashable]
@@ -144,7 +144,7 @@ class Projecting:
 
     @property
     def source(self) -> Source:
-        """Where what is known of pods that are equal to the plugin is kept."""
+        """The object that keeps results for all pods that are equal for the plugin."""
         return _SOURCES[self.reads_requests, self.reads_labels, self.reads_volumes]
 
 
@@ -236,7 +236,7 @@ class ProfileRuntime:
         return {named.name for named in self.filter if named.traits.reads_only_nodes}
 
     def gate(self, pod: PodInfo) -> tuple[str, Status] | None:
-        """Return the plugin that keeps a pod out of the queue, and what it says; None: none."""
+        """Return the first PreEnqueue plugin that rejects a pod, with its status, or None."""
         for named in self.pre_enqueue:
             status = named.plugin.pre_enqueue(pod)
             if not status.ok:
@@ -287,9 +287,10 @@ class ProfileRuntime:
         return tuple(found)
 
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
-        """Return those configured, and those of plugins that are configured at other points alone.
+        """Return all PreFilter plugins, also those that are configured only at other points.
 
-        First is what holds pods that the others would misplace; no configuration disables it.
+        UnsupportedFields is the first and cannot be disabled: it rejects pods that the others would
+        misplace.
         """
         configured = self._at(ExtensionPoint.PRE_FILTER)
         names = {named.name for named in configured}
@@ -310,7 +311,7 @@ class ProfileRuntime:
         return (implied[0], *configured, *implied[1:])
 
     def reserves_for(self, state: CycleState, pod: PodInfo) -> bool:
-        """Whether a plugin keeps books of pods like this one, which the next one has to see."""
+        """Whether a plugin reserves something for such pods, which the next pod must see."""
         return any(
             name not in state.skip_filter and asks(state, pod)
             for name, asks in self.reserves.items()

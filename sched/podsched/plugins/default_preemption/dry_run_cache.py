@@ -182,7 +182,7 @@ class DryRunCache:
     ) -> Found:
         """Try chunk after chunk, until there are as many candidates as the first one has rows.
 
-        Ends early, after a part of a chunk, when that is ``enough`` for now.
+        Ends early, after a part of a chunk, if ``enough`` returns True.
         """
         entry = self._current(pod, cluster, runner)
         tried, candidates, made = [], np.empty(0, dtype=np.intp), False

@@ -242,7 +242,7 @@ class DefaultPreemption:
         self._preempting.difference_update(pod.uid for pod in preemptors)
 
     def evictions_ended(self, victims: Victims) -> None:
-        """Judge the victims by the cluster's state from now on."""
+        """Stop counting the victims as terminating; from now on the cluster's state tells."""
         self._evicting.difference_update(victim.uid for victim in victims.pods)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:

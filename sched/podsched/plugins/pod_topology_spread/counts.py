@@ -190,8 +190,8 @@ class Participation:
         """Return where the rows' scores are in a table by domain, for a single soft constraint.
 
         The table has an entry for rows without the label after those of ``sums``, and one for rows
-        that are not scored. Where no node is without the label, the array is the one that all have
-        who spread over the key.
+        that are not scored. If every node has the label, all pods that
+        spread over the key share one array.
         """
         domains = self.soft_domains[0]
         if self._all_scored:
