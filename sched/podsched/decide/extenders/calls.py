@@ -1,9 +1,9 @@
-"""One extender, and all of them together with kube-scheduler's rules.
+"""Call extenders for a pod, with kube-scheduler's rules.
 
-Filter and preemption go from extender to extender, each sees what the one before has left;
-priorities are asked for at once. Ignorable extenders come last, and what goes wrong with one counts
-as if it had not been asked. A pod has to do with an extender when it asks for one of its managed
-resources, or when the extender manages none in particular.
+Filter and preempt calls are made one after another, and each extender gets the nodes that remain
+after the previous one. Prioritize calls are made concurrently. Ignorable extenders come last, and
+an error of one counts as if it had not been called. A pod concerns an extender if it has a request
+or limit of a managed resource, or if the extender has no managed resources.
 
 Source: HTTPExtender, findNodesThatPassExtenders, prioritizeNodes and callExtenders of
 kube-scheduler v1.36. Non-goals: the wire (``wire``, ``http``), rows and evaluations
@@ -31,12 +31,12 @@ from podsched.v1 import objects_pb2 as v1
 
 _log = get_logger("extenders")
 
-#: The pods on a node by uid, None for a node that is not there.
+#: Returns the pods on a node by uid; None if there is no such node.
 PodsOn = Callable[[str], Mapping[str, PodInfo] | None]
 
 
 class Transport(Protocol):
-    """The way to one extender."""
+    """Sends calls to one extender."""
 
     async def send(self, verb: str, body: bytes) -> bytes:
         """Return the answer to a call. Raises ExtenderError."""
@@ -46,7 +46,7 @@ class Transport(Protocol):
 
 
 class ExtenderClient:
-    """One extender. What it is asked raises ExtenderError when it fails."""
+    """Calls one extender. Failed calls raise ExtenderError."""
 
     def __init__(self, config: Extender, transport: Transport, texts: NodeTexts) -> None:
         self.config = config
@@ -56,7 +56,7 @@ class ExtenderClient:
         self._managed = frozenset(resource.name for resource in config.managed_resources)
 
     def is_interested(self, spec: v1.PodSpec) -> bool:
-        """Whether a pod has to do with this extender."""
+        """Whether a pod concerns this extender."""
         if not self._managed:
             return True
         return any(
@@ -66,7 +66,7 @@ class ExtenderClient:
         )
 
     async def filter(self, pod: PodInfo, nodes: Mapping[str, v1.Node]) -> FilterAnswer:
-        """Which of the nodes are left."""
+        """Call the filter verb; return the nodes that remain."""
         by_name = self.config.node_cache_capable
         body = await self._transport.send(self.config.filter_verb, self._args(pod, nodes))
         answer = wire.read_filter_result(body, by_name=by_name)
@@ -79,7 +79,7 @@ class ExtenderClient:
         return answer
 
     async def prioritize(self, pod: PodInfo, nodes: Mapping[str, v1.Node]) -> dict[str, int]:
-        """Scores by node name, in the scheduler's range and weighted."""
+        """Call the prioritize verb; return weighted scores of 0..100 by node name."""
         body = await self._transport.send(self.config.prioritize_verb, self._args(pod, nodes))
         scale = self.config.weight * (MAX_NODE_SCORE // wire.MAX_EXTENDER_PRIORITY)
         scores: Counter[str] = Counter()
@@ -90,7 +90,7 @@ class ExtenderClient:
     async def preempt(
         self, pod: PodInfo, victims: Mapping[str, Victims], pods_on: PodsOn
     ) -> dict[str, Victims]:
-        """Return the candidates that are left, perhaps with other victims; they may have none."""
+        """Return the remaining candidates, maybe with other victims or without any."""
         by_uid = self.config.node_cache_capable
         args = wire.preemption_args(pod.pod, victims, by_uid=by_uid)
         body = await self._transport.send(self.config.preempt_verb, args)
@@ -105,7 +105,7 @@ class ExtenderClient:
         there = pods_on(name)
         if there is None:
             raise ExtenderError(f'nodeinfo not found for node name "{name}"')
-        # One that was proposed may have gone while the extender was asked.
+        # A proposed victim may have been deleted during the call.
         known = {pod.uid: pod for pod in proposed.pods} if proposed else {}
         found = []
         for uid in meta_victims.uids:
@@ -119,7 +119,7 @@ class ExtenderClient:
         return Victims(tuple(found), meta_victims.num_pdb_violations)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Has the extender bind the pod; it makes the call to the API server itself."""
+        """Let the extender bind the pod; it calls the API server itself."""
         args = wire.binding_args(pod, node_name)
         wire.read_binding_result(await self._transport.send(self.config.bind_verb, args))
 
@@ -134,9 +134,9 @@ class ExtenderClient:
 
 @dataclass(slots=True)
 class Filtered:
-    """The nodes that are left, and why the others are not.
+    """The nodes that remain, and the statuses of the others.
 
-    The reasons are Unschedulable or UnschedulableAndUnresolvable.
+    The codes are Unschedulable or UnschedulableAndUnresolvable.
     """
 
     passed: list[str]
@@ -150,7 +150,7 @@ class Extenders:
         self._clients = sorted(clients, key=lambda client: client.config.ignorable)
 
     def deciding(self, spec: v1.PodSpec) -> list[ExtenderClient]:
-        """Those that take part in choosing a node for pods of this spec."""
+        """Return the extenders that take part in choosing a node for pods of this spec."""
         return [
             client
             for client in self._clients
@@ -163,7 +163,7 @@ class Extenders:
         ]
 
     def binders(self, spec: v1.PodSpec) -> list[ExtenderClient]:
-        """Those that bind pods of this spec."""
+        """Return the extenders that bind pods of this spec."""
         return [c for c in self._clients if c.config.bind_verb and c.is_interested(spec)]
 
     async def close(self) -> None:
@@ -173,9 +173,9 @@ class Extenders:
 
 
 def make_extenders(configs: Sequence[Extender]) -> Extenders | None:
-    """Return the extenders of a configuration, None when it has none; nothing is called yet.
+    """Create the extenders of a configuration without calling them; None if it has none.
 
-    Raises ConfigError for TLS files that cannot be used, of all extenders.
+    Raises ConfigError with the unusable TLS files of all extenders.
     """
     if not configs:
         return None
@@ -198,7 +198,7 @@ def make_extenders(configs: Sequence[Extender]) -> Extenders | None:
 async def run_filters(
     clients: Sequence[ExtenderClient], pod: PodInfo, nodes: Mapping[str, v1.Node]
 ) -> Filtered:
-    """Return what the extenders leave of nodes that the pod fits on. Raises ExtenderError."""
+    """Return the nodes that all extenders keep, and the rejections. Raises ExtenderError."""
     result = Filtered(list(nodes))
     for client in clients:
         if not client.config.filter_verb:
@@ -223,7 +223,7 @@ def _rejection(name: str, answer: FilterAnswer) -> Status:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (answer.unresolvable[name],))
     if name in answer.failed:
         return Status(Code.UNSCHEDULABLE, (answer.failed[name],))
-    # What kube-scheduler makes of nodes that nothing is known of.
+    # As kube-scheduler does for a node that the extender did not mention.
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
@@ -233,9 +233,9 @@ async def run_prioritize(
     nodes: Mapping[str, v1.Node],
     running: Callable[[int], None],
 ) -> Counter[str]:
-    """Return the extenders' scores together, by node name; one that fails gives none.
+    """Return the sums of the extenders' scores by node name; a failed extender adds none.
 
-    ``running`` hears of calls that begin (1) and end (-1).
+    ``running`` is called with 1 when a call begins, and with -1 when it ends.
     """
 
     async def ask(client: ExtenderClient) -> dict[str, int]:
@@ -263,7 +263,7 @@ async def run_preempt(
     victims: Mapping[str, Victims],
     pods_on: PodsOn,
 ) -> dict[str, Victims]:
-    """Return what the extenders leave of candidates for preemption. Raises ExtenderError."""
+    """Return the candidates for preemption that all extenders keep. Raises ExtenderError."""
     left = dict(victims)
     for client in clients:
         if not client.config.preempt_verb:

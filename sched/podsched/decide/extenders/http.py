@@ -1,7 +1,8 @@
-"""How calls get to an extender: POST of JSON to urlPrefix/verb, over HTTPS where it is asked for.
+"""Send calls to an extender: POST of JSON to urlPrefix/verb, over HTTPS if configured.
 
 Source: HTTPExtender.send and makeTransport of kube-scheduler v1.36. With ``enableHTTPS`` and
-without a CA the server's certificate is not checked, as there. Errors of aiohttp end here.
+without a CA the server's certificate is not checked, as there. Errors of aiohttp become
+ExtenderErrors.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from podsched.config.errors import ConfigError, invalid
 from podsched.config.extenders import Extender, ExtenderTLSConfig, redacted
 from podsched.decide.extenders.wire import ExtenderError
 
-#: The nodes of a cluster of 20,000, sent back whole, have some 60 MB.
+#: All nodes of a cluster of 20,000, returned by the extender, have some 60 MB.
 MAX_ANSWER_BYTES = 128 << 20
-#: Of any answer: some hundred bytes of why not for each of 20,000 nodes.
+#: Allowed for any answer: some hundred bytes of reason for each of 20,000 nodes.
 _LEAST_BYTES = 4 << 20
-#: How much larger than what was sent the same may be, as another writes JSON.
+#: Allowed for an answer per byte of the request: other programs write the same JSON longer.
 _TIMES_SENT = 8
 
 
 class HttpTransport:
-    """The way to one extender.
+    """Sends calls to one extender over HTTP.
 
-    Connections are made when they are needed and kept until ``close``.
+    Connections are opened on demand and kept until ``close``.
     """
 
     def __init__(self, config: Extender, path: str = "extenders[0]") -> None:
@@ -69,7 +70,7 @@ class HttpTransport:
             raise ExtenderError(f'Post "{shown}": {reason.replace(url, shown)}') from error
 
     def _opened(self) -> aiohttp.ClientSession:
-        # Made here and not in the constructor: a session belongs to a running event loop.
+        # Not created in the constructor, because a session needs a running event loop.
         if self._session is None:
             connector = aiohttp.TCPConnector(ssl=self._tls)
             timeout = aiohttp.ClientTimeout(total=self._timeout)
@@ -77,7 +78,7 @@ class HttpTransport:
                 connector=connector,
                 timeout=timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # Some kilobytes of a compressed answer can stand for gigabytes.
+                # A compressed answer of some kilobytes can expand to gigabytes.
                 auto_decompress=False,
             )
         return self._session
@@ -92,15 +93,15 @@ class HttpTransport:
 
 
 def most_of_answer(sent: int) -> int:
-    """Return the bytes of an answer to so many: some of what was sent, and words for the rest.
+    """Return the max size in bytes of the answer to a request of ``sent`` bytes.
 
-    What is read is unfolded afterwards, to five times as much and more.
+    The limit is tight, because a parsed answer takes five times its size and more.
     """
     return min(_LEAST_BYTES + _TIMES_SENT * sent, MAX_ANSWER_BYTES)
 
 
 async def _bounded(answer: aiohttp.ClientResponse, most: int) -> bytes:
-    """Return the body. Raises ValueError for one that is too large."""
+    """Return the body. Raises ValueError if it is too large."""
     parts = []
     size = 0
     async for part in answer.content.iter_chunked(1 << 20):
@@ -112,7 +113,7 @@ async def _bounded(answer: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def _tls_context(config: Extender, path: str) -> ssl.SSLContext | bool:
-    """How the server is checked: True for the system's CAs. Raises ConfigError."""
+    """Return aiohttp's ``ssl`` argument: a context, or True for the default. Raises ConfigError."""
     given = config.tls_config
     if given is None and not config.enable_https:
         return True
@@ -143,7 +144,7 @@ def _tls_context(config: Extender, path: str) -> ssl.SSLContext | bool:
 
 
 def _unreadable(tls: ExtenderTLSConfig) -> Iterator[tuple[str, str, str]]:
-    """Yield the files that cannot be opened: field, file and reason."""
+    """Yield (field, file, reason) for each file that cannot be opened."""
     for field, file, data in (
         ("caFile", tls.ca_file, tls.ca_data),
         ("certFile", tls.cert_file, tls.cert_data),
@@ -163,7 +164,7 @@ def _unusable(path: str, file: str, error: Exception) -> ConfigError:
 
 
 def _load_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
-    """Raise OSError (ssl.SSLError is one) or ValueError."""
+    """Load the client certificate, if any. Raises OSError (also ssl.SSLError) or ValueError."""
     certificate, key = bool(tls.cert_file or tls.cert_data), bool(tls.key_file or tls.key_data)
     if certificate != key:
         raise ValueError("a certificate and its key must be given together")

@@ -1,9 +1,9 @@
-"""Where to run a pod that extenders have a say about.
+"""Choose a node for a pod that concerns extenders.
 
-Like ``decide.decider``, but one pod at a time and with calls in between, during which the cluster
-changes. So nothing is kept across a call but names of nodes: after each the class's evaluation is
-refreshed, and what is left is what fits *now* and was let through by the extenders. When nothing
-of that is left although other nodes fit that were not asked about, the extenders are asked again.
+It does what ``decide.decider`` does, but for one pod at a time, with HTTP calls in between during
+which the cluster may change. So only names of nodes are kept across a call. After each call the
+class's evaluation is refreshed, and a node remains if the extenders passed it and it fits *now*. If
+none remains, but other nodes fit that the extenders were not called for, they are called again.
 
     refresh --> filter (extenders, one after another) --> refresh --> prioritize (all at once)
        ^                          |                                        |
@@ -12,8 +12,8 @@ of that is left although other nodes fit that were not asked about, the extender
                                   v
                           PostFilter, with the preempt verb between finding candidates and choosing
 
-Source: findNodesThatFitPod and prioritizeNodes of kube-scheduler v1.36. Not as there: when
-extenders reject a pod's nominated node, they are not asked about that node a second time.
+Source: findNodesThatFitPod and prioritizeNodes of kube-scheduler v1.36. One difference: if
+extenders reject a pod's nominated node, they are not called for that node a second time.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ from podsched.v1 import objects_pb2 as v1
 
 _log = get_logger("extenders")
 
-#: How often the extenders are asked about one pod in one attempt, should the cluster change under
-#: them each time.
+#: Max rounds of calls for one pod in one attempt, if the cluster changes during each.
 MAX_TRIES = 3
 CHANGED_MEANWHILE = "the cluster changed each time that the extenders were asked"
 PREEMPTION_PREFIX = "preemption: "
@@ -64,7 +63,7 @@ MAX_TOTAL = 2**63 - 1
 
 
 class ExtendedDecider:
-    """Decides for pods that some extender is interested in."""
+    """Decides for pods that concern at least one extender."""
 
     def __init__(
         self,
@@ -73,14 +72,14 @@ class ExtendedDecider:
         extenders: Extenders,
         running: Callable[[int], None] = lambda change: None,
     ) -> None:
-        """Ask ``extenders``; call ``running`` when a call for scores begins (1) and ends (-1)."""
+        """Call ``running`` with 1 when a prioritize call begins, and with -1 when it ends."""
         self._cache = cache
         self._decider = decider
         self._extenders = extenders
         self._running = running
 
     def takes(self, cls: PodClass) -> bool:
-        """Return whether extenders have a say about pods of this class."""
+        """Return whether pods of this class concern an extender."""
         return bool(self._extenders.deciding(cls.spec))
 
     async def decide(
@@ -104,8 +103,8 @@ class ExtendedDecider:
                 if decision is None:
                     continue
                 if decision.node_name:
-                    # Opened no sooner: a trial that is open while an extender is asked would take
-                    # in what others do meanwhile.
+                    # The trial must not be open during a call: it would contain the changes that
+                    # other tasks make meanwhile.
                     with Trial(self._cache) as trial:
                         trial.assume(queued.info, decision.node_name)
                         trial.commit()
@@ -171,7 +170,7 @@ class ExtendedDecider:
 
 
 class _Attempt:
-    """One try at one pod. The evaluation is up to date whenever ``_refresh`` has just said so."""
+    """One round of calls for one pod; ``_refresh`` after each call updates the evaluation."""
 
     def __init__(
         self,
@@ -187,11 +186,11 @@ class _Attempt:
         self._clients = clients
         self._running = running
         self._rejected: dict[str, Status] = {}
-        #: The row of the pod's nominated node, where the pod fits there.
+        #: The row of the pod's nominated node, if the pod fits there.
         self._nominated: int | None = None
 
     async def run(self) -> Decision | None:
-        """Return a decision, nothing assumed yet; None to be asked again. Raises ExtenderError."""
+        """Return a decision without assuming the pod; None to try again. Raises ExtenderError."""
         if (ended := self._refresh()) is not None:
             return ended
         if self._nominated is not None:
@@ -208,7 +207,7 @@ class _Attempt:
         return await self._best(passed)
 
     def _refresh(self) -> Decision | None:
-        """Bring the evaluation up to date; a decision when it leaves nothing to ask about."""
+        """Refresh the evaluation; return a decision if no extender needs to be called."""
         evaluation = self._evaluation
         evaluation.refresh(self._pod)
         if evaluation.failure is not None:
@@ -221,7 +220,7 @@ class _Attempt:
         return None
 
     async def _nominee(self, name: str) -> Decision | None:
-        """Choose the nominated node before all others, if the extenders pass it as well."""
+        """Return the nominated node as the decision if the extenders pass it, too."""
         try:
             passed = await self._ask([name])
         except ExtenderError as failure:
@@ -260,7 +259,7 @@ class _Attempt:
         except PluginFailure as failure:
             return Decision(self._queued, self._evaluation.state, error=failure.status)
         names = self._names(rows)
-        # Python's integers: what an extender gives is not bounded, and Go's would wrap around.
+        # Add Python integers: extenders' scores are not bounded, and int64 would overflow.
         sums = [total + scores.get(name, 0) for total, name in zip(totals, names, strict=True)]
         best = sums.index(max(sums))
         return Decision(
@@ -312,8 +311,8 @@ def _with_rejections(
 ) -> Diagnosis:
     """Return the diagnosis with the extenders' rejections of rows on which the pod fits.
 
-    Extenders may give a reason of its own for every node. A plugin of an outcome has at most
-    MAX_REASONS, so they take as many places as they need, all under one name.
+    Extenders may give a different reason for every node. A plugin of an outcome has at most
+    MAX_REASONS, so extenders count as several plugins of the same name.
     """
     numbers: dict[Reason, int] = {}
     plugin, bits = outcome.plugin.copy(), outcome.bits.copy()

@@ -1,11 +1,11 @@
-"""What is said to an extender and what it answers, as JSON.
+"""Write the requests to extenders and read their answers, as JSON.
 
-The types are those of k8s.io/kube-scheduler/extender/v1, which have no JSON tags: a field is called
-what it is called in Go ("NodeNames"), one that is not given is null, and in answers upper and lower
-case are the same. Objects are Kubernetes manifests.
+The types are those of k8s.io/kube-scheduler/extender/v1. They have no JSON tags: fields have their
+Go names ("NodeNames"), missing fields are null, and names in answers are case-insensitive. Objects
+are Kubernetes manifests.
 
-Guarantee: whatever an extender answers, reading it gives a value or an ExtenderError. Non-goals:
-HTTP (``http``), and what an answer means for the pod (``calls``).
+Guarantee: reading any answer returns a value or raises ExtenderError. Non-goals: HTTP (``http``),
+and the effect of an answer on the pod (``calls``).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
-#: Among a pod's unschedulable plugins it stands for all extenders; any event may help then.
+#: Represents all extenders among a pod's unschedulable plugins; then any event may help the pod.
 EXTENDER_NAME = "Extender"
-#: MaxExtenderPriority: the highest score that an extender is meant to give.
+#: MaxExtenderPriority: the highest score that an extender should return.
 MAX_EXTENDER_PRIORITY = 10
-#: Texts of nodes that may be kept whatever is asked for, some 20 MB.
+#: Max texts of nodes kept, some 20 MB; more only if one call has more than half as many nodes.
 MAX_KEPT = 10_000
 
 
 class ExtenderError(Exception):
-    """An extender failed, did not answer in time, or answered what makes no sense.
+    """An extender failed, did not answer in time, or returned an invalid answer.
 
     The extender is at fault, not the pod, which may be tried again.
     """
@@ -37,10 +37,10 @@ class ExtenderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """What an extender answered to a filter call.
+    """An extender's answer to a filter call.
 
-    ``passed``: names of the nodes that are left, in the extender's order. By node name why
-    others are not: ``failed`` may be helped by preemption, ``unresolvable`` not.
+    ``passed``: names of the remaining nodes, in the extender's order. The others have a reason by
+    node name: in ``failed`` if preemption may help there, in ``unresolvable`` if not.
     """
 
     passed: tuple[str, ...]
@@ -57,9 +57,10 @@ class MetaVictims:
 
 
 class NodeTexts:
-    """Nodes as JSON, each written once for as long as it stays the same.
+    """Caches the JSON of nodes.
 
-    Writing one takes some 50 µs, so 5,000 of them for each pod would be what a cycle costs.
+    Writing a node takes some 50 µs, so writing 5,000 of them for each pod would take as long as
+    all the rest of a scheduling cycle.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,7 @@ class NodeTexts:
     def of(self, nodes: Sequence[v1.Node]) -> list[str]:
         """Return the nodes' manifests."""
         if len(self._known) > max(2 * len(nodes), MAX_KEPT):
-            # Most of them must be gone by now.
+            # Most of these nodes must have been removed since.
             self._known.clear()
         return [self._text(node) for node in nodes]
 
@@ -85,14 +86,14 @@ class NodeTexts:
 
 
 def extender_args(pod: v1.Pod, nodes: Sequence[str] | None, names: Sequence[str] | None) -> bytes:
-    """ExtenderArgs. ``nodes``: manifests as JSON; ``names`` for extenders that know the nodes."""
+    """Return ExtenderArgs. ``nodes``: manifests; ``names``: for extenders with a node cache."""
     listed = "null" if nodes is None else f'{{"metadata":{{}},"items":[{",".join(nodes)}]}}'
     named = _json(None if names is None else list(names))
     return f'{{"Pod":{_json(to_manifest(pod))},"Nodes":{listed},"NodeNames":{named}}}'.encode()
 
 
 def preemption_args(pod: v1.Pod, victims: Mapping[str, Victims], *, by_uid: bool) -> bytes:
-    """ExtenderPreemptionArgs; ``by_uid`` names the victims instead of sending them."""
+    """Return ExtenderPreemptionArgs; ``by_uid``: with the victims' uids instead of manifests."""
     by_node = {
         name: {
             "Pods": [_victim(pod, by_uid=by_uid) for pod in here.pods],
@@ -114,7 +115,7 @@ def _victim(pod: PodInfo, *, by_uid: bool) -> dict[str, Any]:
 
 
 def binding_args(pod: PodInfo, node_name: str) -> bytes:
-    """ExtenderBindingArgs."""
+    """Return ExtenderBindingArgs."""
     return _json(
         {
             "PodName": pod.name,
@@ -133,9 +134,9 @@ def _json(value: Any) -> str:
 
 
 def read_filter_result(body: bytes, *, by_name: bool) -> FilterAnswer:
-    """ExtenderFilterResult; ``by_name``: NodeNames is what counts, if it is there.
+    """Read an ExtenderFilterResult; ``by_name``: NodeNames takes precedence if present.
 
-    Raises ExtenderError, also for one that the extender tells of.
+    Raises ExtenderError, also for an error that the answer contains.
     """
     result = _object(_parsed(body), "ExtenderFilterResult")
     if problem := _text(result, "Error"):
@@ -154,13 +155,13 @@ def read_filter_result(body: bytes, *, by_name: bool) -> FilterAnswer:
 
 
 def read_priorities(body: bytes) -> list[tuple[str, int]]:
-    """HostPriorityList as (node name, score). Raises ExtenderError."""
+    """Read a HostPriorityList as (node name, score). Raises ExtenderError."""
     entries = [_object(e, "HostPriority") for e in _list(_parsed(body), "HostPriorityList")]
     return [(_text(e, "Host"), _integer(_field(e, "Score"), "Score")) for e in entries]
 
 
 def read_preemption_result(body: bytes) -> dict[str, MetaVictims]:
-    """ExtenderPreemptionResult. Raises ExtenderError."""
+    """Read an ExtenderPreemptionResult. Raises ExtenderError."""
     result = _object(_parsed(body), "ExtenderPreemptionResult")
     name = "NodeNameToMetaVictims"
     return {
@@ -176,7 +177,7 @@ def _meta_victims(here: Any) -> MetaVictims:
 
 
 def read_binding_result(body: bytes) -> None:
-    """ExtenderBindingResult. Raises ExtenderError when the pod was not bound."""
+    """Read an ExtenderBindingResult. Raises ExtenderError if the pod was not bound."""
     if problem := _text(_object(_parsed(body), "ExtenderBindingResult"), "Error"):
         raise ExtenderError(problem)
 
@@ -194,7 +195,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def _field(fields: Mapping[str, Any], name: str) -> Any:
-    """Return a field by its name, or else by its name in other case; None where it is missing."""
+    """Return a field by its name, else by its name in another case; None if it is missing."""
     if name in fields:
         return fields[name]
     lower = name.lower()

@@ -1,4 +1,4 @@
-"""What plugins are given: the cluster, random numbers, and the pods that wait at Permit."""
+"""The handle that plugins get: the cluster, random numbers, and the pods waiting at Permit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from podsched.framework.plugin import WaitingPod
 
 
 class Chance:
-    """A state's random numbers: with its seed, and as many drawn, they come out the same again."""
+    """Random numbers that can be repeated: the seed and the number of draws determine the next."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -33,7 +33,7 @@ class Chance:
         return self._next
 
     def go_to(self, draws: int) -> None:
-        """Go on as if so many numbers had been drawn."""
+        """Continue as if this many numbers had been drawn."""
         if draws < self.draws:
             self.draws, self._source, self._next = 0, random.Random(self.seed), None
         while self.draws < draws:

@@ -1,4 +1,4 @@
-"""The plugins' handle where nothing is really scheduled: simulations, searches on copies."""
+"""The plugins' handle for simulations and searches on copies of the cluster."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from podsched.framework.plugin import NoWaitingPods
 
 
 class SimulatedHandle(NoWaitingPods):
-    """The plugins' handle on a simulated cluster; chance always says 0."""
+    """The plugins' handle on a simulated cluster; random numbers are always 0."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
 
     @property
     def cluster(self) -> ClusterView:
-        """The cluster of the scenario."""
+        """The simulated cluster."""
         return self._cluster
 
     def random(self) -> float:
-        """0.0: a simulation has the same result every time."""
+        """Return 0.0, so that a simulation always has the same result."""
         return 0.0

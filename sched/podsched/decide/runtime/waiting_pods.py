@@ -1,7 +1,7 @@
 """Pods that Permit plugins asked to wait.
 
-A waiting pod goes on when every plugin that asked has allowed it, and is turned down by the first
-rejection, by the earliest plugin's timeout, by deletion, or because a preemptor wants its place.
+A waiting pod continues when all of these plugins have allowed it. It is rejected by the first
+rejection, by the earliest timeout of a plugin, by its deletion, or by a preemptor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class WaitingPod:
     """One pod waiting at Permit."""
 
     def __init__(self, pod: PodInfo, node_name: str, timeouts: Mapping[str, float]) -> None:
-        """``timeouts``: seconds by plugin; each is cut to 15 minutes."""
+        """``timeouts``: seconds by plugin, at most 15 minutes each."""
         self.pod = pod
         self.node_name = node_name
         loop = asyncio.get_running_loop()
@@ -41,7 +41,7 @@ class WaitingPod:
         self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
     def allow(self, plugin: str) -> None:
-        """Let the pod go on, as far as this plugin is concerned."""
+        """Allow the pod on behalf of this plugin."""
         timer = self._timers.pop(plugin, None)
         if timer is not None:
             timer.cancel()
@@ -49,11 +49,11 @@ class WaitingPod:
             self._decide(SUCCESS)
 
     def reject(self, plugin: str, why: str) -> None:
-        """Reject the pod in the name of a plugin; ``why`` is shown as it is."""
+        """Reject the pod on behalf of a plugin; ``why`` is the reason's text."""
         self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
     def preempt(self, plugin: str, why: str) -> bool:
-        """Give the pod's place to a preemptor; False when its wait is over already."""
+        """Reject the pod in favour of a preemptor; return False if its wait is already over."""
         return self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
     def _decide(self, status: Status) -> bool:
@@ -93,7 +93,7 @@ class WaitingPods:
         self._pods.pop(uid, None)
 
     def reject(self, uid: str, why: str) -> bool:
-        """Turn a waiting pod down; False when it does not wait."""
+        """Reject a waiting pod; return False if it is not waiting."""
         waiting = self._pods.get(uid)
         if waiting is None:
             return False
