@@ -180,7 +180,7 @@ class Cache:
         self._place(pod)
 
     def assume_many(self, pods: Sequence[PodInfo], node_names: Sequence[str]) -> None:
-        """Assume pods on nodes; pods of one class on nodes that all differ take one NumPy step.
+        """Assume pods on nodes; pods of one class on distinct nodes take one NumPy step.
 
         Raises CacheError, and assumes none, when the cache holds one of them already.
         """
@@ -296,7 +296,7 @@ class Cache:
             self._pods_without_node.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
             self.columns.add_pod(row, pod)
-        self.cluster.orders.came(pod.node_name, pod.uid)
+        self.cluster.orders.added(pod.node_name, pod.uid)
 
     def _displace(self, pod: PodInfo) -> None:
         row = self.columns.row_of(pod.node_name)
@@ -323,7 +323,7 @@ class Cache:
                 del pods[pod.uid]
             pods[pod.uid] = pod
         if not keeps_place:
-            self.cluster.orders.came(pod.node_name, pod.uid)
+            self.cluster.orders.added(pod.node_name, pod.uid)
 
     # ------------------------------------------------------------------ nodes
 

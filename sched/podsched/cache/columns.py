@@ -34,13 +34,13 @@ from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
-#: Max resources counted that no node offers. Pods may name any resource, and each column takes 8
-#: bytes per node.
+#: Max columns for resources that no node offers. Pods may name any resource, and each column takes
+#: 8 bytes per node.
 MOST_RESOURCES = 500
 
 
 class Columns:
-    """The live columns. Returned arrays are read-only and stay current until the columns grow.
+    """The columns of all nodes. Returned arrays are read-only, and current until the columns grow.
 
     ``table`` and ``counters`` are for the other modules of the cache.
     """
@@ -59,9 +59,9 @@ class Columns:
         self.counters = Counters(size, self._usages, self.versions)
         self._ports = PortsInUse()
         self._journal = Journal()
-        #: The rows where only start times of pods changed. No Filter or Score depends on them, so
-        #: nothing is evaluated again. But among victims of equal priority, preemption spares those
-        #: that started first, so copies of the columns and kept dry runs need these changes.
+        #: The rows where only start times of pods changed. No Filter or Score reads start times, so
+        #: these rows are not evaluated again. But preemption prefers later started victims among
+        #: those of equal priority, so copies of the columns and cached dry runs need the changes.
         self._start_times = Journal()
 
     def copy(self) -> Columns:

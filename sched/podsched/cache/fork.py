@@ -107,7 +107,7 @@ class Fork:
     # ------------------------------------------------------------------ changing
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
-        """Raise ValueError when a pod of this uid is there already."""
+        """Add a pod to a row. Raises ValueError if a pod of this uid is already there."""
         pods = self._own_pods(row)
         if pod.uid in pods:
             raise ValueError(f"pod {pod.key} ({pod.uid}) is on the row already")
@@ -115,7 +115,7 @@ class Fork:
         self._count(row, pod, 1)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
-        """Raise KeyError when no pod of this uid is there."""
+        """Remove a pod from a row. Raises KeyError if no pod of this uid is there."""
         self._count(row, self._own_pods(row).pop(pod.uid), -1)
 
     def add_copies(self, pod: PodInfo, copies: Int64s) -> None:

@@ -1,4 +1,4 @@
-"""Host ports in use, by row: for the few pods that ask for one."""
+"""Count the host ports in use by row, for the few pods that request one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PortsInUse:
         self._rows: Rows | None = None
 
     def copy(self) -> PortsInUse:
-        """Return the same ports, to be changed by themselves."""
+        """Return an independent copy."""
         made = PortsInUse()
         made._used = {row: dict(used) for row, used in self._used.items()}
         return made
@@ -48,7 +48,7 @@ class PortsInUse:
             used[port] = used.get(port, 0) + 1
 
     def remove(self, row: int, ports: Iterable[Port]) -> None:
-        """Count one pod less with these ports on the row."""
+        """Count one pod fewer with these ports on the row."""
         used = self._used[row]
         for port in ports:
             if used[port] == 1:

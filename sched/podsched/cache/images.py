@@ -1,4 +1,4 @@
-"""Which nodes have which container images, for ImageLocality."""
+"""Container images by node, for ImageLocality."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Images:
         self._arrays: dict[str, tuple[Rows, Int64s]] = {}
 
     def copy(self) -> Images:
-        """Return the same images, to be changed by themselves."""
+        """Return an independent copy."""
         made = Images()
         made._sizes = {name: dict(sizes) for name, sizes in self._sizes.items()}
         made._arrays = dict(self._arrays)
@@ -53,7 +53,7 @@ class Images:
     def rows(self, image: str) -> tuple[Rows, Int64s]:
         """Return the rows that have the image, ascending, and its size on each.
 
-        The name is normalised here. The arrays are kept until the image comes or goes somewhere.
+        The name is normalised here. The arrays are cached until a node gets or loses the image.
         """
         name = normalized_image_name(image)
         found = self._arrays.get(name)

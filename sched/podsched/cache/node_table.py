@@ -37,7 +37,7 @@ TaintKey = tuple[tuple[str, str, str], ...]
 
 @dataclass(eq=False, slots=True)
 class _Row:
-    """What is known of a row's node, in the form in which changes are found."""
+    """A row's node, and its parts in a form that shows what an update changed."""
 
     node: v1.Node
     labels: dict[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class NodeTable:
         self.names: list[str] = [""] * size
         self.row_of: dict[str, int] = {}
         self.images = Images()
-        #: Changes when a node comes or goes, or its labels, taints or unschedulable change.
+        #: Changes when a node is added or removed, or its labels, taints or unschedulable change.
         self.topology = Version()
         #: Changes on every change of a node that any plugin can see (not on heartbeats).
         self.nodes = Version()
@@ -85,7 +85,7 @@ class NodeTable:
         self._ordered_rows: Rows | None = None
 
     def copy(self, versions: Versions) -> NodeTable:
-        """Return the same nodes in the same rows, to be changed by themselves."""
+        """Return an independent copy with the same nodes in the same rows."""
         made = copy(self)
         made._versions = versions
         made.topology, made.nodes = copy(self.topology), copy(self.nodes)
@@ -106,7 +106,7 @@ class NodeTable:
 
     @property
     def free_rows(self) -> list[int]:
-        """Rows without a node, the one that the next node gets last."""
+        """Rows without a node; the next node gets the last of them."""
         return list(self._free)
 
     def grow(self, size: int) -> None:
@@ -126,7 +126,7 @@ class NodeTable:
         self.size = size
 
     def node(self, row: int) -> v1.Node:
-        """Raise LookupError for a row without a node."""
+        """Return the row's node. Raises LookupError for a row without a node."""
         known = self._rows[row]
         if known is None:
             raise LookupError(f"row {row} has no node")
@@ -140,8 +140,8 @@ class NodeTable:
     def add(self, node: v1.Node, row: int | None = None) -> int:
         """Give the node a row: a free one, or the given one.
 
-        The table must not be full, nor know the name. A given row must have no node and must not
-        be free to be given to others: it was kept, or all rows of the table are given.
+        The table must not be full and must not have a node of this name. A given row must be empty
+        and reserved: it was kept (``remove``), or the caller chooses the rows of all nodes.
         """
         amounts = allocatable_in_units(node.status.allocatable)
         name = node.metadata.name
@@ -157,7 +157,7 @@ class NodeTable:
         return row
 
     def update(self, row: int, node: v1.Node) -> bool:
-        """Take over the new object; whether anything that a plugin can see changed.
+        """Store the new object; return whether anything changed that a plugin can see.
 
         Raises QuantityError, as ``add`` does, and then changes nothing.
         """
@@ -206,7 +206,7 @@ class NodeTable:
         return True
 
     def _relabel(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Count the labels that a node has; drop columns of labels that none has any more."""
+        """Update the number of nodes by label; drop columns of labels that no node has any more."""
         for key in after.keys() - before.keys():
             self._labelled[key] += 1
         for key in before.keys() - after.keys():
@@ -245,7 +245,7 @@ class NodeTable:
         return self._zones.order()
 
     def put_in_order(self, order: Mapping[str, list[str]]) -> None:
-        """Have the nodes in an order that they were in before."""
+        """Restore an earlier order of the nodes."""
         self._zones.put_in_order(order)
         self._ordered_rows = None
 
@@ -254,7 +254,7 @@ class NodeTable:
         self._free.append(row)
 
     def remove(self, row: int, *, keep_row: bool = False) -> None:
-        """Empty the row and free it, unless it is kept for the node to come back."""
+        """Empty the row and free it, unless it is kept because the node may return."""
         known = self._rows[row]
         assert known is not None
         for values in self.allocatable.values():
@@ -280,7 +280,7 @@ class NodeTable:
 
     @property
     def live_rows(self) -> Rows:
-        """Ascending rows of the nodes there are."""
+        """The rows that have a node, ascending."""
         if self._live_rows is None:
             self._live_rows = np.flatnonzero(self.alive.array)
         return self._live_rows
@@ -313,7 +313,7 @@ class NodeTable:
         return list(self._labels)
 
     def value_id(self, value: str) -> int:
-        """Return the id of a value; UNKNOWN for one that no row's label has had."""
+        """Return the id of a value; UNKNOWN if no label has had it."""
         return self._value_ids.get(value, UNKNOWN)
 
     def _intern(self, value: str) -> int:
@@ -328,10 +328,10 @@ class NodeTable:
         return self._values[start:]
 
     def adopt_values(self, start: int, values: list[str]) -> None:
-        """Give these values the ids from ``start`` on, as they have in another table.
+        """Give these values the ids from ``start`` on, which they have in another table.
 
-        Ids given out here from there on are taken back, and with them the labels' columns, which
-        are built again when asked for.
+        Ids from ``start`` on that were assigned here are dropped, and so are the columns of labels,
+        which are built again on use.
         """
         if self._values[start : start + len(values)] == values:
             return

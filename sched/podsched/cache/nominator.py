@@ -1,4 +1,4 @@
-"""Pods that are to run on a node once its victims are gone (kube-scheduler's nominator).
+"""Nominated pods by node (kube-scheduler's nominator): pods for which preemption makes room there.
 
 A nomination can be in memory only (the status patch is under way) or in the pod's status.
 Non-goal: deciding whether a pod may be nominated; the cache refuses pods that are bound or
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from podsched.cache.ordering import Orders
 from podsched.framework.pods import PodInfo
 
-#: Changes that are remembered one by one.
+#: Max changes that ``changed_since`` can list.
 JOURNAL = 4096
 
 
@@ -41,14 +41,14 @@ class Nominator:
         self.orders = Orders()
 
     def copy(self) -> Nominator:
-        """Return the same nominations, to be changed by themselves."""
+        """Return an independent copy."""
         made = Nominator()
         made._pods = {name: dict(pods) for name, pods in self._pods.items()}
         made._node_of = dict(self._node_of)
         return made
 
     def changed_since(self, version: int) -> Collection[str] | None:
-        """Return the nodes whose nominated pods changed since; None when that is too long ago."""
+        """Return the nodes whose nominated pods changed since; None if the version is too old."""
         count = self.version - version
         if count > len(self._changed):
             return None
@@ -59,11 +59,11 @@ class Nominator:
         self.version += 1
 
     def add(self, pod: PodInfo, node_name: str) -> None:
-        """Nominate the pod to the node, and to no other any more."""
+        """Nominate the pod to the node; this replaces an earlier nomination."""
         self.delete(pod.uid)
         self._node_of[pod.uid] = node_name
         self._pods.setdefault(node_name, {})[pod.uid] = pod
-        self.orders.came(node_name, pod.uid)
+        self.orders.added(node_name, pod.uid)
         self._note(node_name)
 
     def delete(self, uid: str) -> bool:
@@ -79,7 +79,7 @@ class Nominator:
         return True
 
     def nomination(self, uid: str) -> Nomination | None:
-        """Return a pod's nomination, which a trial is about to end; for ``put_back``."""
+        """Return a pod's nomination for ``put_back``, before a trial withdraws it."""
         node_name = self._node_of.get(uid)
         if node_name is None:
             return None
@@ -87,7 +87,7 @@ class Nominator:
         return Nomination(pods[uid], node_name, self.orders.take(node_name, pods, uid))
 
     def put_back(self, nomination: Nomination | None) -> None:
-        """Make a nomination again that a trial ended, in its old place."""
+        """Restore a nomination that a trial withdrew, at its old place in the order."""
         if nomination is None:
             return
         pod, node_name, number = nomination
@@ -95,10 +95,10 @@ class Nominator:
         self.orders.put_back(node_name, self._pods[node_name], pod.uid, number)
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
-        """Follow an update of a pod.
+        """Apply an update of a pod to its nomination.
 
-        When neither the old nor the new status names a node, a nomination made in memory stays:
-        such an update may well have been sent before the patch that announces the nomination.
+        If neither the old nor the new status names a node, a nomination in memory remains, because
+        the update may be older than the patch that writes the nomination to the status.
         """
         node_name = new.nominated_node_name
         if not node_name and (old is None or not old.nominated_node_name):

@@ -128,7 +128,7 @@ class ClusterState:
         meta = message.metadata
         group = known.by_namespace.setdefault(meta.namespace, {})
         if meta.name not in group:
-            self.orders.came((kind, meta.namespace), meta.name)
+            self.orders.added((kind, meta.namespace), meta.name)
         old, group[meta.name] = group.get(meta.name), message
         self._changed(known, old, message)
 

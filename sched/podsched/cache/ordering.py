@@ -41,7 +41,7 @@ class Orders:
         """Forget the order of all lists: no trial is open any more."""
         self._numbers.clear()
 
-    def came(self, of: Hashable, key: str) -> None:
+    def added(self, of: Hashable, key: str) -> None:
         """Note that an item was added at the end of a list."""
         if of in self._numbers:
             self._numbers[of][key] = next(self._next)

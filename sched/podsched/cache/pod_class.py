@@ -53,7 +53,7 @@ _VOLUME_FIELDS: Final = frozenset({
 
 
 _SPECS_KEPT: Final = 512
-#: One for all: each takes 216 bytes.
+#: Shared, because each empty set takes 216 bytes.
 _NO_LABELS: Final[frozenset[tuple[str, str]]] = frozenset()
 
 
@@ -61,10 +61,10 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class _Read(NamedTuple):
-    """What is read of every pod, and cheap to read.
+    """The parts of a pod that are cheap to read; they are read of every pod.
 
-    ``spec`` is serialized, without the node's name; ``owner`` is the controller; ``resize``: see
-    the function.
+    ``spec`` is serialized, without the node's name; ``owner`` is the controller; ``resize`` is the
+    result of ``_resize``.
     """
 
     namespace: str
@@ -75,9 +75,9 @@ class _Read(NamedTuple):
 
 
 class _ShapeContent(NamedTuple):
-    """What makes a shape; ``bare`` is the spec without amounts and volumes, serialized.
+    """The content by which shapes are interned; ``bare`` is ``SpecParts.bare``, serialized.
 
-    ``name``: what names of claims are made from.
+    ``name``: the part of the pod from which names of claims are made, else None.
     """
 
     namespace: str
@@ -89,9 +89,9 @@ class _ShapeContent(NamedTuple):
 
 
 class _SpecPart(NamedTuple):
-    """What is compiled of a spec: its relevant parts, the bare one serialized, what it requests.
+    """The compiled form of a spec: its relevant parts, ``bare`` serialized, and its requests.
 
-    ``shape``: that of its pods without labels, owner and name.
+    ``shape``: the shape of pods with this spec, without labels, owner and name.
     """
 
     parts: SpecParts
@@ -101,18 +101,18 @@ class _SpecPart(NamedTuple):
 
 
 class PodClasses:
-    """The interner. Ids start at 1 and are never used twice."""
+    """Interns pods as classes. Ids start at 1 and are never used twice."""
 
     def __init__(self, memo_size: int = 16_384, kept: int = 1024) -> None:
         self._ids = itertools.count(1)
         self._memo_size = memo_size
         self._memo: dict[Hashable, ref[PodClass]] = {}
-        #: What depends on the pod's name: name and uid are then part of the memo's key.
+        #: Keys of pods whose class depends on the name; the memo's key then includes name and uid.
         self._named: dict[Hashable, None] = {}
         self._kept: deque[PodClass] = deque(maxlen=kept)
         self._specs: dict[Hashable, _SpecPart] = {}
         self._amounts: dict[Hashable, PodAmounts] = {}
-        #: The relevant part of specs without requests, limits and volumes, and this serialized.
+        #: Relevant parts of specs without requests, limits and volumes, also serialized.
         self._bare: dict[bytes, tuple[v1.PodSpec, bytes]] = {}
         self._shapes: WeakValueDictionary[Hashable, PodShape] = WeakValueDictionary()
         self._by_content: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
@@ -125,8 +125,8 @@ class PodClasses:
         meta = pod.metadata
         spec = pod.spec
         if spec.node_name:
-            # A fresh message each time: one that is kept and refilled never gives back the memory
-            # of what it held (2 to 6 kB a pod).
+            # A new message each time, because a reused one never frees the memory of its earlier
+            # contents (2 to 6 kB a pod).
             unbound = v1.PodSpec()
             unbound.CopyFrom(spec)
             unbound.node_name = ""
@@ -136,7 +136,7 @@ class PodClasses:
         owner = _controller(meta) if meta.owner_references else None
         labels: _Labels = ()
         if meta.labels:
-            of_pod = meta.labels  # Its ``items`` are Python's, and take half as long again.
+            of_pod = meta.labels  # Its ``items`` method takes one and a half times as long.
             labels = tuple([(name, of_pod[name]) for name in of_pod])
         read = (meta.namespace, spec_bytes, labels, owner, _resize(pod))
         key: Hashable = read
@@ -189,9 +189,9 @@ class PodClasses:
         return found
 
     def _shape(self, content: _ShapeContent, plain: PodShape | None = None) -> PodShape:
-        """Return the shape, which keeps those with less alive.
+        """Return the shape of a content; it holds references to its smaller shapes.
 
-        ``plain``: that without labels, owner and name, where it is known.
+        ``plain``: the shape without labels, owner and name, if known.
         """
         found = self._shapes.get(content)
         if found is None:
@@ -208,7 +208,7 @@ class PodClasses:
         return found
 
     def _spec_part(self, pod: v1.Pod, read: _Read) -> _SpecPart:
-        """Return what is compiled of the spec, which pods share that differ in labels alone."""
+        """Return the compiled spec; pods that differ only in labels share it."""
         namespace, resize = read.namespace, read.resize
         key = (namespace, read.spec, resize)
         found = self._specs.get(key)
@@ -222,7 +222,7 @@ class PodClasses:
         return found
 
     def _amounts_of(self, pod: v1.Pod, key: Hashable) -> PodAmounts:
-        """Return what is requested, which pods share that differ in labels and volumes alone."""
+        """Return the requests; pods that differ only in labels and volumes share the object."""
         found = self._amounts.get(key)
         if found is None:
             if len(self._amounts) >= _SPECS_KEPT:
@@ -231,7 +231,7 @@ class PodClasses:
         return found
 
     def _relevant(self, spec: v1.PodSpec) -> tuple[SpecParts, bytes]:
-        """Return the relevant parts of a spec, and the bare one serialized."""
+        """Return the relevant parts of a spec, and ``bare`` serialized."""
         rest = v1.PodSpec()
         rest.CopyFrom(spec)
         amounts = tuple(map(_take_amounts, (*rest.containers, *rest.init_containers)))
@@ -247,14 +247,14 @@ class PodClasses:
 
 
 def _forget_half(memo: dict[Hashable, Any], size: int) -> None:
-    """Take the older half out of a memo that is full."""
+    """Drop the older half of a full memo."""
     if len(memo) >= size:
         for old in list(itertools.islice(memo, size // 2)):
             del memo[old]
 
 
 def _take_amounts(container: v1.Container) -> bytes:
-    """Take requests and limits out of a container and return them, serialized."""
+    """Remove requests and limits from a container and return them, serialized."""
     resources = container.resources
     if not container.HasField("resources") or resources.claims:
         return b""
@@ -264,7 +264,7 @@ def _take_amounts(container: v1.Container) -> bytes:
 
 
 def _take_volumes(spec: v1.PodSpec) -> tuple[bytes, ...]:
-    """Take the volumes out of a spec and return the relevant ones, serialized."""
+    """Remove the volumes from a spec and return the relevant ones, serialized."""
     relevant = [volume for volume in spec.volumes if _has_source(volume)]
     for volume in relevant:
         if not volume.HasField("ephemeral"):
@@ -282,13 +282,13 @@ def _controller(meta: v1.ObjectMeta) -> tuple[str, str, str] | None:
 
 
 def _resize(pod: v1.Pod) -> Hashable:
-    """Return the part of the status that counts in requests: in-place resize of a running pod."""
+    """Return the part of the status that affects requests: in-place resize of a running pod."""
     if not pod.HasField("status"):
         return None
     status = pod.status
     running, begun = status.container_statuses, status.init_container_statuses
     if not (running or begun or status.HasField("resources")):
-        return None  # as for all that wait, in a quarter of the time
+        return None  # a shortcut for pending pods; it takes a quarter of the time
     parts: list[Hashable] = [
         (
             s.name,
@@ -351,8 +351,8 @@ def _keep(message: Message, names: frozenset[str]) -> None:
 def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None) -> PodInfo:
     """Return the scheduler's view of a pod. Raises QuantityError as ``intern`` does.
 
-    ``known``: an earlier version of an object of this namespace and name. What cannot change of it
-    is taken from there: that is quicker, and two versions share it.
+    ``known``: an earlier version of the object of this namespace and name. Immutable fields are
+    copied from it, which is faster and lets both versions share the strings.
     """
     cls = classes.intern(pod)
     meta = pod.metadata

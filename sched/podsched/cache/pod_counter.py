@@ -13,15 +13,15 @@ from podsched.framework.nodes import Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 
-#: Groupings of rows by which a counter keeps sums.
+#: Max groupings of rows for which a counter keeps sums.
 MAX_SUMS = 4
 
 
 class PodCounter:
     """The sum of a query's counts over the pods of each row.
 
-    ``version`` changes with every change of a count (``versions``); ``last_use`` is the latest
-    version that there was when it was last asked for.
+    ``version`` changes with every change of a count (``versions``); ``last_use`` is the
+    latest version when the counter was last used.
     """
 
     __slots__ = ("_sums", "column", "last_use", "query", "reads_requests", "version")
@@ -32,7 +32,7 @@ class PodCounter:
         self.column = Column(np.int64, size)
         self.version = version
         self.last_use = version
-        #: Groups of rows, and the counts' sums over them: as few as a query has topology keys.
+        #: Groups of rows and the sums over them; a query has few, one per topology key.
         self._sums: list[tuple[Rows, Int64s]] = []
 
     def grow(self, size: int) -> None:
@@ -45,7 +45,7 @@ class PodCounter:
         for known, sums in self._sums:
             if known is groups:
                 return sums.copy()
-        # Through float64, exact below 2**53: several times as fast as np.add.at.
+        # ``bincount`` sums in float64 (exact below 2**53), several times as fast as np.add.at.
         sums = np.bincount(groups, self.column.array, number).astype(np.int64)
         self._sums = [(groups, sums), *self._sums[: MAX_SUMS - 1]]
         return sums.copy()
@@ -94,7 +94,7 @@ class TermQuery:
 
 @dataclass(eq=False, slots=True)
 class TermTotal:
-    """How often all pods together have a term: it is in the cluster while this is not 0."""
+    """The number of times that pods have a term; the term is in the cluster unless it is 0."""
 
     family: Family
     query: TermQuery
@@ -103,7 +103,7 @@ class TermTotal:
 
 @dataclass(eq=False, slots=True)
 class Family:
-    """A family that was asked for: the terms known so far, and those that some pod has."""
+    """A family with a counter: the terms known so far, and the terms that some pod has."""
 
     family: TermFamily
     version: int = 0

@@ -35,7 +35,7 @@ class ZoneTree:
         self._zone_of: dict[str, str] = {}
 
     def copy(self) -> ZoneTree:
-        """Return the same nodes in the same order, to be changed by themselves."""
+        """Return an independent copy."""
         made = ZoneTree()
         made._zones = {zone: dict(nodes) for zone, nodes in self._zones.items()}
         made._zone_of = dict(self._zone_of)
@@ -65,7 +65,7 @@ class ZoneTree:
         return {zone: list(nodes) for zone, nodes in self._zones.items()}
 
     def put_in_order(self, order: Mapping[str, list[str]]) -> None:
-        """Sort zones and nodes as they were, with those that were not there at the end."""
+        """Restore an earlier order of zones and nodes; new ones come last."""
         self._zones = {
             zone: in_order(nodes, order.get(zone, ()))
             for zone, nodes in in_order(self._zones, order).items()
