@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, TypeVar
@@ -117,20 +117,15 @@ class KubeCluster:
         self, wanted: v1.Binding, fence: v1.Fence, headers: dict[str, str]
     ) -> v1.BatchResult:
         try:
-            await self._http.request(
-                "POST",
-                of_object(_POD, wanted.name, wanted.namespace, "binding"),
-                body=writes.binding(wanted),
-                repeatable=bool(wanted.uid),
-                limit=self._limit,
-                before=self._check(fence),
-                headers=headers,
+            path = of_object(_POD, wanted.name, wanted.namespace, "binding")
+            body, repeatable = writes.binding(wanted), bool(wanted.uid)
+            return await self._write(
+                "POST", path, body, fence, repeatable=repeatable, headers=headers
             )
         except AlreadyExists:
             raise
         except Conflict as conflict:
             return await self._not_bound(wanted, conflict)
-        return _DONE
 
     async def _not_bound(self, wanted: v1.Binding, conflict: Conflict) -> v1.BatchResult:
         """Determine the cause of a Conflict, which only its text has, from the current pod."""
@@ -167,22 +162,16 @@ class KubeCluster:
                 patch = writes.condition_patch(wanted.condition, uid, self._stamp())
                 await self._write("PATCH", f"{path}/status", patch, fence, STRATEGIC_MERGE_PATCH)
             if wanted.ignore_disruption_budgets:
-                await self._write("DELETE", path, writes.delete_options(wanted), fence)
-            else:
-                await self._http.request(
-                    "POST",
-                    f"{path}/eviction",
-                    body=writes.eviction(wanted),
-                    retry_after=False,
-                    limit=self._limit,
-                    before=self._check(fence),
-                )
+                return await self._write("DELETE", path, writes.delete_options(wanted), fence)
+            body = writes.eviction(wanted)
+            return await self._write(
+                "POST", f"{path}/eviction", body, fence, repeatable=False, retry_after=False
+            )
         except errors.TooManyRequests as error:
             raise errors.DisruptionBudget(error.message, reason=error.reason) from error
         except Conflict as error:
             # Only its uid or version can be the cause.
             raise errors.PreconditionFailed(error.message, reason=error.reason) from error
-        return _DONE
 
     # ------------------------------------------------------------------ patches
 
@@ -196,8 +185,7 @@ class KubeCluster:
         known = self._known(f"{wanted.namespace}/{wanted.name}", wanted.uid)
         path = of_object(_POD, wanted.name, wanted.namespace, "status")
         patch = writes.status_patch(wanted, known, self._stamp())
-        await self._write("PATCH", path, patch, fence, STRATEGIC_MERGE_PATCH)
-        return _DONE
+        return await self._write("PATCH", path, patch, fence, STRATEGIC_MERGE_PATCH)
 
     async def patch_many(
         self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
@@ -212,8 +200,7 @@ class KubeCluster:
         # Elsewhere, Kubernetes drops what a patch says of the status.
         part = "status" if body.keys() - {"metadata"} == {"status"} else ""
         path = of_object(find_kind(wanted.kind), wanted.name, wanted.namespace, part)
-        await self._write("PATCH", path, body, fence, form)
-        return _DONE
+        return await self._write("PATCH", path, body, fence, form)
 
     # ------------------------------------------------------------------ events
 
@@ -283,24 +270,29 @@ class KubeCluster:
         body: object,
         fence: v1.Fence,
         content_type: str = "application/json",
-    ) -> None:
-        """Make an idempotent write."""
+        *,
+        repeatable: bool = True,
+        retry_after: bool = True,
+        headers: Mapping[str, str] | None = None,
+    ) -> v1.BatchResult:
+        """Make a write of a term; the options are those of ``KubeHttp.request``."""
+
+        def check() -> None:
+            if not self._leads(fence):
+                raise FenceLost(f"term {fence.term} of {fence.lock} is over")
+
         await self._http.request(
             method,
             path,
             body=body,
             content_type=content_type,
-            repeatable=True,
+            repeatable=repeatable,
+            retry_after=retry_after,
             limit=self._limit,
-            before=self._check(fence),
+            before=check,
+            headers=headers,
         )
-
-    def _check(self, fence: v1.Fence) -> Callable[[], None]:
-        def check() -> None:
-            if not self._leads(fence):
-                raise FenceLost(f"term {fence.term} of {fence.lock} is over")
-
-        return check
+        return _DONE
 
     def _known(self, key: str, uid: str) -> Pod | None:
         pod = self._informer.get("Pod", key) if self._informer is not None else None
