@@ -16,6 +16,8 @@ from podsched.serve.store.errors import (
 )
 from podsched.serve.store.protocol import (
     Compare,
+    CompareRelation,
+    CompareTarget,
     Delete,
     EventType,
     Get,
@@ -117,9 +119,9 @@ async def test_a_write_whose_compares_hold_is_applied_whole_at_one_revision(
     revision = await put(store, prefix + "a")
     compares = (
         Compare.mod_revision_is(prefix + "a", revision),
-        Compare.create_revision_is(prefix + "a", revision),
+        Compare(prefix + "a", CompareTarget.CREATE_REVISION, CompareRelation.EQUAL, revision),
         Compare.version_is(prefix + "a", 1),
-        Compare.value_is(prefix + "a", b"value"),
+        Compare(prefix + "a", CompareTarget.VALUE, CompareRelation.EQUAL, b"value"),
         Compare.exists(prefix + "a"),
         Compare.absent(prefix + "b"),
     )
@@ -136,7 +138,7 @@ async def test_each_kind_of_compare_can_fail(store: Store, prefix: str, kind: st
     await put(store, prefix + "here")
     compare = {
         "version": Compare.version_is(prefix + "here", 7),
-        "value": Compare.value_is(prefix + "gone", b""),
+        "value": Compare(prefix + "gone", CompareTarget.VALUE, CompareRelation.EQUAL, b""),
         "exists": Compare.exists(prefix + "gone"),
         "absent": Compare.absent(prefix + "here"),
     }[kind]

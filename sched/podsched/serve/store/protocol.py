@@ -60,7 +60,7 @@ class CompareRelation(IntEnum):
 
 
 class Compare(NamedTuple):
-    """A condition on one key; build it with the class methods.
+    """A condition on one key; the class methods build the usual ones.
 
     A key that does not exist has version, revisions and lease 0, and no value: every
     comparison of its value is false.
@@ -77,19 +77,9 @@ class Compare(NamedTuple):
         return cls(key, CompareTarget.MOD_REVISION, CompareRelation.EQUAL, revision)
 
     @classmethod
-    def create_revision_is(cls, key: str, revision: int) -> Compare:
-        """Compare that the key was created at this revision (0: it does not exist)."""
-        return cls(key, CompareTarget.CREATE_REVISION, CompareRelation.EQUAL, revision)
-
-    @classmethod
     def version_is(cls, key: str, version: int) -> Compare:
         """Compare that the key has been written this often since its creation."""
         return cls(key, CompareTarget.VERSION, CompareRelation.EQUAL, version)
-
-    @classmethod
-    def value_is(cls, key: str, value: bytes) -> Compare:
-        """Compare that the key exists and holds exactly this value."""
-        return cls(key, CompareTarget.VALUE, CompareRelation.EQUAL, value)
 
     @classmethod
     def exists(cls, key: str) -> Compare:
