@@ -1,4 +1,4 @@
-"""Binding through actors that hold connections to the API servers; directly while none is ready.
+"""Bind pods through actors with connections to the API servers; directly while none is ready.
 
 Protobuf messages cross Ray as bytes: objects of generated classes pickle slowly.
 """
@@ -27,7 +27,7 @@ class NotBound:
 
 
 class BinderActor:
-    """Binds through a connection of its own. Its methods run in the actor's event loop.
+    """Binds pods through its own connection. Its methods run in the actor's event loop.
 
     The TLS files that ``options`` names are read where the actor runs.
     """
@@ -53,7 +53,7 @@ class BinderActor:
         message = api_pb2.BindPodsRequest.FromString(request)
         try:
             if self._client is None:
-                # Not in the constructor: a channel belongs to the event loop it is made in.
+                # Not created in the constructor, because a channel belongs to an event loop.
                 self._client = ApiClient(self._endpoints, self._options)
             results = await self._client.bind_pods(
                 message.bindings, fence=message.fence, traceparent=traceparent
@@ -63,13 +63,13 @@ class BinderActor:
         return api_pb2.BatchResponse(results=results).SerializeToString()
 
 
-#: A batch takes some 10 ms. One that takes longer than this is sent again directly, which is safe:
-#: binding a pod to the node it is bound to is a success.
+#: A batch takes some 10 ms. After this time it is sent again directly. That is safe, because
+#: binding a pod again to the same node succeeds.
 BIND_TIMEOUT = 5.0
 
 
 class RayBinder:
-    """``Binder`` that takes the actors in turn; when one fails, the batch goes out directly."""
+    """``Binder`` that uses the actors in turn; if one fails, the batch is bound directly."""
 
     def __init__(self, actors: Sequence[NamedActor], direct: Binder) -> None:
         self._actors = actors
@@ -88,7 +88,7 @@ class RayBinder:
     async def _ask(
         self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
     ) -> bytes | None:
-        """Return an actor's answer; None when there is none."""
+        """Return an actor's answer; None if no actor answered."""
         actor = self._next()
         if actor is None:
             return None
@@ -97,7 +97,7 @@ class RayBinder:
             answer = await actor.call("bind", request, traceparent, timeout=BIND_TIMEOUT)
         except RayUnavailable:
             return None
-        # An actor that did not bind may be cut off from the API servers where this process is not.
+        # Bind directly after NotBound: maybe only the actor cannot reach the API servers.
         return answer if isinstance(answer, bytes) else None
 
     def _next(self) -> NamedActor | None:

@@ -1,7 +1,7 @@
 """An actor that holds a shard of the nodes, and filters, scores and dry-runs them for the leader.
 
-A plain class: everything but its being an actor is tested without Ray. Its calls run one after
-another, in the order in which the leader made them.
+The class is plain Python, so it is tested without Ray. Its calls run one after another, in the
+order in which the leader made them.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from podsched.telemetry.tracing import SpanName, configure_tracing
 
 @dataclass(frozen=True, slots=True)
 class NotCurrent:
-    """The shard has not applied the deltas that the leader counts on (or none at all)."""
+    """The shard has not applied the deltas that the leader expects."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginFailed:
-    """A plugin failed here: the leader evaluates itself, and reports the failure as any other."""
+    """A plugin failed in the shard; the leader evaluates the pod itself and reports the failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Handle(NoWaitingPods):
-    """What plugins hold on to in a shard: its nodes, and no chance."""
+    """The plugins' handle in a shard; random numbers are always 0."""
 
     cluster: ClusterState
 

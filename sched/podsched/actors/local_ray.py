@@ -1,8 +1,8 @@
-"""A Ray cluster on this machine, for ``sched up``, ``sched demo`` and tests.
+"""Run a Ray cluster on this machine, for ``sched up``, ``sched demo`` and tests.
 
-The head runs as a process of its own (starting it inside a busy process timed out now and then),
-listens on loopback alone, asks for a token, and never outlives the process that started it. Its
-files are below a directory that only this user can enter: Ray itself opens them to everyone.
+The head is a separate process, because starting it inside a busy process sometimes timed out. It
+listens only on loopback, requires a token, and never outlives the process that started it. Its
+files are in a directory that only this user can enter, because Ray makes them readable for all.
 """
 
 from __future__ import annotations
@@ -26,26 +26,25 @@ from podsched.lib.tls_contexts import TlsFiles
 #: Ray's own name for "this machine only": node addresses resolve to 127.0.0.1 and every port
 #: binds there.
 LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-#: Without it the head makes its first driver wait until as many workers as there are CPUs have
-#: started, and in that driver no other thread runs meanwhile: 2 s on idle cores, for which a leader
-#: neither renewed its lease nor answered (measured with 2.60; with it, joining stops nothing for
-#: longer than 0.1 s).
+#: By default the first driver of a head waits until one worker per CPU has started, and no other
+#: thread of the driver runs meanwhile. A leader then neither renewed its lease nor answered for 2 s
+#: on idle cores (measured with 2.60). With this setting, joining blocks for at most 0.1 s.
 NO_WAIT_FOR_WORKERS = {"RAY_prestart_worker_first_driver": "0"}
 #: The actors exchange columns of a few hundred KB, so the smallest store Ray accepts is plenty.
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 START_ATTEMPTS = 3
-#: What has ended is noticed at once; a machine with much else to do takes this long.
+#: Seconds for a start on a busy machine; a process that ends early is noticed at once.
 START_TIMEOUT = 120.0
-#: Seconds between questions whether its processes answer, and to each answer.
+#: Seconds between probes of its processes, and the timeout of a probe.
 PROBE_PERIOD, PROBE_TIMEOUT = 2.0, 5.0
-#: Seconds without an answer after which a process is taken to hang: more than a busy machine makes
-#: one wait, less than what Ray itself takes to give up a node.
+#: Seconds without an answer after which a process counts as hung: longer than delays on a busy
+#: machine, shorter than Ray's own timeout for a node.
 HUNG_AFTER = 15.0
-#: Longest to wait until the kernel has ended what was killed.
+#: Max seconds until killed processes have ended.
 STOP_TIMEOUT = 5.0
 
-#: Joins the cluster at the address and leaves it. In a process of its own, as a raylet that is not
-#: ready makes ``ray.init`` end the process (seen with 2.60).
+#: Joins the cluster at the address and leaves it. It runs in a separate process, because
+#: ``ray.init`` ends its process if the raylet is not ready (seen with 2.60).
 _JOIN = """
 import logging, sys, ray
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.ERROR)
@@ -53,7 +52,7 @@ ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.ERROR)
 
 
 class RayStartError(Exception):
-    """The embedded Ray cluster did not come up; the scheduler goes on evaluating locally."""
+    """The local Ray cluster did not start; the scheduler continues to evaluate locally."""
 
 
 class LocalRay:
@@ -62,7 +61,7 @@ class LocalRay:
     def __init__(
         self, *, num_cpus: int = 2, log_dir: Path | None = None, tls: TlsFiles | None = None
     ) -> None:
-        """``tls``: a certificate for servers and clients, shown and demanded by all of Ray."""
+        """``tls``: the certificate that all processes of Ray use and require from each other."""
         self._tls = tls
         self._num_cpus = num_cpus
         self._log_dir = log_dir
@@ -74,7 +73,7 @@ class LocalRay:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a driver of this cluster needs in its environment; holds the token."""
+        """The environment variables for drivers of this cluster; they contain the token."""
         return {
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": self._token,
@@ -96,24 +95,24 @@ class LocalRay:
 
     @property
     def pid(self) -> int | None:
-        """The head's process, which leads the session of all others; None when it has ended."""
+        """The id of the head's process, which is the session leader; None if it has ended."""
         process = self._process
         return process.pid if process and process.returncode is None else None
 
     @property
     def directory(self) -> Path | None:
-        """Where its files are, None before the start and after the end."""
+        """The directory of its files; None before the start and after the end."""
         return self._directory.path if self._directory else None
 
     async def start(self) -> None:
-        """Start the head and wait until drivers can join it; again, it keeps its address.
+        """Start the head and wait until drivers can join; a restart keeps the address.
 
         Raises:
-            RayStartError: after three attempts, or where its files would not be safe.
+            RayStartError: after three failed attempts, or if its files would not be safe.
         """
         if self._directory is None:
-            # Ray puts Unix sockets below it, whose paths may not exceed 107 bytes: so not in a
-            # data directory.
+            # Not in a data directory: Ray puts Unix sockets there, whose paths may have at
+            # most 107 bytes.
             try:
                 self._directory = RunDirectory("ray")
             except OSError as exc:
@@ -204,7 +203,7 @@ class LocalRay:
                 driver.kill()
 
     async def wait(self) -> str:
-        """Return how the head has ended; one that hangs is ended."""
+        """Wait until the head has ended, and return how; a hung head is killed."""
         if self._process is None:
             return "ended"
         ended = asyncio.ensure_future(self._process.wait())
@@ -236,9 +235,9 @@ class LocalRay:
     async def kill(self) -> None:
         """End every process of the cluster with SIGKILL; ``start`` may follow.
 
-        On SIGTERM the head drains for up to 30 s, and no state in it is worth that. The head goes
-        first, so that it starts nothing any more; then the rest until none is left: one that was
-        just being started may not have been among the first found.
+        On SIGTERM the head would drain for up to 30 s, but it has no state worth that. The head is
+        killed first, so that it starts no more processes. The others are looked up until none is
+        left, because one that is just starting may be missing in the first look-up.
         """
         if self._process is None:
             return

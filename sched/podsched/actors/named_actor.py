@@ -1,4 +1,4 @@
-"""A detached actor that a leader adopts, or replaces where it cannot be adopted, and calls."""
+"""Adopt or replace a detached actor, and call it for one term."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _log = get_logger("ray")
 
 #: A new actor's process starts and imports in 1 to 5 s, longer on a busy machine.
 START_TIMEOUT = 30.0
-#: What an actor that is alive may take to answer a handshake.
+#: Seconds that a live actor may take to answer a handshake.
 ADOPT_TIMEOUT = 3.0
-#: A killed actor's name is free a moment later.
+#: Seconds until a killed actor's name is free.
 NAME_PAUSE = 0.1
 
 
@@ -70,9 +70,9 @@ class NamedActor:
         return answer is Adoption.ADOPTED
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> Any:
-        """Call with the term as first argument. After a failure the actor is not ``ready``.
+        """Call a method with the term as first argument. A failure ends ``ready``.
 
-        Raises RayUnavailable, also when the actor follows another term by now.
+        Raises RayUnavailable, also if the actor follows another term.
         """
         if not self.ready:
             raise RayUnavailable(f"{self.name} is not there")

@@ -1,8 +1,8 @@
-"""Requests and results of shards as bytes, small enough to travel with the call itself.
+"""Pack requests and results of shards as bytes, small enough to be part of the call itself.
 
 Ray carries up to 100 KB of arguments or results inside the call; more goes through its object
-store and costs 3 to 5 ms instead of 1 to 2 (measured). So arrays travel with as few bytes a value
-as they need, rows as a bitmap, and what is still large is compressed.
+store and costs 3 to 5 ms instead of 1 to 2 (measured). So arrays have as few bytes per value as
+possible, rows are a bitmap, and large results are compressed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from podsched.framework.nodes import Bools
 from podsched.framework.plugin import CycleState
 from podsched.framework.verdicts import Reason, Rows, Verdicts
 
-#: Bytes from which on compressing (some 10 ms per MB) is cheaper than the object store.
+#: From this many bytes on, compressing (some 10 ms per MB) is cheaper than the object store.
 COMPRESS_FROM = 80_000
-#: Bytes of CycleState per plugin beyond which the plugin is left to the leader: such a state is an
-#: array over all rows, and once it is computed the rest of the plugin's work is small.
+#: Max bytes of CycleState per plugin; the leader runs plugins with more. Such a state is an array
+#: over all rows, and once it is computed the rest of the plugin's work is small.
 MOST_STATE = 32_768
-#: Bytes of PodDisruptionBudgets, some 60 each, beyond which the leader makes all dry runs itself.
+#: Max bytes of PodDisruptionBudgets, some 60 each; with more, the leader makes all dry runs itself.
 MOST_BUDGETS = 65_536
 
 

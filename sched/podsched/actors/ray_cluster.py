@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: joined beside the work, watched, and joined again when lost.
+"""Join a Ray cluster in the background, watch the connection, and join again when it is lost.
 
 Everything of Ray that can block runs in a daemon thread (joining takes 0.3 to 10 s, leaving a dead
 cluster 5 s), and Ray is imported there too, so that a replica that never uses it never pays for
@@ -6,7 +6,7 @@ it. Ray's errors end here: callers get ``RayUnavailable`` and do the work themse
 
     apart --head and node answer, ray.init--> joined --port gone, or ``lost()``--> leaving --> apart
 
-Two settings of Ray make it fit to be lost: without RAY_gcs_rpc_server_reconnect_timeout_s a driver
+Two settings of Ray make losing it harmless: without RAY_gcs_rpc_server_reconnect_timeout_s a driver
 ends its process 60 s after the head is gone (seen with 2.60), and without
 RAY_ENABLE_AUTO_CONNECT=0 a call between two connections would start a cluster of its own.
 """
@@ -42,22 +42,22 @@ JOIN_TIMEOUT = 30.0
 LEAVE_TIMEOUT = 15.0
 CONTROL_TIMEOUT = 20.0
 WATCH_PERIOD = 1.0
-#: What a process of Ray that is well may take to answer, however busy the machine.
+#: Seconds that a healthy process of Ray may take to answer, also on a busy machine.
 PROBE_TIMEOUT = 5.0
-#: Probes that must fail in a row: a head under load may miss one.
+#: Probes in a row that must fail, because a head under load may miss one.
 MISSED_PROBES = 2
 
 
 class RayUnavailable(Exception):
-    """There is no cluster, or an actor died or did not answer in time: do the work locally."""
+    """There is no cluster, or an actor died or timed out; the caller does the work locally."""
 
 
 class LaterTerm(RayUnavailable):
-    """The actor follows a later leader: this one's term is over."""
+    """The actor follows a later leader, so this leader's term is over."""
 
 
 class RayMetrics(Protocol):
-    """What is counted about Ray."""
+    """The metrics of Ray."""
 
     def ray_call(self, call: str, result: str, seconds: float) -> None: ...
     def ray_actor_replaced(self, actor: str) -> None: ...
@@ -65,7 +65,7 @@ class RayMetrics(Protocol):
 
 
 async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
-    """Run what may block for ever; unlike an executor's, this thread never delays the exit."""
+    """Run a function that may block for ever; unlike an executor's thread, it never delays exit."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -92,14 +92,14 @@ async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
 
 
 def _set_environment() -> None:
-    """Set what Ray reads when it is imported."""
+    """Set the environment variables that Ray reads at import."""
     for name, value in _DRIVER_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     logging.getLogger("ray").setLevel(logging.ERROR)
 
 
 class RayCluster:
-    """One per process, as Ray itself. ``joined`` is set while actors can be called."""
+    """The process's connection to Ray; ``joined`` is set while actors can be called."""
 
     def __init__(self, address: str, retry_period: float, metrics: RayMetrics) -> None:
         self.address = address or os.environ.get("RAY_ADDRESS", "")
@@ -122,20 +122,20 @@ class RayCluster:
             self.joined.clear()
 
     def lost(self, reason: str) -> None:
-        """Someone found the cluster unusable: leave it and join anew."""
+        """Leave the cluster and join again, because a caller found it unusable."""
         if self.joined.is_set() and not self._lost.is_set():
             _log.warning("The Ray cluster is lost", address=self.address, reason=reason)
             self._lost.set()
 
     async def close(self) -> None:
-        """Leave the cluster; its detached actors stay for the next leader."""
+        """Leave the cluster; its detached actors remain for the next leader."""
         if self._ray is not None:
             await self._leave()
 
     # ------------------------------------------------------------------ joining and leaving
 
     async def _is_served(self) -> bool:
-        """Return whether there is a head, and it does not hang."""
+        """Return whether there is a head and it answers."""
         return not self._is_plain or await answers(self.address, PROBE_TIMEOUT, tls_of())
 
     @property
@@ -161,7 +161,7 @@ class RayCluster:
                 await self._check_nodes()
                 self._ray, self.cpus = await in_daemon_thread(self._init, "join ray")
         except Exception as exc:
-            # ray.init raises whatever its many layers do; none of it matters but that it failed.
+            # ray.init raises errors of many layers, and all of them only mean that it failed.
             _log.warning("Joining the Ray cluster failed", address=self.address, error=str(exc))
             await self._leave()
             return False
@@ -171,10 +171,10 @@ class RayCluster:
         return True
 
     async def _check_nodes(self) -> None:
-        """Raise RayUnavailable unless the nodes that ray.init may join here are there and answer.
+        """Raise RayUnavailable unless this machine has Ray nodes to join, and all of them answer.
 
-        Without one ray.init does not raise, it ends the process (seen with 2.60); one that hangs
-        freezes it.
+        Without a node, ray.init does not raise but ends the process (seen with 2.60). If a node
+        hangs, ray.init blocks the process.
         """
         _set_environment()
         sockets = raylet_sockets()
@@ -218,7 +218,7 @@ class RayCluster:
         ray, self._ray = self._ray, None
 
         def shut_down() -> None:
-            # After a failed ray.init there may be half a connection to take down.
+            # After a failed ray.init a partial connection may remain.
             import ray as imported
 
             (ray or imported).shutdown()

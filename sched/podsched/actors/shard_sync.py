@@ -1,12 +1,12 @@
-"""The leader's side of the shards: keeps each one's actor alive and its columns current.
+"""Keep the shards' actors alive and their columns current; the leader's side.
 
     missing --ensure--> empty --deltas, piece by piece--> current --deltas every SYNC_PERIOD--.
        ^                  ^                                  |  ^-----------------------------'
        |                  '---- the shard lost its place ----|
        '------- a call failed or was not answered -----------'
 
-Deltas are not sent with each evaluation: rows that changed since the last one are few, and the
-leader evaluates them itself.
+Deltas are not sent with each evaluation, because few rows change between two of them, and the
+leader evaluates these itself.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _log = get_logger("ray")
 #: Seconds between deltas: with 5,000 pods bound a second some 1,000 rows differ by then, which the
 #: leader evaluates in well under a millisecond.
 SYNC_PERIOD = 0.2
-#: Rows in one delta: it takes some 10 ms of the leader's loop to write.
+#: Max rows in one delta; writing these blocks the leader's loop for some 10 ms.
 ROWS_PER_DELTA = 512
 SYNC_TIMEOUT = 15.0
-#: An actor that died is replaced at once; only what fails again has to wait.
+#: Seconds to wait after a first failure: a dead actor is replaced almost at once.
 FIRST_PAUSE = 0.1
-#: Failures in a row after which the connection, and not the actor, is taken to be at fault.
+#: After this many failures in a row, the connection is assumed to be at fault, not the actor.
 FAILURES_TO_REJOIN = 3
 
 
@@ -49,7 +49,7 @@ class ShardAnswer:
 
 
 class ShardSync:
-    """Keeps one shard (``run``) and asks it while it is ``current``."""
+    """Keeps one shard current (``run``), and calls it while it is ``current``."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ShardSync:
 
     @property
     def current(self) -> bool:
-        """Whether the shard has all its rows, but for the latest changes."""
+        """Whether the shard has all its rows, except for the latest changes."""
         return self._complete and self._actor.ready and self._cluster.joined.is_set()
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
-"""A replica's use of Ray, and the actors of one term: evaluators for shards of the nodes, binders.
+"""Start and keep the actors of a leader's term: evaluators for shards of the nodes, and binders.
 
-They are found by name (``evaluator-<n>``, ``binder-<n>``), so that a new leader takes over those of
-the last one instead of starting processes. ``run`` keeps them; nothing waits for them.
+Actors are found by name (``evaluator-<n>``, ``binder-<n>``), so that a new leader takes over its
+predecessor's actors instead of starting processes. Deciding never waits until an actor is ready.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from podsched.term.writes.bind_queue import Binder
 
 _log = get_logger("ray")
 
-#: Of however many CPUs: what the shards find has to be merged by the leader alone.
+#: Max shards, however many CPUs there are, because the leader alone merges their results.
 MAX_SHARDS = 16
-#: A batch can go to one while the other is still binding.
+#: Two, so that a batch can go to one while the other is still binding.
 BINDERS = 2
-#: Seconds between two looks at whether actors are ready.
+#: Seconds between checks whether actors are ready.
 LOOK_PERIOD = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class ActorOptions:
-    """What actors are made with; binders connect to ``api_endpoints`` as ``client`` says."""
+    """The options of actors; binders connect to ``api_endpoints`` with the options ``client``."""
 
     settings: EvaluatorSettings
     profiles: Sequence[Profile]
@@ -50,7 +50,7 @@ class ActorOptions:
 
 
 def wants_ray(settings: EvaluatorSettings, nodes: int) -> bool:
-    """Whether a cluster of so many nodes is to be evaluated with Ray."""
+    """Whether a cluster with this number of nodes is evaluated with Ray."""
     if settings.evaluator == "auto":
         return nodes >= settings.ray_from_nodes
     return settings.evaluator == "ray"
@@ -65,9 +65,10 @@ async def until_wanted(settings: EvaluatorSettings, nodes: Callable[[], int]) ->
 
 
 class TermActors:
-    """``evaluator``, ``dry_run`` and ``binder`` can be used at any time, whatever Ray does.
+    """The actors of one term.
 
-    ``binders`` are the actors behind ``binder``; none where it binds directly.
+    ``evaluator``, ``dry_run`` and ``binder`` can be used at any time, also without Ray.
+    ``binders``: the actors that ``binder`` calls; empty if it binds directly.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class TermActors:
         self.binder: Binder = RayBinder(self.binders, direct) if self.binders else direct
 
     async def run(self) -> None:
-        """Keep the actors, as long as the cluster is large enough for them; until cancelled."""
+        """Create the actors once the cluster is large enough, and keep them until cancelled."""
         await until_wanted(self._options.settings, lambda: len(self._columns.live_rows))
         await self._cluster.joined.wait()
         self.shards.all = self._make_shards()
@@ -150,12 +151,15 @@ def _owns(node_name: str, *, shard: int, shards: int) -> bool:
     return shard_of(node_name, shards) == shard
 
 
-#: Leaving a dead cluster takes 5 s, which a process that was asked to stop does not wait for.
+#: Leaving a dead cluster takes 5 s, which is too long for a process that has to stop.
 CLOSE_TIMEOUT = 2.0
 
 
 class ReplicaActors:
-    """``run`` beside everything else; ``of_term`` when leading begins; ``close`` in the end."""
+    """A replica's connection to Ray, in every term.
+
+    ``run`` it as a task; call ``of_term`` when the replica becomes leader, ``close`` at the end.
+    """
 
     def __init__(self, options: ActorOptions, metrics: RayMetrics) -> None:
         self._options = options
@@ -163,20 +167,20 @@ class ReplicaActors:
         self._cluster = RayCluster(settings.ray_address, settings.ray_retry_period, metrics)
 
     def use(self, profiles: Sequence[Profile]) -> None:
-        """Evaluate with other profiles in the terms that begin from now on."""
+        """Use other profiles in the terms that begin from now on."""
         self._options = replace(self._options, profiles=profiles)
 
     async def load(self, nodes: int) -> None:
-        """Import Ray where a cluster of so many nodes is evaluated with it.
+        """Import Ray if a cluster with this number of nodes is evaluated with it.
 
-        The import takes 0.5 s, in a fresh installation 10 s and more, most of it without letting
-        other threads run: a leader that did it would miss its keep-alives and lose the lock.
+        The import takes 0.5 s, or 10 s and more in a new installation, and blocks other threads for
+        most of that. A leader would miss its keep-alives meanwhile and lose the lock.
         """
         if wants_ray(self._options.settings, nodes) and self._cluster.address:
             await asyncio.to_thread(importlib.import_module, "ray")
 
     async def run(self, nodes: Callable[[], int]) -> None:
-        """Join Ray once there are nodes enough for it; return at once where it is not used."""
+        """Join Ray once there are enough nodes; return at once if Ray is not used."""
         settings = self._options.settings
         if settings.evaluator == "local":
             return

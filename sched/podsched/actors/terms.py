@@ -1,4 +1,4 @@
-"""Which leader an actor obeys, and how a new leader takes it over.
+"""Decide which leader's calls an actor accepts, and how a new leader takes it over.
 
 Actors are detached and outlive the leader that made them. A leader presents its term (which only
 ever grows from leader to leader) and the fingerprint of what it would have created; an actor of
@@ -52,12 +52,12 @@ class TermGuard:
         return Adoption.ADOPTED
 
     def refusal(self, term: int) -> StaleTerm | None:
-        """Return the answer to a call of this term, when it is not the one followed."""
+        """Return the refusal of a call of this term; None if the actor follows the term."""
         return None if term == self.term else StaleTerm(self.term)
 
 
 def fingerprint_of(*parts: Any) -> str:
-    """Return a hash of the version and picklable parts, to recognise actors made with others."""
+    """Return a hash of podsched's version and picklable parts, to detect other actors."""
     try:
         release = version("podsched")
     except PackageNotFoundError:
