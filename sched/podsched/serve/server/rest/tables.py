@@ -22,7 +22,12 @@ class Tables:
         self._defined = False
 
     def of(
-        self, resource: Resource, entries: Sequence[Entry], query: Mapping[str, str], now: float
+        self,
+        resource: Resource,
+        entries: Sequence[Entry],
+        query: Mapping[str, str],
+        now: float,
+        revision: int = 0,
     ) -> dict[str, Any]:
         """Return a table without metadata. Raises RestError 400."""
         columns = _columns(resource.kind)
@@ -31,24 +36,18 @@ class Tables:
             "kind": "Table",
             "apiVersion": META,
             "columnDefinitions": [_definition(column) for column in columns],
-            "rows": [_row(resource, columns, entry, 0, include, now) for entry in entries],
+            "rows": [_row(resource, columns, entry, revision, include, now) for entry in entries],
         }
 
     def of_one(
         self, resource: Resource, entry: Entry, revision: int, query: Mapping[str, str]
     ) -> dict[str, Any]:
         """Return the table of a watch event: one row. Raises RestError 400."""
-        columns = _columns(resource.kind)
-        definitions = None if self._defined else [_definition(column) for column in columns]
+        table = self.of(resource, [entry], query, time.time(), revision)
+        if self._defined:
+            table["columnDefinitions"] = None
         self._defined = True
-        row = _row(resource, columns, entry, revision, _included(query), time.time())
-        return {
-            "kind": "Table",
-            "apiVersion": META,
-            "metadata": {"resourceVersion": str(revision or entry.revision)},
-            "columnDefinitions": definitions,
-            "rows": [row],
-        }
+        return {**table, "metadata": {"resourceVersion": str(revision or entry.revision)}}
 
 
 @cache

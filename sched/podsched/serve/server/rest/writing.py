@@ -172,18 +172,14 @@ class Writing:
         operation = "Apply" if kind == APPLY else "Update"
         manager = Manager(named, operation, target.subresource)
         rights().check("patch", resource.kind, target.namespace, target.name, target.subresource)
-        raw = request.body
-        warnings: list[str] = []
         if kind == APPLY:
-            return await self._apply(target, request, raw, manager, dry)
-        change = patched_content(kind, raw)
+            return await self._apply(target, request, manager, level, dry)
+        change = patched_content(kind, request.body)
+        warnings: list[str] = []
 
         def make(entry: Entry) -> AnyObject:
             content = change(patchable(resource, entry))
-            message = read_patched(resource, content, level, warnings)
-            check_identity(target, message, entry)
-            check_event(target, message, entry.message)
-            complete_life(message, entry.message)
+            message = _patched(target, entry, content, level, warnings)
             return managed(resource, entry, message, manager)
 
         entry = await self._rewritten(target, "patch", make, dry)
@@ -191,12 +187,11 @@ class Writing:
         return self._reading.shown(target, entry, form, request)
 
     async def _apply(
-        self, target: Target, request: Request, raw: bytes, manager: Manager, dry: bool
+        self, target: Target, request: Request, manager: Manager, level: str, dry: bool
     ) -> Answer:
         resource = target.resource
-        level = validation_of(request, "PatchOptions")
         turn = Turn()
-        config = applied_config(target, request, raw)
+        config = applied_config(target, request, request.body)
         if turn.is_over:
             await turn.give_way()
         read_object(resource, config, (), level)
@@ -209,11 +204,7 @@ class Writing:
         def make(entry: Entry) -> AnyObject:
             live = patchable(resource, entry)
             content = applied(live, config, manager, force=force, version=resource.api_version)
-            message = read_patched(resource, content, level, warnings)
-            check_identity(target, message, entry)
-            check_event(target, message, entry.message)
-            complete_life(message, entry.message)
-            return message
+            return _patched(target, entry, content, level, warnings)
 
         status = 200
         try:
@@ -289,6 +280,17 @@ class Writing:
         except ApiError as error:
             if error.reason != "NOT_FOUND":
                 raise
+
+
+def _patched(
+    target: Target, entry: Entry, content: Mapping[str, Any], level: str, warnings: list[str]
+) -> AnyObject:
+    """Decode and check the object that a patch results in. Raises ApiError."""
+    message = read_patched(target.resource, content, level, warnings)
+    check_identity(target, message, entry)
+    check_event(target, message, entry.message)
+    complete_life(message, entry.message)
+    return message
 
 
 def _form(request: Request) -> Form:
