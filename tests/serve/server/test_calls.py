@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from podsched.api.kinds import KINDS
 from podsched.api.trace_context import Metadata, of_metadata
-from podsched.serve.client.call_warnings import warnings_in
+from podsched.serve.client.http_terms import warnings_in
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import (
     SERVER,

@@ -22,10 +22,9 @@ from podsched.api.objects import AnyObject, Event, Pod
 from podsched.api.trace_context import to_metadata
 from podsched.lib.backoff import Backoff
 from podsched.serve.client import errors
-from podsched.serve.client.call_warnings import warnings_in
 from podsched.serve.client.channels import Channels, ClientOptions
 from podsched.serve.client.errors import ClientError, Unavailable, Unreadable
-from podsched.serve.client.http_terms import code_of, verb_of
+from podsched.serve.client.http_terms import code_of, verb_of, warnings_in
 from podsched.serve.client.informer import Informer
 from podsched.serve.client.object_watch import watch_objects
 from podsched.serve.client.pod_stream import PodStream, open_stream

@@ -1,11 +1,13 @@
-"""Maps gRPC calls to HTTP verbs and codes, by which client-go's metrics count requests.
+"""Maps gRPC calls to HTTP verbs and codes, and reads warnings in HTTP's format.
 
-The codes are those of the same request over REST, as far as the status determines them.
+client-go's metrics count requests by verb and code. The codes are those of the same request over
+REST, as far as the status determines them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 #: The code of a call without an answer.
@@ -32,6 +34,10 @@ _CODES: Final = {
     "UNAVAILABLE": "503",
     "UNAUTHENTICATED": "401",
 }
+#: Key of servers' warnings in the trailing metadata, and their format: code, agent and text
+#: (RFC 7234, 5.5).
+_WARNING_KEY: Final = "warning"
+_WARNING: Final = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 
 def verb_of(method: str) -> str:
@@ -46,3 +52,10 @@ def code_of(method: str, status: str, *, answered: bool = True) -> str:
     if status == "OK":
         return "201" if verb_of(method) == "POST" else "200"
     return _CODES.get(status, "500")
+
+
+def warnings_in(metadata: Iterable[tuple[str, str | bytes]] | None) -> Iterator[str]:
+    """Yield the warnings in a call's trailing metadata."""
+    for key, value in metadata or ():
+        if key == _WARNING_KEY and isinstance(value, str) and (found := _WARNING.match(value)):
+            yield re.sub(r"\\(.)", r"\1", found[1])

@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final
 
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import Authentication, Identity
-from podsched.serve.server.fairness.effort import effort_of_thread
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
-from podsched.serve.server.fairness.flows import Flow, Flows
+from podsched.serve.server.fairness.flows import Effort, Flow, Flows
 from podsched.serve.server.fairness.intake import Intake, within_time
 from podsched.serve.server.fairness.levels import STRANGERS, promotes, schema_of
 from podsched.serve.server.fairness.turns import CALL_SECONDS, RECEIVED_BYTE, Lane, Seat
@@ -38,6 +39,8 @@ _WRITES: Final = 2
 _PROBE_EVERY: Final = 0.02
 #: Min seconds until seats are dispatched again by a timer.
 _SOONEST: Final = 0.002
+#: Nanoseconds that the reading thread has run and has waited for a processor (Linux).
+_SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")
 
 
 def _time_of_loop() -> Callable[[], float]:
@@ -228,3 +231,12 @@ class Gate:
         for timer in (self._timer, self._probe):
             if timer is not None:
                 timer.cancel()
+
+
+def effort_of_thread() -> Effort:
+    """Return the calling thread's processor time and waiting time (0 if the system has none)."""
+    try:
+        delayed = int(_SCHEDSTAT.read_bytes().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        delayed = 0.0
+    return Effort(time.thread_time(), delayed)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from podsched.serve.server.fairness import effort
-from podsched.serve.server.fairness.effort import effort_of_thread
+from podsched.serve.server.fairness import gate
+from podsched.serve.server.fairness.gate import effort_of_thread
 
 
 def test_work_is_effort() -> None:
@@ -23,5 +23,5 @@ def test_work_is_effort() -> None:
 def test_where_nobody_knows_the_thread_has_not_waited(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(effort, "_SCHEDSTAT", tmp_path / "absent")
+    monkeypatch.setattr(gate, "_SCHEDSTAT", tmp_path / "absent")
     assert effort_of_thread().delayed == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.serve.client.call_warnings import warnings_in
+from podsched.serve.client.http_terms import warnings_in
 
 
 def test_the_text_of_each_warning_is_read_and_nothing_else() -> None:
