@@ -6,7 +6,9 @@
                    pods (``Decider``), each seeing those before it, each reserved at once
                           |
                           +-- some are feasible --> the best one again, and kept
-                          '-- none --> PodGroupPostFilter: the same passes without some pods
+                          '-- none --> a search for any placement (``pod_group_search``)
+                                           '-- none --> PodGroupPostFilter: the same passes
+                                                        without some pods
 
 A group without a topology constraint has one placement, which is tried once and kept at once.
 
@@ -29,6 +31,13 @@ from typing import Final, NamedTuple
 from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision, Enough
 from podsched.decide.placement_bounds import PlacementBounds
+from podsched.decide.pod_group_search import (
+    MAX_STEPS,
+    Budget,
+    PodGroupSearch,
+    Step,
+    worth_searching,
+)
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -46,6 +55,8 @@ from podsched.framework.status import SUCCESS, Code, Status, error, unschedulabl
 
 REASON_UNSCHEDULABLE: Final = "pod group is unschedulable"
 REASON_OTHER_FAILED: Final = "failed to schedule other pod from a pod group: {}"
+REASON_NONE: Final = "no placement exists"
+REASON_NOT_FOUND: Final = f"no placement was found in {MAX_STEPS} steps"
 REASON_PLACEMENTS: Final = "0/{} placements are available, first placement status: {}"
 GENERATE_WORDING = 'running PlacementGenerate plugin "{}"'
 SCORE_WORDING = 'running PlacementScore plugin "{}"'
@@ -135,6 +146,8 @@ class PodGroupAttempt:
         yield from self._place(trial, placements, enough, keep=True)
         if self.result.status.code.rejects:
             yield from self._try_other_orders(trial, placements, enough)
+        if self.result.status.code.rejects:
+            yield from self._search(trial, placements, enough)
         if preempts and self.result.status.code.rejects:
             yield from self._search_victims(trial, placements, enough)
 
@@ -160,6 +173,55 @@ class PodGroupAttempt:
             if not self.result.status.code.rejects:
                 return
         self.result, self._members = refused, given
+
+    def _search(
+        self, trial: GroupTrial, placements: Sequence[Placement], enough: Enough
+    ) -> Iterator[None]:
+        """Search for any placement, if it can succeed; see ``pod_group_search``."""
+        members, refused = self._members, self.result
+        pods = [queued.info for queued in members]
+        if not worth_searching(pods):
+            return
+        budget, proved = Budget(), not any(map(self._cluster.nominated_node, (p.uid for p in pods)))
+        for placement in placements:
+            if not self._bounds.may_hold(placement):
+                continue
+            search = PodGroupSearch(
+                self._decider, self._cluster, self._runtime, members, self._needed, budget, enough
+            )
+            with trial.inner() as inner:
+                inner.restrict(placement.node_names)
+                steps = yield from search.run(inner)
+            if steps is None:
+                proved = proved and search.proved
+                continue
+            with trial.inner() as inner:
+                yield from self._follow(inner, placement, steps, enough)
+                self._keep_if_feasible(inner)
+            if not self.result.status.code.rejects:
+                return
+            proved = False
+        verdict = REASON_NONE if proved else REASON_NOT_FOUND
+        reasons = (*refused.status.reasons, verdict)
+        refused.status = replace(refused.status, reasons=reasons)
+        self.result = refused
+
+    def _follow(
+        self, trial: GroupTrial, placement: Placement, steps: Sequence[Step], enough: Enough
+    ) -> Iterator[None]:
+        """Decide as a search has found, then for the members that it left out."""
+        self.result = GroupDecision()
+        done = set[str]()
+        for queued, node_name in steps:
+            trial.restrict(frozenset((node_name,)))
+            [decision] = self._decider.decide(trial, self._runtime, [queued])
+            if not self._add(trial, decision):
+                return
+            done.add(queued.info.uid)
+            if enough():
+                yield
+        left = [queued for queued in self._members if queued.info.uid not in done]
+        yield from self._try_members(trial, placement, left, enough)
 
     # ------------------------------------------------------------------ placements
 
@@ -212,12 +274,15 @@ class PodGroupAttempt:
             self._keep_if_feasible(inner)
 
     @cached_property
-    def _bounds(self) -> PlacementBounds:
+    def _needed(self) -> int:
+        """How many of the members have to be placed for the group to start."""
         needed = (self._group.min_count or 1) - len(self._scheduled)
-        if needed < 1 or self._feasible(needed - 1).ok:
-            needed = 1
+        return 1 if needed < 1 or self._feasible(needed - 1).ok else needed
+
+    @cached_property
+    def _bounds(self) -> PlacementBounds:
         members = [queued.info for queued in self._members]
-        return PlacementBounds(self._runtime, self._cluster.nodes, members, needed)
+        return PlacementBounds(self._runtime, self._cluster.nodes, members, self._needed)
 
     def _count_placements(self, placements: Sequence[Placement], first: GroupDecision) -> None:
         """Say of how many placements none is feasible; the members' outcomes are the first's."""
@@ -239,27 +304,42 @@ class PodGroupAttempt:
 
     def _try(self, trial: GroupTrial, placement: Placement, enough: Enough) -> Iterator[None]:
         """Decide for all members in one placement; those that fit stay assumed in the trial."""
-        self.result = result = GroupDecision()
+        self.result = GroupDecision()
+        yield from self._try_members(trial, placement, self._members, enough)
+
+    def _try_members(
+        self,
+        trial: GroupTrial,
+        placement: Placement,
+        members: Sequence[QueuedPodInfo],
+        enough: Enough,
+    ) -> Iterator[None]:
+        """Decide for members, in addition to what the result has; the last part of a try."""
+        result, decided = self.result, 0
         trial.restrict(placement.node_names)
-        placed, members = 0, self._members
-        while len(result.decisions) < len(members):
-            at = len(result.decisions)
-            window = members[at : at + _WINDOW]
+        while decided < len(members):
+            window = members[decided : decided + _WINDOW]
             for decision in self._decider.decide(trial, self._runtime, window, enough=enough):
-                result.decisions.append(decision)
-                if decision.node_name:
-                    self._book(trial, decision)
-                placed += bool(decision.node_name)
-                if decision.error is not None and decision.error.code is Code.ERROR:
-                    text = REASON_OTHER_FAILED.format(decision.error.message)
-                    result.status = error(text)
+                decided += 1
+                if not self._add(trial, decision):
                     return
             if enough():
                 yield
         trial.restrict(None)
+        placed = sum(1 for decision in result.decisions if decision.node_name)
         result.waiting = self._feasible(placed)
         if placed and result.waiting.ok:
             result.status = SUCCESS
+
+    def _add(self, trial: GroupTrial, decision: Decision) -> bool:
+        """Add a decision to the result; return False if an error ends the attempt."""
+        self.result.decisions.append(decision)
+        if decision.node_name:
+            self._book(trial, decision)
+        if decision.error is None or decision.error.code is not Code.ERROR:
+            return True
+        self.result.status = error(REASON_OTHER_FAILED.format(decision.error.message))
+        return False
 
     def _book(self, trial: GroupTrial, decision: Decision) -> None:
         """Reserve for a member; if that fails, it has no node."""

@@ -1,0 +1,299 @@
+"""Search for any placement of a pod group, where greedy passes found none.
+
+Depth first: a member is assumed on a node that it fits now, then the others are tried. The answer
+is a placement, the proof that none exists, or neither once ``MAX_STEPS`` members were assumed. The
+filters are the profile's own, so a placement obeys all constraints among members, too.
+
+Three things keep the search small:
+
+* Members that get equal decisions are of one *kind*. It does not matter which of them goes where.
+* Nodes are interchangeable if they have the same free resources, take the same kinds, and are in
+  the same domains of the topology keys that members name. One of them is tried. If some members
+  require others nearby, interchangeable nodes also have the same labels, taints and pods.
+* A state, up to both, that has failed once is not entered again.
+
+If no member requires others nearby (affinity, spreading), placing a member never makes room for
+another. Then the kind with the fewest nodes goes first, and the search backs up when too many
+members fit nowhere. Otherwise every order of members is tried.
+
+A bound in steps, not in seconds, gives a replayed decision the same answer on any machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from podsched.decide.decider import Decider
+from podsched.decide.decision import Enough
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import ComparesRequests
+from podsched.framework.pod_groups import GroupTrial
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.v1 import objects_pb2 as v1
+
+MAX_STEPS: Final = 2000
+#: Groups with more members are not searched for: each takes a level of the search.
+MAX_MEMBERS: Final = 128
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_REQUIRED: Final = "required_during_scheduling_ignored_during_execution"
+_DO_NOT_SCHEDULE: Final = "DoNotSchedule"
+
+
+def worth_searching(pods: Sequence[PodInfo]) -> bool:
+    """Return whether a search may find what a greedy pass has not.
+
+    Equal members without constraints on each other fill each node as far as they fit, in any order.
+    """
+    if len(pods) > MAX_MEMBERS:
+        return False
+    return len({pod.cls for pod in pods}) > 1 or _is_constrained(pods[0].cls.spec)
+
+
+class Step(NamedTuple):
+    """A member, and the name of the node that it goes to."""
+
+    queued: QueuedPodInfo
+    node_name: str
+
+
+class _Kind:
+    """Members that get equal decisions; ``used``: how many of them are placed in this state."""
+
+    def __init__(self) -> None:
+        self.members: list[QueuedPodInfo] = []
+        self.used = 0
+        self.skipped = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.members) - self.used - self.skipped
+
+
+class Budget:
+    """Steps that are left, for all searches of a decision."""
+
+    def __init__(self) -> None:
+        self.left = MAX_STEPS
+
+
+class PodGroupSearch:
+    """One search; ``proved`` says afterwards whether all possibilities were tried."""
+
+    def __init__(
+        self,
+        decider: Decider,
+        cluster: ClusterView,
+        runtime: ProfileRuntime,
+        members: Sequence[QueuedPodInfo],
+        needed: int,
+        budget: Budget,
+        enough: Enough,
+    ) -> None:
+        """``needed``: so many of the members have to be placed."""
+        self._decider = decider
+        self._cluster = cluster
+        self._runtime = runtime
+        self._needed = needed
+        self._spare = len(members) - needed
+        self._budget = budget
+        self._enough = enough
+        specs = [queued.info.cls.spec for queued in members]
+        self._only_harder = not any(_needs_others(spec) for spec in specs)
+        constrained = any(map(_is_constrained, specs))
+        self._topology_keys = sorted({key for spec in specs for key in _topology_keys(spec)})
+        self._nodes_differ = runtime.reads_whole_pods or any(map(_tells_nodes_apart, specs))
+        if not self._only_harder:
+            self._nodes_differ |= any(map(_names_nodes, specs))
+        kinds: dict[Hashable, _Kind] = defaultdict(_Kind)
+        for queued in members:
+            pod = queued.info
+            # Without constraints among members, only the key counts; labels of members do not.
+            kinds[pod.cls.id if constrained else decider.key(pod)].members.append(queued)
+        self._kinds = list(kinds.values())
+        self._path: list[tuple[Step, int]] = []
+        self._on_row: dict[int, tuple[int, ...]] = {}
+        self._likeness: dict[int, Hashable] = {}
+        self._failed: set[Hashable] = set()
+        self.proved = False
+
+    def run(self, trial: GroupTrial) -> Generator[None, None, list[Step] | None]:
+        """Search within a trial, which is left as it was; yields when a turn is used up."""
+        rows = [self._rows(kind) for kind in self._kinds]
+        if not self._learn_nodes(rows):
+            return None
+        found = yield from self._solve(trial)
+        self.proved = not found and self._budget.left > 0
+        return [step for step, _ in self._path] if found else None
+
+    # ------------------------------------------------------------------ the search
+
+    def _solve(self, trial: GroupTrial) -> Generator[None, None, bool]:
+        """Place the members that are left; ``_path`` has the steps afterwards if that succeeded."""
+        if len(self._path) == self._needed:
+            return True
+        state = self._state()
+        if state in self._failed:
+            return False
+        for number, row in self._choices():
+            if not self._budget.left:
+                return False
+            self._budget.left -= 1
+            if self._enough():
+                yield
+            found = yield from self._enter(trial, number, row)
+            if found:
+                return True
+        self._failed.add(state)
+        return False
+
+    def _enter(self, trial: GroupTrial, number: int, row: int) -> Generator[None, None, bool]:
+        """Try a choice: a member of a kind on a row, or, with row -1, nowhere."""
+        kind = self._kinds[number]
+        if row < 0:
+            kind.skipped += 1
+            found = yield from self._solve(trial)
+            kind.skipped -= 1
+            return found
+        queued, name = kind.members[kind.used], self._cluster.nodes.names[row]
+        before = self._on_row.get(row, ())
+        with trial.inner() as inner:
+            inner.assume(queued.info, name)
+            kind.used += 1
+            self._on_row[row] = tuple(sorted((*before, number)))
+            self._path.append((Step(queued, name), row))
+            found = yield from self._solve(inner)
+        kind.used -= 1
+        if not found:
+            self._path.pop()
+            self._on_row[row] = before
+        return found
+
+    def _choices(self) -> Iterator[tuple[int, int]]:
+        """Yield what to try next: the number of a kind and a row, -1 to leave a member out."""
+        spare = self._spare - sum(kind.skipped for kind in self._kinds)
+        rows = {n: self._rows(kind) for n, kind in enumerate(self._kinds) if kind.left}
+        if not self._only_harder:
+            for number, fitting in rows.items():
+                yield from ((number, row) for row in self._different(fitting))
+            return
+        stuck = sum(self._kinds[number].left for number, fitting in rows.items() if not fitting)
+        free = {number: self._different(fitting) for number, fitting in rows.items() if fitting}
+        if stuck > spare or not free:
+            return
+        number = min(free, key=lambda number: len(free[number]))
+        yield from ((number, row) for row in free[number])
+        if spare > stuck:
+            yield number, -1
+
+    def _rows(self, kind: _Kind) -> list[int]:
+        """Return the rows that a member of a kind fits now."""
+        pod = kind.members[min(kind.used, len(kind.members) - 1)].info
+        evaluation = self._decider.evaluation(self._runtime, pod)
+        evaluation.refresh(pod)
+        rows: list[int] = evaluation.feasible_rows.tolist()
+        return rows
+
+    # ------------------------------------------------------------------ what is interchangeable
+
+    def _learn_nodes(self, rows: Sequence[Sequence[int]]) -> bool:
+        """Note what tells nodes apart; return whether enough kinds fit anywhere."""
+        fitting: dict[int, list[int]] = defaultdict(list)
+        for number, found in enumerate(rows):
+            for row in found:
+                fitting[row].append(number)
+        nodes = self._cluster.nodes
+        names = self._compared_resources()
+        free = [nodes.allocatable(name) - nodes.requested(name) for name in names]
+        for row, kinds in fitting.items():
+            if self._nodes_differ:
+                self._likeness[row] = row
+                continue
+            labels = nodes.node(row).metadata.labels
+            self._likeness[row] = (
+                tuple(kinds) if self._only_harder else self._all_of(row),
+                int(nodes.allowed_pod_number[row] - nodes.pod_count[row]),
+                tuple(int(column[row]) for column in free),
+                tuple(labels.get(key) for key in self._topology_keys),
+            )
+        fits = zip(self._kinds, rows, strict=True)
+        possible = sum(len(kind.members) for kind, found in fits if found)
+        if self._only_harder and possible < self._needed:
+            self.proved = True
+            return False
+        return True
+
+    def _all_of(self, row: int) -> Hashable:
+        """Return all that may tell a node apart from others, but for its name.
+
+        Which kinds fit it now does not tell, if they fit nowhere before others are placed.
+        """
+        nodes = self._cluster.nodes
+        node = nodes.node(row)
+        labels = {key: value for key, value in node.metadata.labels.items() if key != _HOSTNAME}
+        taints = tuple(taint.SerializeToString() for taint in node.spec.taints)
+        pods = sorted(pod.cls.id for pod in nodes.pods(row).values())
+        return frozenset(labels.items()), taints, node.spec.unschedulable, tuple(pods)
+
+    def _compared_resources(self) -> list[str]:
+        names: set[str] = set()
+        for named in self._runtime.filter:
+            if isinstance(named.plugin, ComparesRequests):
+                for kind in self._kinds:
+                    names.update(named.plugin.compared_requests(kind.members[0].info))
+        return sorted(names)
+
+    def _different(self, rows: Sequence[int]) -> list[int]:
+        """Return one row of each set of interchangeable ones; in their order."""
+        found: dict[Hashable, int] = {}
+        for row in rows:
+            found.setdefault((self._likeness.get(row, row), self._on_row.get(row, ())), row)
+        return list(found.values())
+
+    def _state(self) -> Hashable:
+        """Return a key that is equal for states with the same outcome."""
+        used = Counter(
+            (self._likeness.get(row, row), kinds) for row, kinds in self._on_row.items() if kinds
+        )
+        return tuple(kind.left for kind in self._kinds), frozenset(used.items())
+
+
+def _terms(spec: v1.PodSpec) -> list[v1.PodAffinityTerm]:
+    affinity = spec.affinity
+    return [
+        *getattr(affinity.pod_affinity, _REQUIRED),
+        *getattr(affinity.pod_anti_affinity, _REQUIRED),
+    ]
+
+
+def _spreading(spec: v1.PodSpec) -> list[v1.TopologySpreadConstraint]:
+    constraints = spec.topology_spread_constraints
+    return [one for one in constraints if one.when_unsatisfiable == _DO_NOT_SCHEDULE]
+
+
+def _is_constrained(spec: v1.PodSpec) -> bool:
+    """Return whether a pod has constraints on where other members are."""
+    return bool(_terms(spec) or _spreading(spec))
+
+
+def _needs_others(spec: v1.PodSpec) -> bool:
+    """Return whether a pod may fit better once others are placed."""
+    return bool(getattr(spec.affinity.pod_affinity, _REQUIRED) or _spreading(spec))
+
+
+def _topology_keys(spec: v1.PodSpec) -> set[str]:
+    keys = {term.topology_key for term in _terms(spec)}
+    return (keys | {constraint.topology_key for constraint in _spreading(spec)}) - {_HOSTNAME}
+
+
+def _names_nodes(spec: v1.PodSpec) -> bool:
+    """Return whether a pod asks for a node by its name or hostname."""
+    text = spec.affinity.node_affinity.SerializeToString()
+    return _HOSTNAME in spec.node_selector or _HOSTNAME.encode() in text or b"metadata.name" in text
+
+
+def _tells_nodes_apart(spec: v1.PodSpec) -> bool:
+    """Return whether more than resources, kinds and domains tells nodes apart for a pod."""
+    return bool(spec.volumes) or any(c.topology_key == _HOSTNAME for c in _spreading(spec))
