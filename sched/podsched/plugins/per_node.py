@@ -1,9 +1,8 @@
-"""Plugins written per node, adapted to rows: for users' own plugins that need not be fast.
+"""Base classes for plugins that look at one node at a time, for users' own slower plugins.
 
 Subclass ``PerNodeFilter``, ``PerNodeScore`` or both and implement ``filter_node`` or
-``score_node``. What a plugin reads beyond the one node (and the pod's class) it names in
-``inputs``, as any plugin does; without ``inputs`` its results are reused for as long as the node
-does not change.
+``score_node``. If a plugin reads data beyond the node and the pod's class, it implements ``inputs``
+like any plugin. Without ``inputs``, its results are reused as long as the node does not change.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ class NodeView:
         return self.nodes.pods(self.row)
 
     def allocatable(self, resource: str) -> int:
-        """Return what the node has, in milli-units for cpu and whole units for the rest."""
+        """Return the node's allocatable, in milli-units for cpu and whole units for the rest."""
         return int(self.nodes.allocatable(resource)[self.row])
 
     def requested(self, resource: str) -> int:
-        """Return what the node's pods request together, in the same units."""
+        """Return the sum of the requests of the node's pods, in the same units."""
         return int(self.nodes.requested(resource)[self.row])
 
 
@@ -61,7 +60,7 @@ class PerNodeFilter(abc.ABC):
         """Return SUCCESS, or the status with which the node is rejected."""
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Ask ``filter_node`` for each row."""
+        """Call ``filter_node`` for each row."""
         verdicts = Verdicter(len(rows))
         for index, row in enumerate(rows.tolist()):
             status = self.filter_node(state, pod, NodeView(nodes, row))
@@ -85,6 +84,6 @@ class PerNodeScore(abc.ABC):
         """Return the node's score."""
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Ask ``score_node`` for each row."""
+        """Call ``score_node`` for each row."""
         scores = (self.score_node(state, pod, NodeView(nodes, row)) for row in rows.tolist())
         return np.fromiter(scores, dtype=np.int64, count=len(rows))

@@ -44,7 +44,7 @@ class DryRun:
     rejected: dict[int, Status] = field(default_factory=dict)
 
     def add(self, other: DryRun) -> None:
-        """Take over the results for other nodes."""
+        """Add the results for other nodes."""
         self.candidates |= other.candidates
         self.rejected |= other.rejected
 
@@ -59,10 +59,10 @@ class DryRun:
 
 
 def cost(victims: Victims) -> Cost:
-    """Return what victims cost, by the criteria of ``pickOneNodeForPreemption`` in their order.
+    """Return the cost of victims by the criteria of ``pickOneNodeForPreemption``, in its order.
 
     Budget violations; the highest priority; the sum of priorities (each plus 2^31); the number of
-    victims; minus the earliest start time among those of highest priority, since a later one is
+    victims; minus the earliest start time of the victims of highest priority, since a later one is
     better.
     """
     highest = victims.pods[0].priority
@@ -80,7 +80,7 @@ def importance(pod: PodInfo) -> tuple[float, float]:
 
 
 class Budgets:
-    """The PodDisruptionBudgets of a moment, their selectors compiled.
+    """PodDisruptionBudgets with compiled selectors.
 
     A budget whose selector is empty or invalid protects no pod.
     """

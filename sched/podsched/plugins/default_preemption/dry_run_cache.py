@@ -1,8 +1,8 @@
 """Dry runs of preemption, cached per pod class until something they depend on changes.
 
-Preemptors come in numbers, made from one template, and kube-scheduler tries a hundred nodes for
-each. The result of a dry run holds for the next pod of the class as long as all it depends on is
-the same, so most pods try only the nodes that changed:
+Often many pods of one template preempt, and kube-scheduler tries at least a hundred nodes for each.
+The result of a dry run is valid for the next pod of the class as long as nothing that it depends on
+changes, so most pods try only the nodes that changed:
 
     depends on                                   when it changes
     ------------------------------------------   -----------------------------------
@@ -12,7 +12,7 @@ the same, so most pods try only the nodes that changed:
     the pods nominated to it
 
 Dry runs may also be made by another process (``learn``). Their results are cached like others, but
-the one that decides is repeated here before any pod is evicted (``confirm``).
+the dry run on the chosen node is repeated here before any pod is evicted (``confirm``).
 
 Guarantee: the same results as trying every node anew (property test).
 """
@@ -36,9 +36,10 @@ from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, cost, dry_run
 
 BUDGET = "PodDisruptionBudget"
-#: Classes of preemptors whose results are kept, the latest used ones.
+#: Max classes of preemptors with cached results; the least recently used are dropped.
 MAX_CLASSES = 64
-#: Pods on nodes that are tried in one go: some 4 ms. Half as many cost a sixth more for each.
+#: Pods on the nodes that are tried together, which takes some 4 ms. With half as many, the cost per
+#: pod is a sixth higher.
 PART = 800
 
 _UNTRIED, _CANDIDATE, _REJECTED = 0, 1, 2
@@ -56,10 +57,10 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class _ClassEntry:
-    """The results for one pod class, and the moment they hold for.
+    """The results for one pod class, valid at a moment.
 
     ``verdict`` has shape ``(size,)``: one of the constants above. ``costs`` has a column for each
-    number of ``cost``, which means something for candidates only.
+    number of ``cost``, defined only for candidates.
     """
 
     moment: Moment
@@ -77,7 +78,7 @@ class _ClassEntry:
         return cls(moment, np.zeros(size, dtype=np.int8), costs)
 
     def of(self, rows: Rows) -> DryRun:
-        """Return the results for these rows, as far as there are any."""
+        """Return the results for those of these rows that were tried."""
         verdict = self.verdict[rows]
         candidates, rejected = rows[verdict == _CANDIDATE], rows[verdict == _REJECTED]
         return DryRun(
@@ -95,7 +96,7 @@ class _ClassEntry:
                 column[row] = value
 
     def candidates_among(self, rows: Rows) -> Rows:
-        """Return those of the rows that are candidates, in their order."""
+        """Return the rows that are candidates, in the given order."""
         candidates: Rows = rows[self.verdict[rows] == _CANDIDATE]
         return candidates
 
@@ -106,7 +107,7 @@ class _ClassEntry:
         return bool(np.count_nonzero(self.costs[0][candidates]) < len(candidates))
 
     def cheapest(self, candidates: Rows) -> int:
-        """Return the lowest of the rows that cost least."""
+        """Return the candidate with the lowest cost, the lowest row of several."""
         for column in self.costs:
             values = column[candidates]
             candidates = candidates[values == np.minimum.reduce(values)]
@@ -116,7 +117,7 @@ class _ClassEntry:
 
 
 class Found:
-    """What a search came to: read before anything changes. ``is_complete``: no node is left."""
+    """The result of a search, valid until a change. ``is_complete``: all nodes were tried."""
 
     def __init__(
         self, entry: _ClassEntry, rows: Rows, candidates: Rows, *, is_complete: bool
@@ -129,15 +130,15 @@ class Found:
 
     @property
     def memory(self) -> object:
-        """Where the results are kept: the same object until all of them are dropped."""
+        """The object that holds the results; the same until all of them are dropped."""
         return self._entry
 
     def holds(self, cluster: ClusterView, runner: FilterRunner) -> bool:
-        """Return whether it is known that nothing has changed since."""
+        """Return whether certainly nothing has changed since."""
         return runner.inputs is not None and self._moment == _moment(cluster, runner)
 
     def best(self) -> int | None:
-        """Return the row whose victims cost least, the lowest of several; None: no candidate."""
+        """Return the candidate with the lowest cost, the lowest row of several, or None."""
         return self._entry.cheapest(self._candidates) if len(self._candidates) else None
 
     def victims(self, row: int) -> Victims:
@@ -221,7 +222,7 @@ class DryRunCache:
     ) -> tuple[DryRun, Rows]:
         """Return the cached results for these rows, and the other rows that may be tried remotely.
 
-        Those are the rows without nominated pods that count for the pod: other processes know of no
+        The latter have no nominated pods that count for the pod, because other processes know no
         nominations.
         """
         entry = self._current(pod, cluster, runner)
@@ -231,7 +232,7 @@ class DryRunCache:
         return entry.of(rows), untried
 
     def moment(self, pod: PodInfo) -> Moment | None:
-        """Return what dry runs begun right after ``cached`` depend on."""
+        """Return the versions for dry runs that are made right after ``cached``."""
         entry = self._entries.get(pod.cls)
         return None if entry is None else entry.moment
 
@@ -242,10 +243,10 @@ class DryRunCache:
         moment: Moment,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
-        """Take over remote results, for rows without nominated pods, as they were at a moment.
+        """Store remote results for rows without nominated pods, computed at a moment.
 
-        They are ignored when the class was looked at here since. Rows that changed since are found
-        when the results are asked for, as always.
+        Ignored if the class's entry was updated since. Rows that changed since are detected when
+        the results are read, as for other results.
         """
         entry, nodes = self._entries.get(pod.cls), cluster.nodes
         if entry is None or entry.moment != moment:

@@ -1,12 +1,12 @@
-"""Which events can help a pod that NodeResourcesFit rejected.
+"""Decide which events can help a pod that NodeResourcesFit rejected.
 
-An event helps when it leaves its node with room for the pod, beside the pods that are nominated
-there. Room that the pod could make by preemption counts where the event can have made more of it:
-after a pod went that it could not have preempted. So a full cluster may lose pod after pod and
-wake no pod that would not fit, where kube-scheduler (v1.36, ``isSchedulableAfterPodEvent``) wakes
-them all; a pod nominated to the node is always woken, for its victims are leaving it.
+An event helps if its node then has room for the pod in addition to the pods nominated there. Room
+that the pod could make by preemption also counts if the event may have increased it, that is, if a
+pod was deleted that the pod could not preempt. So pods may be deleted from a full cluster without
+waking pods that still do not fit, whereas kube-scheduler (v1.36, ``isSchedulableAfterPodEvent``)
+wakes all. A pod nominated to the node is always woken, because its victims leave the node.
 
-The cache takes an event in before the queue hears of it, so what is read here is the room after it.
+The cache applies an event before the queue gets it, so hints read the room after the event.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.v1 import objects_pb2 as v1
 
-#: What a class asks of a node: the resources that are looked at, and a place among the pods.
+#: Returns a class's requests of the resources that are compared, including one pod.
 Demand = Callable[[PodClass], Mapping[str, int]]
 
 NEVER = "Never"
@@ -38,11 +38,11 @@ class FitEvents:
     def __init__(self, demand: Demand, cluster: ClusterView) -> None:
         self._demand = demand
         self._cluster = cluster
-        #: The room that was asked for last: row, versions, and what it was.
+        #: The last result of ``_room``, with its row and versions.
         self._latest: tuple[tuple[int, int, int], dict[str, int]] | None = None
 
     def registrations(self) -> Sequence[ClusterEventWithHint]:
-        """Register for pods deleted or scaled down; nodes added or with more to give."""
+        """Register for pods deleted or scaled down, and nodes added or with more allocatable."""
         gone = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         node = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
         return [
@@ -58,7 +58,7 @@ class FitEvents:
     # ------------------------------------------------------------------ pods
 
     def after_pod_event(self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-        """Return whether the pod fits on the node that another pod left or takes less of."""
+        """Return whether the pod fits on the node of a pod that was deleted or scaled down."""
         if new is not None and new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
         wanted = self._demand(pod.cls)
@@ -83,9 +83,9 @@ class FitEvents:
         return _fits(wanted, room)
 
     def _room(self, row: int) -> dict[str, int]:
-        """Return what the node's pods leave of each resource it has.
+        """Return the free amount of each resource of the node.
 
-        An event asks index and hint about the same node, one after the other.
+        Keeps the last result, because index and hint of an event read the same node.
         """
         nodes = self._cluster.nodes
         moment = (row, nodes.position, nodes.nodes_version)
@@ -100,7 +100,7 @@ class FitEvents:
         return room
 
     def _index_of_room(self) -> ThresholdIndex:
-        """Find the pods that ask no more than is free on the node now or could be made free."""
+        """Return an index of pods by requests, for room that is free or can be made on a node."""
 
         def supply(old: v1.Pod | None, new: v1.Pod | None) -> Mapping[str, int] | None:
             node_name = "" if old is None else _node_of(old, new)
@@ -149,7 +149,7 @@ class FitEvents:
         return QueueingHint.QUEUE if grown else QueueingHint.SKIP
 
     def _index_of_nodes(self) -> ThresholdIndex:
-        """Find the pods whose requests are within what an added or changed node can give."""
+        """Return an index of pods by requests, for the allocatable of added or changed nodes."""
 
         def supply(old: v1.Node | None, new: v1.Node | None) -> Mapping[str, int] | None:
             return None if new is None else allocatable_in_units(new.status.allocatable)
@@ -158,7 +158,7 @@ class FitEvents:
 
 
 def _node_of(old: v1.Pod, new: v1.Pod | None) -> str:
-    """Return the node of a pod, or of a deleted one; else the one it was nominated to."""
+    """Return the node of a pod that may be deleted, else the node it was nominated to."""
     if new is not None:
         return new.spec.node_name
     return old.spec.node_name or old.status.nominated_node_name

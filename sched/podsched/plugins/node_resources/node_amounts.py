@@ -1,7 +1,7 @@
-"""What nodes have, use and have left of cpu and memory, over all rows, kept current by the journal.
+"""Allocatable, used and free cpu and memory of all rows, updated from the journal.
 
-All plugins that look at whole columns of these two share it, so that a placed pod is taken over
-once.
+All plugins that read whole columns of these resources share them, so that a placed pod is applied
+only once.
 
 Scores of all rows are computed in float64, both resources in one array, where that is exact: a
 division of int64 takes ten times as long, and picking rows out of a column as long as five passes
@@ -33,7 +33,7 @@ from podsched.framework.verdicts import FEW_ROWS, Rows
 
 Floats = NDArray[np.float64]
 
-#: From here on divisions are not exact any more.
+#: From this amount on, divisions are not exact.
 MAX_ALLOCATABLE: Final = 2**45
 
 
@@ -42,11 +42,11 @@ class NodeAmounts:
 
     ``allocatable``, ``used`` (the pods' requests) and ``nonzero`` (with defaults for containers
     without requests) have shape ``(2, size)``; ``allocatable`` is 1 where there is no node.
-    ``balance`` is ``balance_of`` without a further pod, of shape ``(size,)``. These four mean
-    something only while all that they rest on is ``exact``: every node has both resources, and no
-    amount is too large for float64.
+    ``balance`` is ``balance_of`` without a further pod, of shape ``(size,)``. These four are
+    valid only while ``exact`` is True: every node has both resources, and no amount is too large
+    for float64.
 
-    ``room`` is what nodes have left of cpu, memory and pods, of shape ``(3, size)``, always right;
+    ``room`` is the free cpu, memory and number of pods, of shape ``(3, size)``, always valid;
     MAX_INT64 where there is no node.
     """
 
@@ -59,27 +59,26 @@ class NodeAmounts:
         self.nonzero: Floats = np.ones((2, 0))
         self.balance: Int64s = np.zeros(0, dtype=np.int64)
         self.room: Int64s = np.zeros((3, 0), dtype=np.int64)
-        #: No node has less: the least of each, or what was the least before room was given back.
+        #: Lower bounds of ``room``: its minimums, or the minimums before room was freed.
         self._least = [MAX_INT64] * 3
         self._given_back = False
 
     def least(self) -> list[int]:
-        """Return amounts of cpu, memory and pods that every node has left.
+        """Return amounts of cpu, memory and pods that are free on every node.
 
-        So most pods are known to fit the rows that changed without a look at these. The smallest
-        amounts are looked for again only after room was given back.
+        With these, most pods are known to fit all changed rows without reading the rows.
         """
         return self._least
 
     def least_again(self) -> list[int]:
-        """Do the same in a pass over all rows, if room was given back since the last."""
+        """Do the same, but compute the minimums again if room was freed since the last call."""
         if self._given_back:
             self._least = _least(self.room)
             self._given_back = False
         return self._least
 
     def refresh(self, nodes: JournaledColumns) -> None:
-        """Bring everything up to date; ``nodes`` are the same each time."""
+        """Update all arrays; ``nodes`` must be the same object in each call."""
         position = nodes.position
         if position == self._position and self._version is not None:
             return  # Changes of nodes are in the journal, too.
@@ -115,7 +114,7 @@ class NodeAmounts:
             self.balance[changed] = balance_of(self.allocatable.take(changed, 1), used)
 
     def _check(self, *amounts: Floats) -> None:
-        """Overdrawn nodes and sums that wrapped around are left to integers."""
+        """Clear ``exact`` for overcommitted nodes and sums that wrapped around."""
         for some in amounts:
             if some.size and not (some.min() >= 0 and some.max() < MAX_ALLOCATABLE):
                 self.exact = False

@@ -81,13 +81,13 @@ class MayFail:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A number of each node, for a column over nodes; ``driver``: its limit is the number."""
+    """Computes one number per node, for a column; with ``driver``, the node's limit for it."""
 
     what: str
     driver: str | None = None
 
     def of(self, limits: Mapping[str, int] | None, attached: Sequence[Any]) -> int:
-        """Return a node's number."""
+        """Return the number of a node."""
         if self.driver is not None:
             return (limits or _NONE).get(self.driver, _NO_LIMIT)
         if self == ATTACHED:
@@ -109,7 +109,7 @@ ATTACHED: Final = _Read("attachments")
 class NodeTable:
     """The limits and attachments of nodes by name, and as columns over the rows of a cluster.
 
-    A ``LiveNodeTable`` becomes one when it is pickled for an evaluation in another process.
+    A ``CurrentNodeTable`` becomes one when it is pickled for an evaluation in another process.
     """
 
     def __init__(
@@ -151,8 +151,11 @@ class NodeTable:
         return column
 
 
-class LiveNodeTable:
-    """The same, always current: a changed CSINode or attachment is a change of its node's row."""
+class CurrentNodeTable:
+    """A ``NodeTable`` that reads the cluster, so it is always current.
+
+    A changed CSINode or attachment counts as a change of its node's row.
+    """
 
     def __init__(self, cluster: ClusterView) -> None:
         self._csi_nodes = cluster.by_node(CSI_NODE, _named)
@@ -177,7 +180,7 @@ class LiveNodeTable:
 
 @dataclass(frozen=True, slots=True)
 class NewVolumes:
-    """What the pod would attach (volume -> driver), or why that is unknown."""
+    """The volumes that the pod would attach (volume -> driver), or why they are unknown."""
 
     volumes: Mapping[str, str] = field(default_factory=dict)
     code: Code = Code.SUCCESS
@@ -188,7 +191,7 @@ class NewVolumes:
 class LimitState:
     """``new`` is what the pod attaches to nodes without (0) and with (1) a CSINode."""
 
-    table: NodeTable | LiveNodeTable
+    table: NodeTable | CurrentNodeTable
     volumes: AttachableVolumes
     new: tuple[NewVolumes, NewVolumes]
 
@@ -208,7 +211,7 @@ class NodeVolumeLimits:
     traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def __init__(self, args: None, handle: Handle) -> None:
-        self._table: LiveNodeTable | None = None
+        self._table: CurrentNodeTable | None = None
         self._volumes: tuple[ClusterView, AttachableVolumes] | None = None
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -244,9 +247,9 @@ class NodeVolumeLimits:
         volumes.refresh()
         return volumes
 
-    def _nodes(self, cluster: ClusterView) -> LiveNodeTable:
+    def _nodes(self, cluster: ClusterView) -> CurrentNodeTable:
         if self._table is None or self._table.cluster is not cluster:
-            self._table = LiveNodeTable(cluster)
+            self._table = CurrentNodeTable(cluster)
         return self._table
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
