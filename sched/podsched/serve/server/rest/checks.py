@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from podsched.api.kinds import Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import AnyObject, Event
 from podsched.api.validation.events import (
@@ -136,13 +137,15 @@ def _another_name(name: str, wanted: str) -> ApiError:
 
 def another_uid(target: Target, wanted: str, actual: str) -> ApiError:
     """Make the error for an object whose uid differs from the one requested."""
-    kind = target.resource.kind
-    why = (
-        f"StorageError: invalid object, Code: 4, Key: {kind.plural}/{target.namespace}/"
-        f"{target.name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in "
-        f"precondition: {wanted}, UID in object meta: {actual}"
-    )
-    return errors.conflict(kind, target.name, why)
+    why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
+    return storage_error(target.resource.kind, target.namespace, target.name, why)
+
+
+def storage_error(kind: Kind, namespace: str, name: str, why: str) -> ApiError:
+    """Make the conflict for a failed precondition, with the text of Kubernetes' storage."""
+    key = f"{kind.plural}/{namespace}/{name}"
+    text = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0"
+    return errors.conflict(kind, name, f"{text}, AdditionalErrorMsg: {why}")
 
 
 _WHAT_HAPPENED: Final = {

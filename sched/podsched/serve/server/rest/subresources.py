@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from podsched.api.columns import replicas
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Pod
 from podsched.serve.server import errors
@@ -13,7 +14,7 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.pods import EVICTED
 from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, parsed
-from podsched.serve.server.rest.checks import of_deletion
+from podsched.serve.server.rest.checks import of_deletion, storage_error
 from podsched.serve.server.rest.deleting import options_of
 from podsched.serve.server.rest.failures import RestError, bad_request
 from podsched.serve.server.rest.messages import Answer, Request, encode
@@ -173,12 +174,8 @@ def _of_binding(target: Target, binding: v1.Binding, error: ApiError) -> ApiErro
         details = {"name": binding.name, "kind": f"{kind.plural}/binding"}
         return RestError(409, "Conflict", message, details, code=error.code)
     if error.reason == "PRECONDITION_FAILED":
-        why = (
-            f"StorageError: invalid object, Code: 4, Key: {kind.plural}/{binding.namespace}/"
-            f"{binding.name}, ResourceVersion: 0, AdditionalErrorMsg: "
-            + error.message.partition(": ")[2]
-        )
-        return errors.conflict(kind, binding.name, why)
+        why = error.message.partition(": ")[2]
+        return storage_error(kind, binding.namespace, binding.name, why)
     return error
 
 
@@ -197,26 +194,26 @@ def _scale(entry: Entry) -> dict[str, Any]:
         "replicas": message.status.replicas,
         "selector": ",".join(f"{key}={labels[key]}" for key in sorted(labels)),
     }
-    replicas = spec.replicas if spec.HasField("replicas") else 1
+    wanted = replicas(message)
     return {
         "kind": "Scale",
         "apiVersion": _SCALES,
         "metadata": shown,
-        "spec": {"replicas": replicas} if replicas else {},
+        "spec": {"replicas": wanted} if wanted else {},
         "status": status,
     }
 
 
 def _scaled(entry: Entry, scale: dict[str, Any]) -> AnyObject:
     message: Any = entry.decode()
-    replicas = _object(scale, "spec").get("replicas", 0)
-    if type(replicas) is not int or not 0 <= replicas < 2**31:
+    wanted = _object(scale, "spec").get("replicas", 0)
+    if type(wanted) is not int or not 0 <= wanted < 2**31:
         found = errors.Violation(
             "spec.replicas",
-            f"Invalid value: {replicas}: must be greater than or equal to 0",
+            f"Invalid value: {wanted}: must be greater than or equal to 0",
             "Invalid value",
         )
         raise errors.invalid(entry.kind, message.metadata.name, [found])
     message.metadata.resource_version = str(_object(scale, "metadata").get("resourceVersion") or "")
-    message.spec.replicas = replicas
+    message.spec.replicas = wanted
     return message  # type: ignore[no-any-return]
