@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
-from podsched.decide.decision import Decided, Enough
+from podsched.decide.decision import Decided, ShouldStop
 from podsched.decide.keys import PlacementKey
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import QueuedPodInfo
@@ -15,15 +15,15 @@ from podsched.framework.trial import Trial
 class Batch(NamedTuple):
     """Pods to decide in order, each assumed in the trial. ``key`` is that of the first pod.
 
-    ``enough`` returns whether to stop after the pods decided so far. ``details``: keep the scores
-    behind one of the choices.
+    ``should_stop`` returns whether to stop after the pods decided so far. ``details``: keep the
+    scores behind one of the choices.
     """
 
     trial: Trial
     runtime: ProfileRuntime
     pods: Sequence[QueuedPodInfo]
     key: PlacementKey
-    enough: Enough
+    should_stop: ShouldStop
     details: bool
 
 

@@ -17,7 +17,7 @@ from podsched.config.plugins import ExtensionPoint
 from podsched.decide.accelerator import Accelerator, Batch
 from podsched.decide.accelerators.incremental import Evaluations, Incremental
 from podsched.decide.accelerators.variant_decisions import VariantDecisions
-from podsched.decide.decision import Decided, Decision, Enough, KeptDetails
+from podsched.decide.decision import Decided, Decision, KeptDetails, ShouldStop
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.evaluation.filtering import ProfileFilters, Settled, rejected_everywhere
@@ -177,13 +177,13 @@ class Decider:
         runtime: ProfileRuntime,
         batch: Sequence[QueuedPodInfo],
         *,
-        enough: Enough = lambda: False,
+        should_stop: ShouldStop = lambda: False,
         details: bool = False,
     ) -> list[Decision]:
         """Decide for the first pods in order: at least one, possibly not all.
 
         Each is assumed in the trial, so that later pods see it. Stops after a pod that fits
-        nowhere or that a plugin reserves something for, and when ``enough`` returns True.
+        nowhere or that a plugin reserves something for, and when ``should_stop`` returns True.
         ``details``: also keep the scores behind one of the choices.
         """
         self.details = None
@@ -194,12 +194,14 @@ class Decider:
             left = batch if first else batch[len(decisions) :]
             # Compute keys only now: pods that had equal keys before a decision may differ after it.
             key = self._latest = self.key(left[0].info)
-            decided = self._decide_some(Batch(trial, runtime, left, key, enough, details and first))
+            decided = self._decide_some(
+                Batch(trial, runtime, left, key, should_stop, details and first)
+            )
             decisions += decided.decisions
             self.phases = decided.phases
             if first:
                 self.details = decided.details
-            goes_on = decided.goes_on and not enough()
+            goes_on = decided.goes_on and not should_stop()
         return decisions
 
     def _decide_some(self, batch: Batch) -> Decided:
@@ -245,7 +247,9 @@ class Decider:
             return False
         return remote.worth(len(decision.diagnosis.outcome.rows))
 
-    def try_some(self, runtime: ProfileRuntime, decision: Decision, enough: Enough) -> bool:
+    def try_some(
+        self, runtime: ProfileRuntime, decision: Decision, should_stop: ShouldStop
+    ) -> bool:
         """Try some of the nodes that PostFilter would try; return whether others are left.
 
         If so, decide the pod again later, so that no result rests on outdated state; that costs
@@ -261,7 +265,7 @@ class Decider:
             self._cluster,
             self.runner(runtime, decision),
             self._chance.peek(),
-            enough,
+            should_stop,
         )
 
     def post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:

@@ -13,7 +13,7 @@ from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Status
 
 #: Returns whether to stop after the pods decided so far.
-Enough = Callable[[], bool]
+ShouldStop = Callable[[], bool]
 
 
 @dataclass(eq=False, slots=True)

@@ -29,7 +29,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from podsched.decide.decider import Decider
-from podsched.decide.decision import Decision, Enough
+from podsched.decide.decision import Decision, ShouldStop
 from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.pod_group_search import (
     MAX_STEPS,
@@ -134,8 +134,8 @@ class PodGroupAttempt:
         self._unreserve = unreserve
         self.result = GroupDecision()
 
-    def run(self, trial: GroupTrial, enough: Enough, *, preempts: bool = True) -> Parts:
-        """Decide, with the outcome in ``result``; yields whenever ``enough`` returns True.
+    def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
+        """Decide, with the outcome in ``result``; yields whenever ``should_stop`` returns True.
 
         ``preempts``: search for victims if the group does not fit.
         """
@@ -143,16 +143,16 @@ class PodGroupAttempt:
         if isinstance(placements, Status):
             self.result = GroupDecision(placements)
             return
-        yield from self._place(trial, placements, enough, keep=True)
+        yield from self._place(trial, placements, should_stop, keep=True)
         if self.result.status.code.rejects:
-            yield from self._try_other_orders(trial, placements, enough)
+            yield from self._try_other_orders(trial, placements, should_stop)
         if self.result.status.code.rejects:
-            yield from self._search(trial, placements, enough)
+            yield from self._search(trial, placements, should_stop)
         if preempts and self.result.status.code.rejects:
-            yield from self._search_victims(trial, placements, enough)
+            yield from self._search_victims(trial, placements, should_stop)
 
     def _try_other_orders(
-        self, trial: GroupTrial, placements: Sequence[Placement], enough: Enough
+        self, trial: GroupTrial, placements: Sequence[Placement], should_stop: ShouldStop
     ) -> Iterator[None]:
         """Try the members that found no node first, so that others do not take their only places.
 
@@ -169,13 +169,13 @@ class PodGroupAttempt:
                 break
             tried.add(_classes(order))
             self._members = order
-            yield from self._place(trial, placements, enough, keep=True)
+            yield from self._place(trial, placements, should_stop, keep=True)
             if not self.result.status.code.rejects:
                 return
         self.result, self._members = refused, given
 
     def _search(
-        self, trial: GroupTrial, placements: Sequence[Placement], enough: Enough
+        self, trial: GroupTrial, placements: Sequence[Placement], should_stop: ShouldStop
     ) -> Iterator[None]:
         """Search for any placement, if it can succeed; see ``pod_group_search``."""
         members, refused = self._members, self.result
@@ -187,7 +187,13 @@ class PodGroupAttempt:
             if not self._bounds.may_hold(placement):
                 continue
             search = PodGroupSearch(
-                self._decider, self._cluster, self._runtime, members, self._needed, budget, enough
+                self._decider,
+                self._cluster,
+                self._runtime,
+                members,
+                self._needed,
+                budget,
+                should_stop,
             )
             with trial.inner() as inner:
                 inner.restrict(placement.node_names)
@@ -196,7 +202,7 @@ class PodGroupAttempt:
                 proved = proved and search.proved
                 continue
             with trial.inner() as inner:
-                yield from self._follow(inner, placement, steps, enough)
+                yield from self._follow(inner, placement, steps, should_stop)
                 self._keep_if_feasible(inner)
             if not self.result.status.code.rejects:
                 return
@@ -207,7 +213,11 @@ class PodGroupAttempt:
         self.result = refused
 
     def _follow(
-        self, trial: GroupTrial, placement: Placement, steps: Sequence[Step], enough: Enough
+        self,
+        trial: GroupTrial,
+        placement: Placement,
+        steps: Sequence[Step],
+        should_stop: ShouldStop,
     ) -> Iterator[None]:
         """Decide as a search has found, then for the members that it left out."""
         self.result = GroupDecision()
@@ -218,10 +228,10 @@ class PodGroupAttempt:
             if not self._add(trial, decision):
                 return
             done.add(queued.info.uid)
-            if enough():
+            if should_stop():
                 yield
         left = [queued for queued in self._members if queued.info.uid not in done]
-        yield from self._try_members(trial, placement, left, enough)
+        yield from self._try_members(trial, placement, left, should_stop)
 
     # ------------------------------------------------------------------ placements
 
@@ -237,12 +247,17 @@ class PodGroupAttempt:
         return [Placement()]
 
     def _place(
-        self, trial: GroupTrial, placements: Sequence[Placement], enough: Enough, *, keep: bool
+        self,
+        trial: GroupTrial,
+        placements: Sequence[Placement],
+        should_stop: ShouldStop,
+        *,
+        keep: bool,
     ) -> Iterator[None]:
         """Try the placements; with ``keep``, leave the members of the best one assumed."""
         if len(placements) == 1 and keep:
             with trial.inner() as inner:
-                yield from self._try(inner, placements[0], enough)
+                yield from self._try(inner, placements[0], should_stop)
                 self._keep_if_feasible(inner)
             self._count_placements(placements, self.result)
             return
@@ -253,7 +268,7 @@ class PodGroupAttempt:
             if first is not None and not self._bounds.may_hold(placement):
                 continue
             with trial.inner() as inner:
-                yield from self._try(inner, placement, enough)
+                yield from self._try(inner, placement, should_stop)
                 self._take_back()
             if self.result.status.code is Code.ERROR:
                 return
@@ -270,7 +285,7 @@ class PodGroupAttempt:
             return
         best = feasible[0] if len(feasible) == 1 else self._best(feasible)
         with trial.inner() as inner:
-            yield from self._try(inner, best.placement, enough)
+            yield from self._try(inner, best.placement, should_stop)
             self._keep_if_feasible(inner)
 
     @cached_property
@@ -302,28 +317,32 @@ class PodGroupAttempt:
 
     # ------------------------------------------------------------------ one pass over the members
 
-    def _try(self, trial: GroupTrial, placement: Placement, enough: Enough) -> Iterator[None]:
+    def _try(
+        self, trial: GroupTrial, placement: Placement, should_stop: ShouldStop
+    ) -> Iterator[None]:
         """Decide for all members in one placement; those that fit stay assumed in the trial."""
         self.result = GroupDecision()
-        yield from self._try_members(trial, placement, self._members, enough)
+        yield from self._try_members(trial, placement, self._members, should_stop)
 
     def _try_members(
         self,
         trial: GroupTrial,
         placement: Placement,
         members: Sequence[QueuedPodInfo],
-        enough: Enough,
+        should_stop: ShouldStop,
     ) -> Iterator[None]:
         """Decide for members, in addition to what the result has; the last part of a try."""
         result, decided = self.result, 0
         trial.restrict(placement.node_names)
         while decided < len(members):
             window = members[decided : decided + _WINDOW]
-            for decision in self._decider.decide(trial, self._runtime, window, enough=enough):
+            for decision in self._decider.decide(
+                trial, self._runtime, window, should_stop=should_stop
+            ):
                 decided += 1
                 if not self._add(trial, decision):
                     return
-            if enough():
+            if should_stop():
                 yield
         trial.restrict(None)
         placed = sum(1 for decision in result.decisions if decision.node_name)
@@ -372,7 +391,7 @@ class PodGroupAttempt:
     # ------------------------------------------------------------------ preemption
 
     def _search_victims(
-        self, trial: GroupTrial, placements: Sequence[Placement], enough: Enough
+        self, trial: GroupTrial, placements: Sequence[Placement], should_stop: ShouldStop
     ) -> Iterator[None]:
         """Look for pods whose eviction lets the group start."""
         refused = self.result
@@ -389,7 +408,7 @@ class PodGroupAttempt:
                     with trial.inner() as without:
                         for pod in step.without:
                             without.remove(pod)
-                        yield from self._place(without, placements, enough, keep=False)
+                        yield from self._place(without, placements, should_stop, keep=False)
                     fits = self.result.status.ok
                     chosen = self.result if fits else chosen
             except PluginFailure as failure:

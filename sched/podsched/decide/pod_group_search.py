@@ -26,7 +26,7 @@ from collections.abc import Generator, Hashable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from podsched.decide.decider import Decider
-from podsched.decide.decision import Enough
+from podsched.decide.decision import ShouldStop
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ComparesRequests
@@ -90,7 +90,7 @@ class PodGroupSearch:
         members: Sequence[QueuedPodInfo],
         needed: int,
         budget: Budget,
-        enough: Enough,
+        should_stop: ShouldStop,
     ) -> None:
         """``needed``: so many of the members have to be placed."""
         self._decider = decider
@@ -99,7 +99,7 @@ class PodGroupSearch:
         self._needed = needed
         self._spare = len(members) - needed
         self._budget = budget
-        self._enough = enough
+        self._should_stop = should_stop
         specs = [queued.info.cls.spec for queued in members]
         self._only_harder = not any(_needs_others(spec) for spec in specs)
         constrained = any(map(_is_constrained, specs))
@@ -141,7 +141,7 @@ class PodGroupSearch:
             if not self._budget.left:
                 return False
             self._budget.left -= 1
-            if self._enough():
+            if self._should_stop():
                 yield
             found = yield from self._enter(trial, number, row)
             if found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.decide.decision import Enough
+from podsched.decide.decision import ShouldStop
 from podsched.decide.evaluation.dry_run import RemoteDryRun, dry_run_plugin, dry_run_request, merged
 from podsched.decide.evaluation.filtering import ProfileFilters
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
@@ -58,7 +58,7 @@ def try_some(
     cluster: ClusterView,
     runner: ProfileFilters,
     draw: float,
-    enough: Enough,
+    should_stop: ShouldStop,
 ) -> bool:
     """Dry-run preemption on some nodes; return whether other nodes are left for later."""
     first = runtime.post_filter[0] if runtime.post_filter else None
@@ -67,7 +67,7 @@ def try_some(
     call = plugin.dry_run_some
     try:
         return guarded(
-            first.name, POST_FILTER_WORDING, call, state, pod, cluster, runner, draw, enough
+            first.name, POST_FILTER_WORDING, call, state, pod, cluster, runner, draw, should_stop
         )
     except PluginFailure:
         # PostFilter fails in the same way, and that is reported.

@@ -139,9 +139,9 @@ class DividedDryRun(Protocol):
         cluster: ClusterView,
         runner: FilterRunner,
         draw: float,
-        enough: Callable[[], bool],
+        should_stop: Callable[[], bool],
     ) -> bool:
-        """Make the dry runs of PostFilter, at least one, until ``enough`` returns True.
+        """Make the dry runs of PostFilter, at least one, until ``should_stop`` returns True.
 
         Returns whether nodes are left to be tried later, with the state of a new decision.
         ``draw``: the random number that PostFilter would draw.

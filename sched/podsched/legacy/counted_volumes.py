@@ -1,4 +1,4 @@
-"""The volumes of one cloud that pods attach, by the ids that tell them apart.
+"""Find the ids of one cloud's disks that pods attach.
 
 Rule: kube-scheduler v1.16 ``predicates.MaxPDVolumeCountChecker.filterVolumes``: a pod's own disks
 count by their ids, its claims by those of their volumes. A claim whose volume is not known counts
@@ -69,7 +69,7 @@ class DiskReferences:
 class CountedVolumes:
     """Resolves pods' volumes to ids, each claim once until an object changes.
 
-    A live view in this process; pickled, it is a table of all claims of the moment.
+    It reads the cluster; a pickled copy is a table of all claims at the time of pickling.
     """
 
     def __init__(self, disk: Disk, cluster: ClusterView) -> None:
@@ -90,7 +90,7 @@ class CountedVolumes:
         self._cluster, self._versions = None, ()
 
     def refresh(self) -> None:
-        """Forget everything if claims, volumes or classes have changed since."""
+        """Drop all results if claims, volumes or classes have changed since."""
         if self._cluster is None:
             return
         versions = tuple(self._cluster.version(kind) for kind in KINDS)

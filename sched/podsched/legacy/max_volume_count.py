@@ -1,9 +1,9 @@
 """MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount and MaxCinderVolumeCount.
 
-Rule: kube-scheduler v1.16 ``predicates.MaxPDVolumeCountChecker``: the distinct disks of the pods on
-the node, with those that the pod adds, are not more than the node's allocatable
-``attachable-volumes-...`` says; where it does not say, than ``maxVolumes`` (a Policy takes it from
-``KUBE_MAX_PD_VOLS``); without that, than the cloud's default. A pod without such disks fits.
+Rule: kube-scheduler v1.16 ``predicates.MaxPDVolumeCountChecker``: the number of distinct
+disks on the node, including the pod's, is at most the node's allocatable
+``attachable-volumes-...``. Without that, the limit is ``maxVolumes`` (a Policy takes it from
+``KUBE_MAX_PD_VOLS``), else the cloud's default. A pod without such disks fits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _State:
 
 
 class _MaxVolumeCount:
-    """Filter: the node can attach the pod's disks beside those it has."""
+    """Filter: the node can attach the pod's disks in addition to its own."""
 
     name: ClassVar[str]
     #: It tells volumes apart, but pods of one class mount the same ones.
@@ -55,7 +55,7 @@ class _MaxVolumeCount:
         self._volumes: tuple[ClusterView, CountedVolumes] | None = None
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the ids of such disks, or the text of why they are unknown."""
+        """Return the ids of the pod's disks, or the reason why they are unknown."""
         if not pod.cls.spec.volumes:
             return frozenset()
         try:
@@ -91,8 +91,8 @@ class _MaxVolumeCount:
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject nodes that would exceed their limit; evicting pods would help.
 
-        Most nodes are far from it, so the number of references settles them; only on the rest are
-        disks compared.
+        The number of references shows that most nodes are within their limit; disks are compared
+        only on the others.
         """
         mine: _State = state.data[self.name]
         limits = self.limits(nodes, rows)

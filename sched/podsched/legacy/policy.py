@@ -36,7 +36,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])")
 
 
 class PredicateArgument(Model):
-    """What makes a predicate one of the file's own; exactly one of the two."""
+    """The argument of a custom predicate; exactly one of the fields is set."""
 
     service_affinity: CheckServiceAffinityArgs | None = None
     labels_presence: CheckNodeLabelPresenceArgs | None = None
@@ -60,7 +60,7 @@ class CapacityRatioArgument(Model):
 
 
 class PriorityArgument(Model):
-    """What makes a priority one of the file's own; exactly one of the three."""
+    """The argument of a custom priority; exactly one of the fields is set."""
 
     service_anti_affinity: ServiceAntiAffinityArgs | None = None
     label_preference: NodeLabelPriorityArgs | None = None
@@ -68,7 +68,7 @@ class PriorityArgument(Model):
 
 
 class PriorityPolicy(Model):
-    """A priority to run, and how much it counts."""
+    """A priority to run, and its weight."""
 
     name: str = ""
     weight: Int64 = 0
@@ -113,7 +113,7 @@ class Policy(Model):
     always_check_all_predicates: bool = False
 
     def errors(self, path: str) -> list[FieldError]:
-        """Return all errors but those of extenders and of names that nothing is called by."""
+        """Return all errors, except for extenders and unknown names."""
         found: list[FieldError] = []
         for at, predicate in enumerate(self.predicates or ()):
             found += _item_errors(predicate, join(path, "predicates", at))
@@ -127,7 +127,7 @@ class Policy(Model):
 
 
 def read_policy(document: Mapping[str, Any]) -> tuple[Policy, list[FieldError]]:
-    """Read a Policy; return it with the errors found so far, for more to be added."""
+    """Read a Policy; return it with a list of errors, to which the caller may add."""
     found: list[FieldError] = []
     plain = _folded(document)
     for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):

@@ -1,4 +1,4 @@
-"""A Policy as a KubeSchedulerConfiguration: which plugins run for its predicates and priorities.
+"""Convert a Policy to a KubeSchedulerConfiguration: plugins for its predicates and priorities.
 
 Sources: ``predicates.Ordering``, ``algorithmprovider/defaults`` and ``factory.CreateFromConfig`` of
 kube-scheduler v1.16. Predicates run in the order of ``PREDICATES``, whatever the order of the file.
@@ -145,7 +145,7 @@ class _Enabled:
 def policy_configuration(
     document: Mapping[str, Any], *, limit: int = 0, source: str = ""
 ) -> dict[str, Any]:
-    """Return the KubeSchedulerConfiguration that does what a Policy says.
+    """Return the KubeSchedulerConfiguration that is equivalent to a Policy.
 
     ``limit``: volumes per node that declares no limit, 0 for the clouds' defaults.
     Raises ConfigError with all errors; ``source`` is the file in their texts.
@@ -165,9 +165,9 @@ def policy_configuration(
 
 
 def provider_configuration(provider: str, *, limit: int = 0) -> dict[str, Any]:
-    """Return the KubeSchedulerConfiguration that does what an algorithm provider did.
+    """Return the KubeSchedulerConfiguration that is equivalent to an algorithm provider.
 
-    Raises ConfigError for a provider that there is not.
+    Raises ConfigError for an unknown provider.
     """
     if provider not in ALGORITHM_PROVIDERS:
         raise ConfigError([not_supported("algorithmProvider", provider, ALGORITHM_PROVIDERS)])

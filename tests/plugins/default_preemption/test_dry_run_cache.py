@@ -127,7 +127,7 @@ def test_a_search_in_parts_finds_what_one_in_one_go_finds(seed: int) -> None:
     world, whole = with_priorities(seed), DryRunCache()
     divided = DryRunCache()
 
-    def enough() -> bool:
+    def should_stop() -> bool:
         return world.random.random() < 0.5
 
     for _ in range(15):
@@ -143,7 +143,7 @@ def test_a_search_in_parts_finds_what_one_in_one_go_finds(seed: int) -> None:
                 )
                 rows = np.flatnonzero(world.cluster.nodes.alive)
                 search = (evaluation.state, pending, world.cluster, [rows[:5], rows[5:]], runner)
-                found, tries = divided.search(*search, enough), tries + 1
+                found, tries = divided.search(*search, should_stop), tries + 1
                 if found.is_complete or tries > 50:
                     break
                 if tries < 4:

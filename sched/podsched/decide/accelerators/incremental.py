@@ -130,7 +130,7 @@ class Incremental:
         def commit(pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
             batch.trial.assume_many(pods, [names[row] for row in rows])
 
-        run = selector.select_batch([one.info for one in queued], commit, batch.enough)
+        run = selector.select_batch([one.info for one in queued], commit, batch.should_stop)
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
         scored = run.ending is Ending.PLACED and run.rounds[-1].totals[-1] is not None

@@ -82,7 +82,7 @@ class VariantDecisions:
             kept = kept or kept_now
             self._index.met(key)
             decisions.append(decision)
-            if batch.enough():
+            if batch.should_stop():
                 break
         if not decisions:
             return None

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podsched.decide.decision import Enough
+from podsched.decide.decision import ShouldStop
 from podsched.decide.evaluation.batch_lookahead import BatchLookahead
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.nominated_rows import nominated_node, nominated_row
@@ -180,12 +180,12 @@ class Selector:
     # ------------------------------------------------------------------ a batch of pods
 
     def select_batch(
-        self, pods: Sequence[PodInfo], commit: Commit, enough: Enough = lambda: False
+        self, pods: Sequence[PodInfo], commit: Commit, should_stop: ShouldStop = lambda: False
     ) -> Placements:
         """Place pods of the class, as if one after another.
 
         Ends early if a pod finds no node (``evaluation`` then has the reason), after a pod for
-        which a plugin reserves something, and after a round if ``enough`` returns True.
+        which a plugin reserves something, and after a round if ``should_stop`` returns True.
         """
         self.has_chosen, self.has_failed = True, False
         placed: list[int] = []
@@ -208,7 +208,7 @@ class Selector:
             placed += rows
             if self.reserves(left[0]) and len(placed) < len(pods):
                 return Placements(placed, Ending.RESERVED, rounds)
-            if enough():
+            if should_stop():
                 break
         return Placements(placed, Ending.PLACED, rounds)
 

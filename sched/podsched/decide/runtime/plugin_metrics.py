@@ -69,7 +69,7 @@ class PluginRuns:
         log: RunLog = NO_LOG,
         point: str = "",
     ) -> None:
-        """``observe`` takes the status and the seconds of a run that was timed."""
+        """``observe`` gets the status and the seconds of each timed run."""
         self._log = log
         self._point = point
         self._errors = errors
@@ -79,7 +79,7 @@ class PluginRuns:
         self._until_timed = 0
 
     def failed(self) -> None:
-        """Count an error, where errors of the plugin are counted."""
+        """Count an error, if errors of the plugin are counted at this point."""
         if self._errors is not None:
             self._errors.value += 1.0
 
@@ -121,12 +121,12 @@ def _code_of(result: object) -> Code:
     return result.code if isinstance(result, Status) else Code.SUCCESS
 
 
-#: By code: to put one together takes as long as many a plugin.
+#: The codes' texts, precomputed because computing one takes as long as running a fast plugin.
 _TEXTS: Final = tuple(code.text for code in Code)
 
 
 class Phases(NamedTuple):
-    """When a refresh of an evaluation began, began with Filter, knew the feasible rows, ended."""
+    """Times of a refresh of an evaluation: begin, and ends of PreFilter, Filter and Score."""
 
     began: float
     pre_filtered: float
@@ -140,8 +140,8 @@ NO_PHASES: Final = Phases(0.0, 0.0, 0.0, 0.0)
 class EvaluationCost:
     """Seconds that the refreshes of an evaluation took since they were last reported.
 
-    A refresh calls ``begin``, ``pre_filter_done`` and ``filter_done`` as far as it gets, and
-    ``end``. PreScore runs in between: its time is a part of Score's.
+    A refresh calls ``begin``, ``pre_filter_done`` and ``filter_done`` if it reaches them, and
+    ``end``. The time of PreScore is a part of Score's.
     """
 
     __slots__ = (
@@ -152,7 +152,7 @@ class EvaluationCost:
     def __init__(self, clock: Clock = stopped_clock) -> None:
         self._clock = clock
         self.pre_filter = self.filter = self.pre_score = self.score = 0.0
-        #: The last extension point that the last refresh got to.
+        #: The last extension point that the last refresh reached.
         self.reached = ExtensionPoint.PRE_FILTER
         self.scored = False
         self.phases = NO_PHASES
@@ -175,13 +175,13 @@ class EvaluationCost:
         self._filtered = self._clock()
 
     def time_pre_score(self, run: Callable[[], None]) -> None:
-        """Run a plugin's PreScore."""
+        """Run a plugin's PreScore and measure its time."""
         began = self._clock()
         run()
         self._pre_score += self._clock() - began
 
     def end(self, *, feasible: bool) -> None:
-        """Add up a refresh that is over; ``feasible``: nodes were left to be scored."""
+        """Add the times of a finished refresh; ``feasible``: there were nodes to score."""
         began, ended = self._began, self._clock()
         pre_filtered, filtered = self._pre_filtered, self._filtered
         known = ended if filtered is None else filtered
@@ -202,13 +202,13 @@ class EvaluationCost:
         self.score += ended - filtered
 
     def take(self) -> None:
-        """Begin anew: what was added up has been reported."""
+        """Reset the sums after they were reported."""
         self.pre_filter = self.filter = self.pre_score = self.score = 0.0
         self.scored = False
 
 
 class ProfileMeter:
-    """What one profile's plugins cost."""
+    """Measures the plugins of one profile."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class ProfileMeter:
         self._full_rows, self._changed_rows = rows.labels("full"), rows.labels("changed")
 
     def runs(self, point: ExtensionPoint, plugin: str) -> PluginRuns:
-        """Count a plugin's runs at a point."""
+        """Return the counter of a plugin's runs at a point."""
         total = self._metrics.plugin_evaluation_total.labels(plugin, point.label, self._profile)
         operation = _VOLUME_OPERATIONS.get(point) if plugin == _VOLUME_BINDING else None
         failures = self._metrics.volume_scheduling_stage_error_total
@@ -241,7 +241,7 @@ class ProfileMeter:
         durations.labels(plugin, point, status).observe(seconds)
 
     def passed(self, point: ExtensionPoint, code: Code, seconds: float, pods: int = 1) -> None:
-        """Record that ``pods`` pods went through a point together, in so many seconds in all."""
+        """Record that ``pods`` pods passed a point together, in ``seconds`` in total."""
         cell = self._points.get((point, code))
         if cell is None:
             family = self._metrics.framework_extension_point_duration_seconds
@@ -250,9 +250,9 @@ class ProfileMeter:
         cell.observe_n(seconds / pods, pods)
 
     def evaluated(self, cost: EvaluationCost, pods: int, *, failed: bool) -> None:
-        """Record what an evaluation cost that decided on so many pods, and start it anew.
+        """Record the cost of an evaluation that decided for ``pods`` pods, and reset it.
 
-        Only the last of them can have failed, or have got no further than PreFilter or Filter.
+        Only the last pod can have failed, or have ended at PreFilter or Filter.
         """
         if not failed and cost.scored and cost.reached is ExtensionPoint.SCORE:
             self._all_passed(cost, pods)
@@ -272,7 +272,7 @@ class ProfileMeter:
         cost.take()
 
     def _all_passed(self, cost: EvaluationCost, pods: int) -> None:
-        """Record pods that went through all points, as nearly all do, in a third of the time."""
+        """Record pods that passed all points. This is the usual case, and three times as fast."""
         if self._all_points is None:
             family, code = self._metrics.framework_extension_point_duration_seconds, Code.SUCCESS
             self._all_points = [
@@ -285,7 +285,7 @@ class ProfileMeter:
         score.observe_n((cost.score - cost.pre_score) / pods, pods)
 
     def looked_at(self, rows: int, *, all_of_class: bool) -> None:
-        """Count rows that Filter looked at: all, or those that had changed."""
+        """Count the rows that Filter ran on: all rows, or only changed rows."""
         (self._full_rows if all_of_class else self._changed_rows).inc(rows)
 
 

@@ -221,18 +221,18 @@ class ProfileRuntime:
 
     @cached_property
     def eviction_listeners(self) -> Mapping[str, EvictionListener]:
-        """The plugins that follow evictions, by name: to find out takes 10 us for each."""
+        """The EvictionListeners by name; cached, because the check takes 10 us per plugin."""
         plugins = self.plugins.items()
         return {name: plugin for name, plugin in plugins if isinstance(plugin, EvictionListener)}
 
     @cached_property
     def filter_names(self) -> tuple[str, ...]:
-        """The filters in their order."""
+        """The names of the filters in order."""
         return tuple(named.name for named in self.filter)
 
     @cached_property
     def reading_only_nodes(self) -> Set[str]:
-        """The filters for which pods that come and go change nothing."""
+        """The filters whose verdicts do not change when pods come and go."""
         return {named.name for named in self.filter if named.traits.reads_only_nodes}
 
     def gate(self, pod: PodInfo) -> tuple[str, Status] | None:
@@ -340,7 +340,7 @@ class ProfileRuntime:
         return found
 
     def _is_varying(self, name: str) -> bool:
-        """Whether a plugin reads whole columns, and of a pod its class: nothing depends on it."""
+        """Whether a plugin runs on whole columns and reads only a pod's class (``variants``)."""
         filters = [named for named in self.filter if named.name == name]
         scores = [named for named in self.score if named.name == name]
         return (
@@ -366,7 +366,7 @@ class ProfileRuntime:
         return self._pre_score.get(named.name)
 
     def enqueue_extensions(self) -> dict[str, EnqueueExtensions | None]:
-        """Return by plugin which events can lift its rejections; None: all events can."""
+        """Return each plugin as EnqueueExtensions; None if any event can lift its rejections."""
         return {
             name: plugin if isinstance(plugin, EnqueueExtensions) else None
             for name, plugin in self.plugins.items()

@@ -179,18 +179,18 @@ class DryRunCache:
         cluster: ClusterView,
         chunks: Sequence[Rows],
         runner: FilterRunner,
-        enough: Callable[[], bool] = lambda: False,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> Found:
         """Try chunk after chunk, until there are as many candidates as the first one has rows.
 
-        Ends early, after a part of a chunk, if ``enough`` returns True.
+        Ends early, after a part of a chunk, if ``should_stop`` returns True.
         """
         entry = self._current(pod, cluster, runner)
         tried, candidates, made = [], np.empty(0, dtype=np.intp), False
         for chunk in chunks:
             untried = chunk[entry.verdict[chunk] == _UNTRIED]
             for part in _in_parts(cluster.nodes, untried) if len(untried) else ():
-                if made and enough():
+                if made and should_stop():
                     return Found(entry, chunk[:0], candidates, is_complete=False)
                 self._try(entry, state, pod, cluster, part, runner)
                 made = True

@@ -210,13 +210,13 @@ class DefaultPreemption:
         cluster: ClusterView,
         runner: FilterRunner,
         draw: float,
-        enough: Callable[[], bool],
+        should_stop: Callable[[], bool],
     ) -> bool:
         rows = self.potential_rows(runner)
         if not len(rows) or not self.eligibility(pod, cluster, runner).ok:
             return False
         chunks = self._chunks(rows, draw)
-        found = self.dry_runs.search(state, pod, cluster, chunks, runner, enough)
+        found = self.dry_runs.search(state, pod, cluster, chunks, runner, should_stop)
         before, self._ahead = self._ahead, _Ahead(pod.uid, state, found)
         if found.is_complete:
             return False

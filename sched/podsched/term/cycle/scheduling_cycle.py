@@ -182,7 +182,7 @@ class SchedulingCycle:
         with Trial(self._state.cache) as trial:
             try:
                 decisions = self._decider.decide(
-                    trial, runtime, pods, enough=self._enough, details=details
+                    trial, runtime, pods, should_stop=self._enough, details=details
                 )
             finally:
                 # Commit after a failure, too: the pods assumed so far show which pod is at fault.
