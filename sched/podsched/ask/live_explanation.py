@@ -14,6 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from podsched.api.objects import Pod
 from podsched.ask.explain.decided import Recorded, add_record
 from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
+from podsched.ask.explain.pod_group import pod_group_standing
 from podsched.ask.explain.preempting import add_preemption
 from podsched.decide.evaluation.filtering import counting_nominees
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -75,6 +76,8 @@ def explain_live(
     answer.state = _state_of(state, info)
     runtime = state.profiles.get(info.cls.scheduler_name)
     _add_queue(answer, state, info, clock)
+    if info.group:
+        answer.pod_group.CopyFrom(pod_group_standing(state.cache.cluster, info))
     if answer.state == PodState.OTHER_SCHEDULER:
         answer.message = f"no profile here is called {info.cls.scheduler_name}"
     elif answer.state == PodState.PENDING and runtime is not None:

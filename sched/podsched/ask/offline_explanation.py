@@ -14,6 +14,7 @@ from podsched.api.objects import AnyObject, Pod
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
+from podsched.ask.explain.pod_group import pod_group_standing
 from podsched.ask.explain.preempting import add_preemption
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration
@@ -77,6 +78,8 @@ def _explain(
     else:
         answer.state = PodState.DELETING if info.terminating else PodState.PENDING
     cluster = state.cache.cluster
+    if info.group:
+        answer.pod_group.CopyFrom(pod_group_standing(cluster, info))
     node_name = answer.pod.node_name
     fitting = explain_fit(answer, runtime, cluster, info, request.nodes, node_name)
     if fitting is not None and not node_name:

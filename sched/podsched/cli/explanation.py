@@ -19,6 +19,7 @@ from podsched.v1.scheduling_pb2 import (
     NodeGroup,
     NodeScore,
     NodeVerdict,
+    PodGroupStanding,
     PodReference,
     PodState,
     Preemption,
@@ -68,6 +69,7 @@ def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]
     """Yield heading and lines of each section, which may have none."""
     queue = answer.HasField("queue")
     yield "Queue", _queue(answer, now) if queue else _woken_by(answer)
+    yield "Pod group", _pod_group(answer.pod_group) if answer.HasField("pod_group") else []
     yield "Decision", _decision(answer, now) if answer.HasField("decision") else []
     yield _heading(answer), _funnel(answer.nodes, answer.funnel)
     yield "Why not", _groups(answer.groups)
@@ -86,6 +88,20 @@ def _answered(answer: Explanation) -> str:
         role = f"leader, term {by.term}" if by.leading else "standby"
         parts.append(f"answered by {by.replica} ({role}) in {by.took_ms:.0f} ms")
     return "; ".join(parts)
+
+
+def _pod_group(group: PodGroupStanding) -> list[str]:
+    if not group.exists:
+        return _row("Group", f"{group.name}: does not exist; its members wait for it")
+    policy = f"a gang of at least {group.min_count}" if group.HasField("min_count") else "basic"
+    counts = f"{group.members} members, {group.with_node} with a node"
+    lines = _row("Group", f"{group.name}: {policy}; {counts}")
+    if group.message:
+        lines += _row("Says", group.message)
+    for at, member in enumerate(group.stuck):
+        lines += _row("" if at else "Stuck", f"{member.name}: {member.message}")
+    more = group.stuck_members - len(group.stuck)
+    return lines + (_row("", f"and {more} more") if more else [])
 
 
 # ---------------------------------------------------------------------- queue

@@ -157,7 +157,7 @@ class PodReference(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., priority: _Optional[int] = ..., node_name: _Optional[str] = ...) -> None: ...
 
 class Explanation(_message.Message):
-    __slots__ = ("pod", "state", "scheduler_name", "message", "answered_by", "queue", "attempts", "nominations", "nodes", "feasible_nodes", "funnel", "groups", "node_verdicts", "wake_events", "preemption", "scores", "tied_nodes", "decision", "changes", "eta", "notes")
+    __slots__ = ("pod", "state", "scheduler_name", "message", "answered_by", "queue", "attempts", "nominations", "nodes", "feasible_nodes", "funnel", "groups", "node_verdicts", "wake_events", "preemption", "scores", "tied_nodes", "decision", "changes", "eta", "notes", "pod_group")
     POD_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SCHEDULER_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +179,7 @@ class Explanation(_message.Message):
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     ETA_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    POD_GROUP_FIELD_NUMBER: _ClassVar[int]
     pod: PodReference
     state: PodState
     scheduler_name: str
@@ -200,7 +201,35 @@ class Explanation(_message.Message):
     changes: _containers.RepeatedCompositeFieldContainer[Change]
     eta: Eta
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, pod: _Optional[_Union[PodReference, _Mapping]] = ..., state: _Optional[_Union[PodState, str]] = ..., scheduler_name: _Optional[str] = ..., message: _Optional[str] = ..., answered_by: _Optional[_Union[AnsweredBy, _Mapping]] = ..., queue: _Optional[_Union[QueueStanding, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., nominations: _Optional[_Iterable[_Union[Nomination, _Mapping]]] = ..., nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., funnel: _Optional[_Iterable[_Union[FunnelStep, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ..., node_verdicts: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., wake_events: _Optional[_Iterable[_Union[WakeEvent, _Mapping]]] = ..., preemption: _Optional[_Union[Preemption, _Mapping]] = ..., scores: _Optional[_Iterable[_Union[NodeScore, _Mapping]]] = ..., tied_nodes: _Optional[int] = ..., decision: _Optional[_Union[DecisionFacts, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., eta: _Optional[_Union[Eta, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    pod_group: PodGroupStanding
+    def __init__(self, pod: _Optional[_Union[PodReference, _Mapping]] = ..., state: _Optional[_Union[PodState, str]] = ..., scheduler_name: _Optional[str] = ..., message: _Optional[str] = ..., answered_by: _Optional[_Union[AnsweredBy, _Mapping]] = ..., queue: _Optional[_Union[QueueStanding, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., nominations: _Optional[_Iterable[_Union[Nomination, _Mapping]]] = ..., nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., funnel: _Optional[_Iterable[_Union[FunnelStep, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ..., node_verdicts: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., wake_events: _Optional[_Iterable[_Union[WakeEvent, _Mapping]]] = ..., preemption: _Optional[_Union[Preemption, _Mapping]] = ..., scores: _Optional[_Iterable[_Union[NodeScore, _Mapping]]] = ..., tied_nodes: _Optional[int] = ..., decision: _Optional[_Union[DecisionFacts, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., eta: _Optional[_Union[Eta, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., pod_group: _Optional[_Union[PodGroupStanding, _Mapping]] = ...) -> None: ...
+
+class PodGroupStanding(_message.Message):
+    __slots__ = ("name", "exists", "min_count", "members", "with_node", "message", "stuck", "stuck_members")
+    class Member(_message.Message):
+        __slots__ = ("name", "message")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        MESSAGE_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        message: str
+        def __init__(self, name: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EXISTS_FIELD_NUMBER: _ClassVar[int]
+    MIN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    WITH_NODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STUCK_FIELD_NUMBER: _ClassVar[int]
+    STUCK_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    exists: bool
+    min_count: int
+    members: int
+    with_node: int
+    message: str
+    stuck: _containers.RepeatedCompositeFieldContainer[PodGroupStanding.Member]
+    stuck_members: int
+    def __init__(self, name: _Optional[str] = ..., exists: _Optional[bool] = ..., min_count: _Optional[int] = ..., members: _Optional[int] = ..., with_node: _Optional[int] = ..., message: _Optional[str] = ..., stuck: _Optional[_Iterable[_Union[PodGroupStanding.Member, _Mapping]]] = ..., stuck_members: _Optional[int] = ...) -> None: ...
 
 class AnsweredBy(_message.Message):
     __slots__ = ("replica", "identity", "leading", "term", "revision", "time", "took_ms")

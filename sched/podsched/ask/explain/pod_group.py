@@ -1,0 +1,50 @@
+"""How far a member's PodGroup is, from the objects alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podsched.api.conditions import POD_GROUP_SCHEDULED, POD_SCHEDULED, pod_condition
+from podsched.decide.pod_group import REASON_UNSCHEDULABLE
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import KIND, read_pod_group
+from podsched.framework.pods import PodInfo
+from podsched.v1.scheduling_pb2 import PodGroupStanding
+
+#: Stuck members that are told of.
+MAX_MEMBERS: Final = 5
+
+
+def pod_group_standing(cluster: ClusterView, pod: PodInfo) -> PodGroupStanding:
+    """Return how far the group of a member is.
+
+    A member is stuck if the last attempt found no node for it even by itself.
+    """
+    namespace, _, name = pod.group.partition("/")
+    members = sorted(cluster.members(pod.group), key=lambda member: member.name)
+    found = PodGroupStanding(name=name, members=len(members))
+    found.with_node = sum(bool(member.node_name) for member in members)
+    stored = cluster.get(KIND, namespace, name)
+    if stored is None:
+        return found
+    found.exists = True
+    group = read_pod_group(stored)
+    if group.min_count is not None:
+        found.min_count = group.min_count
+    for condition in stored.status.conditions:
+        if condition.type == POD_GROUP_SCHEDULED:
+            found.message = condition.message
+    for member in members:
+        why = _why_stuck(member)
+        found.stuck_members += bool(why)
+        if why and len(found.stuck) < MAX_MEMBERS:
+            found.stuck.add(name=member.name, message=why)
+    return found
+
+
+def _why_stuck(member: PodInfo) -> str:
+    """Return why a member fits no node; "" if it has one, would fit, or was not tried."""
+    condition = pod_condition(member.pod.status, POD_SCHEDULED)
+    if member.node_name or condition is None or REASON_UNSCHEDULABLE in condition.message:
+        return ""
+    return condition.message
