@@ -44,6 +44,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import Victims
 from podsched.framework.pod_groups import (
+    REASON_UNSCHEDULABLE,
     GroupTrial,
     Placement,
     PodGroup,
@@ -53,7 +54,6 @@ from podsched.framework.pod_groups import (
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
 
-REASON_UNSCHEDULABLE: Final = "pod group is unschedulable"
 REASON_OTHER_FAILED: Final = "failed to schedule other pod from a pod group: {}"
 REASON_NONE: Final = "no placement exists"
 REASON_NOT_FOUND: Final = f"no placement was found in {MAX_STEPS} steps"

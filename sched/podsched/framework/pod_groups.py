@@ -33,6 +33,8 @@ from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
 KIND = "PodGroup"
+#: The reason of a group that cannot start, and of its members that would fit.
+REASON_UNSCHEDULABLE = "pod group is unschedulable"
 #: The value of ``spec.disruptionMode`` for groups that are evicted as a whole.
 MODE_POD_GROUP = "PodGroup"
 

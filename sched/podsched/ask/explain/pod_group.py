@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from podsched.api.conditions import POD_GROUP_SCHEDULED, POD_SCHEDULED, pod_condition
-from podsched.decide.pod_group import REASON_UNSCHEDULABLE
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pod_groups import KIND, read_pod_group
+from podsched.framework.pod_groups import KIND, REASON_UNSCHEDULABLE, read_pod_group
 from podsched.framework.pods import PodInfo
 from podsched.v1.scheduling_pb2 import PodGroupStanding
 

@@ -22,7 +22,6 @@ from contextlib import closing
 from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision
 from podsched.decide.pod_group import (
-    REASON_UNSCHEDULABLE,
     GroupDecision,
     PodGroupAttempt,
     member_order,
@@ -30,7 +29,7 @@ from podsched.decide.pod_group import (
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
-from podsched.framework.pod_groups import PodGroup, pod_group
+from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, PodGroup, pod_group
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, Status, error, unschedulable
 from podsched.lib.event_loop import ROUND, Turn
