@@ -331,6 +331,25 @@ def test_watch_shows_what_happens_until_it_is_interrupted(
     assert {"NAME", "watched"} == {words[0] for words in seen}
 
 
+def test_run_makes_a_gang_from_one_line(sched: Commands) -> None:
+    made = sched.ok("run", "--gang", "3", "--cpu", "10m", "job", "--", "image:1", "train")
+    assert made.splitlines() == [
+        "podgroup/job created",
+        *(f"pod/job-{i} created" for i in range(3)),
+    ]
+    sched.until("Scheduled", "get", "podgroup", "job")
+    sched.until("Running", "get", "pod", "job-2")
+    manifest = sched.ok("get", "pod", "job-2", "-o", "json")
+    assert '"podGroupName": "job"' in manifest
+    assert '"command": [' in manifest
+
+
+def test_run_without_an_image_says_how_it_is_called(sched: Commands) -> None:
+    failed = sched("run", "job")
+    assert failed.code == 2
+    assert "sched run [--gang N] NAME -- IMAGE" in failed.err
+
+
 def test_describe_says_why_a_pod_waits(sched: Commands) -> None:
     sched.ok("create", "-f", "-", stdin=pod("big", cpu="100"))
     sched.until("PodScheduled=False (Unschedulable): 0/2 nodes are", "describe", "pod", "big")

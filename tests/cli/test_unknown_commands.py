@@ -20,7 +20,7 @@ def nobody_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["run", "scale", "edit", "rollout", "api-resources", "patch"])
+@pytest.mark.parametrize("name", ["scale", "edit", "rollout", "api-resources", "patch"])
 def test_kubectls_commands_are_pointed_to(sched: Commands, name: str) -> None:
     done = sched(name, "x")
     assert done.code == 2

@@ -35,11 +35,14 @@ class Commands:
     def __call__(self, *arguments: str, stdin: str = "") -> Done:
         """Runs a command to its end; never raises, as the console command does not."""
         server = ["--server", self.server] if self.server else []
+        # What follows "--" is not the command's.
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        words = [*arguments[:end], *server, *arguments[end:]]
         out, err = io.StringIO(), io.StringIO()
         with (
             redirect_stdout(out),
             redirect_stderr(err),
-            patch.object(sys, "argv", ["sched", *arguments, *server]),
+            patch.object(sys, "argv", ["sched", *words]),
             patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
         ):
             try:

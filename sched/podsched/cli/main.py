@@ -23,6 +23,7 @@ chaos      chaos     Break a whole system on purpose, and check that it kept its
     "Objects": """
 apply      objects   Create the objects in manifests, or update those that exist.
 create     objects   Create the objects in manifests; fail if one exists.
+run        run       Create a pod or, with --gang, pods that start together.
 get        get       Show objects as a table, as manifests, or the fields of your choice.
 describe   describe  Show objects in detail, with their events.
 delete     objects   Delete objects by name, by selector, or the objects in manifests.

@@ -46,7 +46,7 @@ _CALLS_AT_ONCE = 32
 Cascade = StrEnum("Cascade", ["BACKGROUND", "FOREGROUND", "ORPHAN"])
 
 
-class _Writer:
+class Writer:
     """Creates objects in batches, and prints what became of each in their order."""
 
     def __init__(self, client: ApiClient, progress: Progress, dry_run: DryRun) -> None:
@@ -207,11 +207,13 @@ def apply(
         objects = checked(plan, server)
         with traced("sched apply", wanted=trace) as context:
             planned = Manifests(objects, [])
-            _write(server, planned, False, dry_run, lambda w: w.carry_out(objects), context)
+            write_objects(server, planned, False, dry_run, lambda w: w.carry_out(objects), context)
         return
     found = read_known(filename or (), namespace, strict=strict, recursive=recursive)
     with traced("sched apply", wanted=trace) as context:
-        _write(server, found, skip_unknown, dry_run, lambda w: w.apply(found.objects), context)
+        write_objects(
+            server, found, skip_unknown, dry_run, lambda w: w.apply(found.objects), context
+        )
 
 
 def create(
@@ -227,20 +229,24 @@ def create(
     """Create the objects in manifests; fail if one exists."""
     found = read_known(filename, namespace, strict=strict, recursive=recursive)
     with traced("sched create", wanted=trace) as context:
-        _write(server, found, skip_unknown, dry_run, lambda w: w.create(found.objects), context)
+        write_objects(
+            server, found, skip_unknown, dry_run, lambda w: w.create(found.objects), context
+        )
 
 
-def _write(
+def write_objects(
     server: str,
     found: Manifests,
     skip_unknown: bool,
     dry_run: DryRun,
-    act: Callable[[_Writer], Awaitable[None]],
-    traceparent: str,
+    act: Callable[[Writer], Awaitable[None]],
+    traceparent: str = "",
 ) -> None:
+    """Have ``act`` write objects, and report those of unknown kinds; exit if any failed."""
+
     async def work(client: ApiClient) -> int:
         with progress_bar("objects", len(found.objects)) as progress:
-            writer = _Writer(client, progress, dry_run)
+            writer = Writer(client, progress, dry_run)
             await act(writer)
         return writer.failures
 

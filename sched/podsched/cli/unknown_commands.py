@@ -11,7 +11,7 @@ from podsched.lib.run_directory import files_of_running
 #: kubectl's commands that need nothing but what the API server stores.
 _ON_OBJECTS: Final = frozenset({
     "api-resources", "api-versions", "autoscale", "cluster-info", "diff", "edit", "explain",
-    "expose", "kustomize", "patch", "proxy", "replace", "rollout", "run", "scale", "set", "version",
+    "expose", "kustomize", "patch", "proxy", "replace", "rollout", "scale", "set", "version",
 })  # fmt: skip
 #: Those that need a container that runs somewhere.
 _ON_CONTAINERS: Final = frozenset({"attach", "cp", "debug", "exec", "logs", "port-forward"})

@@ -1,0 +1,100 @@
+"""``sched run``: a pod, or a gang of pods that start together, from one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from podsched.api.manifest import ManifestError, from_manifest
+from podsched.cli.client import Namespace, ServerFlags
+from podsched.cli.errors import USAGE, fail
+from podsched.cli.flags import takes_flags
+from podsched.cli.manifests import Manifests
+from podsched.cli.objects import write_objects
+from podsched.cli.options import DryRun, DryRunOption
+from podsched.config.flags import flag
+
+_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags(ServerFlags):
+    gang: int = flag(0, "N", min=0, max=_MOST)
+    """Make a PodGroup of N pods, NAME-0 and so on, that start together or not at all."""
+    topology: str = flag("", "LABEL")
+    """Keep the gang on nodes that share the value of a label, such as
+    topology.kubernetes.io/zone."""
+    cpu: str = flag("", "QUANTITY")
+    """CPU that each pod requests, such as 500m or 4."""
+    memory: str = flag("", "QUANTITY")
+    """Memory that each pod requests, such as 2Gi."""
+    priority_class: str = flag("", "NAME")
+    """PriorityClass of the pods and of the gang."""
+
+
+@takes_flags
+def run(
+    given: _Flags,
+    words: Annotated[list[str], typer.Argument(metavar="NAME -- IMAGE [COMMAND ...]")],
+    namespace: Namespace = "default",
+    dry_run: DryRunOption = DryRun.NONE,
+) -> None:
+    """Create a pod or, with --gang, pods that start together.
+
+    Hollow nodes show them as Running and run nothing.
+    """
+    if len(words) < 2:
+        fail("an image is missing: sched run [--gang N] NAME -- IMAGE [COMMAND ...]", USAGE)
+    if given.topology and not given.gang:
+        fail("--topology needs --gang", USAGE)
+    name, image, *command = words
+    documents = _documents(given, namespace, name, image, command)
+    try:
+        objects = [from_manifest(document, strict=True).message for document in documents]
+    except ManifestError as error:
+        fail(str(error), USAGE)
+    found = Manifests(objects, [])
+    write_objects(given.server, found, False, dry_run, lambda writer: writer.create(objects))
+
+
+def _documents(
+    given: _Flags, namespace: str, name: str, image: str, command: list[str]
+) -> list[dict[str, Any]]:
+    """Return the manifests of the group, if there is one, and of the pods."""
+    amounts = {"cpu": given.cpu, "memory": given.memory}
+    requests = {resource: amount for resource, amount in amounts.items() if amount}
+    container: dict[str, Any] = {"name": "main", "image": image}
+    if command:
+        container["command"] = command
+    if requests:
+        container["resources"] = {"requests": requests}
+    spec: dict[str, Any] = {"containers": [container]}
+    if given.priority_class:
+        spec["priorityClassName"] = given.priority_class
+    pod = {"apiVersion": "v1", "kind": "Pod"}
+    labels = {"run": name}
+    if not given.gang:
+        metadata = {"name": name, "namespace": namespace, "labels": labels}
+        return [{**pod, "metadata": metadata, "spec": spec}]
+    group_spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": given.gang}}}
+    if given.topology:
+        group_spec["schedulingConstraints"] = {"topology": [{"key": given.topology}]}
+    if given.priority_class:
+        group_spec["priorityClassName"] = given.priority_class
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": group_spec,
+    }
+    spec["schedulingGroup"] = {"podGroupName": name}
+    return [group] + [
+        {
+            **pod,
+            "metadata": {"name": f"{name}-{i}", "namespace": namespace, "labels": labels},
+            "spec": spec,
+        }
+        for i in range(given.gang)
+    ]
