@@ -264,6 +264,8 @@ class PodGroupAttempt:
         first: GroupDecision | None = None
         feasible: list[TriedPlacement] = []
         for placement in placements:
+            if feasible and placement.level > feasible[0].placement.level:
+                break
             # One is tried in any case: the members' reasons are those of the first placement.
             if first is not None and not self._bounds.may_hold(placement):
                 continue

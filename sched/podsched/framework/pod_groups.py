@@ -35,6 +35,11 @@ from podsched.v1 import objects_pb2 as v1
 KIND = "PodGroup"
 #: The reason of a group that cannot start, and of its members that would fit.
 REASON_UNSCHEDULABLE = "pod group is unschedulable"
+#: Annotations of a PodGroup, named like Kueue's: the label of nodes whose value all members must
+#: share, and labels whose value they should share, separated by commas, the narrowest domain first.
+REQUIRED_TOPOLOGY = "podsched.io/podset-required-topology"
+PREFERRED_TOPOLOGY = "podsched.io/podset-preferred-topology"
+MAX_LEVELS = 8
 #: The value of ``spec.disruptionMode`` for groups that are evicted as a whole.
 MODE_POD_GROUP = "PodGroup"
 
@@ -44,6 +49,7 @@ class PodGroup:
     """A group: ``key`` is "namespace/name". ``min_count``: None for the basic policy.
 
     ``topology_key``: the node label whose value all members must share, "" for none.
+    ``preferred_topology``: labels whose value they should share, the first that is possible.
     ``evicted_whole``: preemption evicts all members or none (disruptionMode ``PodGroup``).
     """
 
@@ -51,6 +57,7 @@ class PodGroup:
     uid: str = ""
     min_count: int | None = None
     topology_key: str = ""
+    preferred_topology: tuple[str, ...] = ()
     priority: int = 0
     evicted_whole: bool = False
 
@@ -71,21 +78,28 @@ def read_pod_group(message: v1.PodGroup) -> PodGroup:
     spec = message.spec
     policy = spec.scheduling_policy
     topology = spec.scheduling_constraints.topology
+    annotations = message.metadata.annotations
+    preferred = annotations.get(PREFERRED_TOPOLOGY, "").split(",")[:MAX_LEVELS]
     return PodGroup(
         object_key(message),
         message.metadata.uid,
         policy.gang.min_count if policy.HasField("gang") else None,
-        topology[0].key if topology else "",
+        topology[0].key if topology else annotations.get(REQUIRED_TOPOLOGY, ""),
+        tuple(filter(None, (key.strip() for key in preferred))),
         spec.priority,
         spec.disruption_mode == MODE_POD_GROUP,
     )
 
 
 class Placement(NamedTuple):
-    """The nodes that a group may use in one try; None for all. ``name``: the topology domain."""
+    """The nodes that a group may use in one try; None for all. ``name``: the topology domain.
+
+    ``level``: placements of a higher level are tried only if none of a lower one is feasible.
+    """
 
     name: str = ""
     node_names: frozenset[str] | None = None
+    level: int = 0
 
     def rows(self, nodes: NodeColumns) -> Rows:
         """Return the rows of the nodes that are there, in no order."""
@@ -102,7 +116,7 @@ class PlacementGeneratePlugin(Protocol):
     def generate_placements(
         self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
     ) -> Sequence[Placement] | Status:
-        """Return the placements in the order of their tries, or why there are none.
+        """Return the placements by level, in the order of their tries, or why there are none.
 
         ``placed``: the group's members that have a node already.
         """

@@ -2,6 +2,8 @@
 
 A group with a topology constraint is tried in one domain after another. A domain has the nodes with
 one value of the constraint's label key. If members have nodes already, only their domain is tried.
+A group may also prefer domains of some labels (the annotation ``podset-preferred-topology``), the
+narrowest first; it gets the first that holds it, and may be spread over all nodes otherwise.
 Meanwhile PreFilter restricts the members to the placement's nodes (``ClusterView.placement``).
 """
 
@@ -42,7 +44,27 @@ class TopologyPlacementGenerator(WithoutArgs):
     def generate_placements(
         self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
     ) -> Sequence[Placement] | Status:
-        """Return the domains in the order of their first rows; without a constraint, all nodes."""
+        """Return the domains in the order of their first rows; without a constraint, all nodes.
+
+        Domains of preferred labels come before, each label as a level of its own.
+        """
+        required = self._required(group, placed, cluster)
+        if isinstance(required, Status) or not group.preferred_topology:
+            return required
+        nodes = {pod.node_name for pod in placed}
+        found = []
+        for level, key in enumerate(group.preferred_topology):
+            for domain in _domains(cluster.nodes, key):
+                for within in required:
+                    names = _both(domain.node_names, within.node_names)
+                    if names and nodes <= names:
+                        found.append(Placement(domain.name, names, level))
+        last = len(group.preferred_topology)
+        return [*found, *(placement._replace(level=last) for placement in required)]
+
+    def _required(
+        self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
+    ) -> Sequence[Placement] | Status:
         if not group.topology_key:
             return [Placement()]
         domains = _domains(cluster.nodes, group.topology_key)
@@ -68,6 +90,12 @@ class TopologyPlacementGenerator(WithoutArgs):
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         actions = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         return [ClusterEventWithHint.on(Resource.NODE, actions)]
+
+
+def _both(names: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str]:
+    if names is None or others is None:
+        return names or others or frozenset()
+    return names & others
 
 
 def _domains(nodes: NodeColumns, key: str) -> list[Placement]:

@@ -33,6 +33,9 @@ def group(world: TermWorld, name: str = "g", min_count: int = 0, **spec: Any) ->
         policy.basic.SetInParent()
     if "topology" in spec:
         made.spec.scheduling_constraints.topology.add(key=spec["topology"])
+    for name in ("required", "preferred"):
+        if name in spec:
+            made.metadata.annotations[f"podsched.io/podset-{name}-topology"] = spec[name]
     made.spec.priority = spec.get("priority", 0)
     made.spec.disruption_mode = spec.get("mode", "Pod")
     world.cluster.create(made)
@@ -366,6 +369,53 @@ async def test_the_domain_with_most_members_wins_then_the_fullest_one() -> None:
         members(world, "p", "q", "r")
         await asyncio.sleep(1)
         assert world.nodes_of("p", "q", "r") == ["c0"] * 3
+
+
+async def racks(world: TermWorld, cpu: dict[str, str]) -> None:
+    """Nodes such as "ax0": node 0 of rack x of zone a."""
+    for name, amount in cpu.items():
+        world.node(name, cpu=amount, labels={"zone": name[0], "rack": name[:2]})
+
+
+async def test_a_gang_gets_the_narrowest_preferred_domain_though_others_hold_more() -> None:
+    world = TermWorld()
+    await racks(world, {"ax0": "2", "bx0": "2", "by0": "2"})
+    async with world.running():
+        group(world, min_count=2, preferred="rack, zone")
+        members(world, "p", "q", "r")
+        await asyncio.sleep(1)
+        [name] = set(world.nodes_of(*"pqr")) - {""}
+        assert world.nodes_of(*"pqr").count(name) == 2
+        world.check()
+
+
+async def test_a_gang_that_no_rack_holds_gets_a_zone_and_else_all_nodes() -> None:
+    world = TermWorld()
+    await racks(world, {"ax0": "1", "ay0": "2", "bx0": "2", "by0": "2"})
+    async with world.running():
+        group(world, min_count=4, preferred="rack,zone")
+        members(world, "p", "q", "r", "s")
+        await asyncio.sleep(1)
+        assert set(world.nodes_of(*"pqrs")) == {"bx0", "by0"}
+        world.node("cx0", cpu="2")
+        group(world, "h", min_count=5, preferred="rack,zone")
+        members(world, "1", "2", "3", "4", "5", of="h")
+        await asyncio.sleep(1)
+        assert set(world.nodes_of("1", "2", "3", "4", "5")) == {"ax0", "ay0", "cx0"}
+
+
+async def test_a_preferred_rack_lies_within_the_required_zone() -> None:
+    world = TermWorld()
+    await racks(world, {"ax0": "2", "ay0": "3", "bx0": "4"})
+    async with world.running():
+        group(world, min_count=5, required="zone", preferred="rack")
+        members(world, "p", "q", "r", "s", "t")
+        await asyncio.sleep(1)
+        assert set(world.nodes_of(*"pqrst")) == {"ax0", "ay0"}
+        group(world, "h", min_count=5, required="zone")
+        members(world, "1", "2", "3", "4", "5", of="h")
+        await asyncio.sleep(1)
+        assert bound(world) == ["p", "q", "r", "s", "t"]
 
 
 # ---------------------------------------------------------------------- preemption
