@@ -21,6 +21,34 @@ def group_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.spec.scheduling_group.pod_group_name}"
 
 
+#: Labels or annotations by which pods name their group without a PodGroup object: those of the
+#: coscheduling plugin, and Volcano's.
+_GROUP_NAMES: Final = (
+    "pod-group.scheduling.sigs.k8s.io/name",
+    "scheduling.x-k8s.io/pod-group",
+    "scheduling.k8s.io/group-name",
+)
+_MIN_COUNTS: Final = ("pod-group.scheduling.sigs.k8s.io/min-available", "podsched.io/min-count")
+
+
+def label_group_key(pod: Pod) -> str:
+    """Return "namespace/name" of the group that a label or annotation names, "" for none."""
+    name = _marked(pod, _GROUP_NAMES)
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+
+
+def label_min_count(pod: Pod) -> int | None:
+    """Return how many members have to start together, as a pod says; None if it does not."""
+    text = _marked(pod, _MIN_COUNTS)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
+
+
+def _marked(pod: Pod, keys: tuple[str, ...]) -> str:
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    found = (labels.get(key, "") or annotations.get(key, "") for key in keys)
+    return next(filter(None, found), "")
+
+
 def admit_pod_group(group: PodGroup, classes: PriorityClasses) -> str:
     """Protect a new PodGroup and fill in its priority; return why it is refused, or ""."""
     if PROTECTION_FINALIZER not in group.metadata.finalizers:

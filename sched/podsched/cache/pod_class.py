@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary, ref
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from podsched.api.pod_groups import group_key
+from podsched.api.pod_groups import group_key, label_group_key
 from podsched.api.resources import requested_amounts
 from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape, SpecParts
 from podsched.v1 import objects_pb2 as v1
@@ -104,6 +104,8 @@ class PodClasses:
     """Interns pods as classes. Ids start at 1 and are never used twice."""
 
     def __init__(self, memo_size: int = 16_384, kept: int = 1024) -> None:
+        #: Whether labels and annotations name pod groups, too (GangSchedulingArgs.labelGroups).
+        self.label_groups = False
         self._ids = itertools.count(1)
         self._memo_size = memo_size
         self._memo: dict[Hashable, ref[PodClass]] = {}
@@ -380,7 +382,7 @@ def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None
         started,
         created,
         meta.HasField("deletion_timestamp"),
-        group_key(pod),
+        group_key(pod) or (label_group_key(pod) if classes.label_groups else ""),
     )
 
 

@@ -121,7 +121,11 @@ _DEFAULTS = (
     _spec("NodeDeclaredFeatures", _FILTERS),
     # kube-scheduler counts a gang's members at Permit.
     replace(
-        _spec("GangScheduling", frozenset({_P.PRE_ENQUEUE, _P.PERMIT})),
+        _spec(
+            "GangScheduling",
+            frozenset({_P.PRE_ENQUEUE, _P.PERMIT}),
+            plugin_args.GangSchedulingArgs,
+        ),
         idle=frozenset({_P.PERMIT}),
     ),
     _spec("TopologyPlacementGenerator", _P.PLACEMENT_GENERATE),

@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from podsched.api.objects import object_key
+from podsched.api.pod_groups import label_min_count
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
@@ -70,7 +71,18 @@ def pod_group(cluster: ClusterView, key: str) -> PodGroup | None:
     """Return the group of this key; None if the object does not exist."""
     namespace, _, name = key.partition("/")
     found = cluster.get(KIND, namespace, name)
-    return None if found is None else read_pod_group(found)
+    return label_group(cluster, key) if found is None else read_pod_group(found)
+
+
+def label_group(cluster: ClusterView, key: str) -> PodGroup | None:
+    """Return a group that only labels of its members name, without a uid; None for others.
+
+    The members are expected to agree; the first one counts.
+    """
+    member = next(iter(cluster.members(key)), None)
+    if member is None or member.pod.spec.HasField("scheduling_group"):
+        return None
+    return PodGroup(key, min_count=label_min_count(member.pod), priority=member.priority)
 
 
 def read_pod_group(message: v1.PodGroup) -> PodGroup:

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from podsched.api.objects import object_key
-from podsched.api.pod_groups import group_key
+from podsched.api.pod_groups import group_key, label_group_key
+from podsched.config.plugin_args import GangSchedulingArgs
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -24,7 +25,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.plugin import Handle
-from podsched.framework.pod_groups import KIND, PodGroup, read_pod_group
+from podsched.framework.pod_groups import KIND, PodGroup, label_group, read_pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable
 from podsched.v1 import objects_pb2 as v1
@@ -39,7 +40,8 @@ class GangScheduling:
 
     name: ClassVar[str] = "GangScheduling"
 
-    def __init__(self, args: None, handle: Handle) -> None:
+    def __init__(self, args: GangSchedulingArgs | None, handle: Handle) -> None:
+        self._label_groups = args is not None and args.label_groups
         self._cluster = handle.cluster
         #: By key, a PodGroup object and what was read of it: each of 10,000 members asks for it.
         self._read: dict[str, tuple[v1.PodGroup, PodGroup]] = {}
@@ -64,7 +66,10 @@ class GangScheduling:
         """Register for new members, and for the group itself."""
         member = ClusterEvent(Resource.POD, ActionType.ADD)
         group = ClusterEvent(Resource.POD_GROUP, ActionType.ADD | ActionType.UPDATE)
-        return [self._about(member, group_key), self._about(group, object_key)]
+        return [self._about(member, self._key_of), self._about(group, object_key)]
+
+    def _key_of(self, pod: v1.Pod) -> str:
+        return group_key(pod) or (label_group_key(pod) if self._label_groups else "")
 
     def _about(self, event: ClusterEvent, key_of: Callable[[Any], str]) -> ClusterEventWithHint:
         """Return a registration that wakes the members of the event's group.
@@ -94,7 +99,7 @@ class GangScheduling:
         found = self._cluster.get(KIND, namespace, name)
         if found is None:
             self._read.pop(key, None)
-            return None
+            return label_group(self._cluster, key)
         known = self._read.get(key)
         if known is None or known[0] is not found:
             known = self._read[key] = found, read_pod_group(found)

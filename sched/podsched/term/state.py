@@ -216,6 +216,8 @@ def build_state(
             not exist.
     """
     cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
+    gangs = (profile.args.get("GangScheduling") for profile in config.profiles)
+    cache.classes.label_groups = any(args is not None and args.label_groups for args in gangs)
     chance = Chance(seed)
     waiting = WaitingPods()
     runtimes = {

@@ -297,6 +297,42 @@ async def test_members_that_a_permit_plugin_holds_are_bound_when_it_lets_them_go
         world.check()
 
 
+# ---------------------------------------------------------------------- groups by label
+
+BY_LABEL = ({"pluginConfig": [{"name": "GangScheduling", "args": {"labelGroups": True}}]},)
+
+
+@pytest.mark.parametrize(
+    "key", ["pod-group.scheduling.sigs.k8s.io/name", "scheduling.k8s.io/group-name"]
+)
+async def test_pods_that_a_label_groups_start_together_if_an_argument_says_so(key: str) -> None:
+    labels = {key: "g", "pod-group.scheduling.sigs.k8s.io/min-available": "3"}
+    world = TermWorld(BY_LABEL)
+    world.node("n1", cpu="2")
+    async with world.running():
+        for name in "ab":
+            world.pod(name, labels=labels)
+        await asyncio.sleep(1)
+        assert [world.place(name) for name in "ab"] == ["gated", "gated"]
+        world.pod("c", labels=labels)
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        world.node("n2", cpu="2")
+        await asyncio.sleep(20)
+        assert bound(world) == ["a", "b", "c"]
+        world.check()
+
+
+async def test_without_the_argument_labels_make_no_groups() -> None:
+    labels = {"pod-group.scheduling.sigs.k8s.io/name": "g"}
+    world = TermWorld()
+    world.node("n1", cpu="2")
+    async with world.running():
+        world.pod("a", labels={**labels, "pod-group.scheduling.sigs.k8s.io/min-available": "3"})
+        await asyncio.sleep(1)
+        assert bound(world) == ["a"]
+
+
 # ---------------------------------------------------------------------- topology
 
 

@@ -14,7 +14,8 @@ the gang is being bound (``PodGroupConditions``). So when a leader dies, the nex
 gang that may be partly bound, and decides for it before any other pod. The missing members still
 have their room, unless a node went. If they cannot be placed, the gang is taken back.
 
-A group that had members with a node before is never taken back, and neither is a basic group.
+A group that had members with a node before is never taken back, and neither is a basic group, nor
+one without an object (``label_group``), which has nowhere to record it.
 A single member needs no record: one write cannot be carried out by half.
 """
 
@@ -79,6 +80,11 @@ class GroupStart:
     @property
     def min_count(self) -> int:
         return self.group.min_count or 0
+
+    @property
+    def can_be_partial(self) -> bool:
+        """Whether a part of the bindings would leave a gang that has to be completed."""
+        return bool(self.group.uid) and not self.scheduled and self.min_count > 1
 
     def ready(self, assignment: Assignment) -> None:
         """See ``GroupMember``."""
@@ -179,7 +185,7 @@ class GroupStarts:
         key = start.group.key
         if key in self._recording:
             self._recording[key].append(start)
-        elif self.may_be_partial(key) or start.scheduled or start.min_count < 2:
+        elif self.may_be_partial(key) or not start.can_be_partial:
             self._bind(start)
             return
         else:
