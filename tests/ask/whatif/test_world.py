@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -136,3 +137,63 @@ def test_pods_handed_over_together_go_where_they_would_go_one_by_one(seed: int) 
     at_once = together.schedule([together.submit(made) for made in pods])
     one_by_one = [single.schedule([single.submit(made)])[0] for made in pods]
     assert [one.node_name for one in at_once] == [one.node_name for one in one_by_one]
+
+
+def gang(name: str, minimum: int, count: int, **parts: Any) -> list[Any]:
+    """A PodGroup and its pods, each of one core."""
+    group = v1.PodGroup()
+    group.metadata.name, group.metadata.namespace = name, "default"
+    group.spec.scheduling_policy.gang.min_count = minimum
+    group.spec.priority = parts.get("priority", 0)
+    members = [owned(f"{name}-{index}", **parts) for index in range(count)]
+    for member in members:
+        member.spec.scheduling_group.pod_group_name = name
+    return [group, *members]
+
+
+def test_members_of_a_gang_are_placed_together_or_not_at_all() -> None:
+    room = node("a", allocatable={"cpu": "3", "pods": "10"})
+    for minimum, placed_members in ((4, 0), (3, 3)):
+        group, *members = gang("train", minimum, 4)
+        made = world([room, group])
+        infos = [made.submit(member) for member in members]
+        alone = made.submit(owned("alone"))
+        outcomes = made.schedule([infos[0], alone, *infos[1:]])
+        assert [one.pod.name for one in outcomes] == [
+            "train-0", "alone", "train-1", "train-2", "train-3",
+        ]  # fmt: skip
+        assert sum(1 for one in outcomes if one.node_name and one.pod.group) == placed_members
+        assert bool(outcomes[1].node_name) == (placed_members == 0), "the gang comes first"
+        assert all(one.message for one in outcomes if not one.node_name)
+
+
+def test_a_gang_takes_the_place_of_its_victims() -> None:
+    group, *members = gang("train", 2, 2, cpu="2", priority=10)
+    low = [owned("low-0", "a", "2"), owned("low-1", "b", "2")]
+    size = {"cpu": "2", "pods": "10"}
+    made = world([node("a", allocatable=size), node("b", allocatable=size), *low, group])
+    outcomes = made.schedule([made.submit(member) for member in members])
+    assert sorted(one.node_name for one in outcomes) == ["a", "b"]
+    victims = {victim.name for one in outcomes for victim in one.victims}
+    assert victims == {"low-0", "low-1"}
+    assert sorted(name for names in placed(made).values() for name in names) == [
+        "train-0",
+        "train-1",
+    ]
+
+
+def test_what_a_gang_reserved_in_a_trial_is_free_again() -> None:
+    group, *members = gang("train", 2, 2)
+    made = world([node("a", allocatable={"cpu": "2", "pods": "10"}), group])
+    infos = [made.submit(member) for member in members]
+    for _ in range(2):
+        with made.trial():
+            assert [one.node_name for one in made.schedule(infos)] == ["a", "a"]
+    assert placed(made) == {"a": []}
+
+
+def test_members_wait_until_their_gang_is_complete() -> None:
+    group, *members = gang("train", 3, 2)
+    made = world([node("a"), group])
+    outcomes = made.schedule([made.submit(member) for member in members])
+    assert all(one.message.startswith("GangScheduling: ") for one in outcomes)

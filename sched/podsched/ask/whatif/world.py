@@ -16,9 +16,11 @@ that replace pods would do.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from podsched.api.kinds import kind_of
@@ -29,11 +31,13 @@ from podsched.config.load import SchedulerConfiguration
 from podsched.decide.decision import Decision
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.keys import PlacementKey
+from podsched.decide.pod_group import GroupDecision, PodGroupAttempt, member_order
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import PluginFactory
+from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.framework.status import Status
+from podsched.framework.status import Code, Status
 from podsched.term.cycle.reserve_permit import refused, run_reserve, run_unreserve
 from podsched.term.state import build_state
 from podsched.term.writes.bind_queue import Assignment
@@ -193,24 +197,35 @@ class World:
     def schedule(self, pods: Sequence[PodInfo], *, preempt: bool = True) -> list[Outcome]:
         """Decide on pods one after another, in this order; each counts for those after it.
 
+        Members of a pod group are decided together, in the place of the first of them.
+
         preempt: a pod that fits nowhere may take the place of others, which then are gone.
         """
-        outcomes: list[Outcome] = []
-        while len(outcomes) < len(pods):
-            first = pods[len(outcomes)]
+        groups: dict[str, list[PodInfo]] = {}
+        for pod in pods:
+            if pod.group:
+                groups.setdefault(pod.group, []).append(pod)
+        outcomes: dict[str, Outcome] = {}
+        for at, first in enumerate(pods):
+            if first.uid in outcomes:
+                continue
             if (gated := self._gated(first)) is not None:
-                outcomes.append(gated)
+                found = [gated]
+            elif first.group:
+                members = [pod for pod in groups[first.group] if self._gated(pod) is None]
+                found = self._decide_group(members, preempt=preempt)
             elif (known := self._known_failure(first)) is not None:
-                outcomes.append(known)
+                found = [known]
             else:
-                outcomes += self._decide(self._run(pods, len(outcomes)), preempt=preempt)
-        return outcomes
+                found = self._decide(self._run(pods, at), preempt=preempt)
+            outcomes.update((one.pod.uid, one) for one in found)
+        return [outcomes[pod.uid] for pod in pods]
 
     def _run(self, pods: Sequence[PodInfo], start: int) -> Sequence[PodInfo]:
-        """Return the pods from ``start`` on that share the first one's class."""
+        """Return the single pods from ``start`` on that share the first one's class."""
         cls, end = pods[start].cls, start + 1
         most = min(len(pods), start + _BATCH)
-        while end < most and pods[end].cls is cls:
+        while end < most and pods[end].cls is cls and not pods[end].group:
             end += 1
         return pods[start:end]
 
@@ -253,6 +268,58 @@ class World:
         changes.on_undo(lambda: run_unreserve(runtime, assignment))
         return Outcome(pod, node)
 
+    def _decide_group(self, members: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
+        """Decide on the pending members of a pod group together."""
+        names = {pod.cls.scheduler_name for pod in members}
+        group = pod_group(self.cluster, members[0].group)
+        if len(names) > 1 or group is None:
+            why = "does not exist" if group is None else "has members of several schedulers"
+            message = f"pod group {members[0].group} {why}"
+            return [Outcome(pod, message=message) for pod in members]
+        with self._changes() as changes:
+            result = self.try_group(changes, group, members, preempts=preempt)
+        victims = result.victims.pods if result.victims is not None else ()
+        if not victims:
+            return _group_outcomes(members, result)
+        for victim in victims:
+            self.remove(victim)
+        for pod in members:
+            self.nominate(pod, result.nominations.get(pod.uid, ""))
+        [first, *others] = self._decide_group(members, preempt=False)
+        return [replace(first, victims=tuple(victims)), *others]
+
+    def try_group(
+        self, trial: Trial, group: PodGroup, members: Sequence[PodInfo], *, preempts: bool = False
+    ) -> GroupDecision:
+        """Decide on members of a group in a trial, which keeps them assumed if the group starts."""
+        runtime = self.runtime(members[0])
+        reserved: dict[str, Assignment] = {}
+
+        def reserve(decision: Decision) -> Status:
+            assignment = Assignment(decision.queued, decision.node_name, decision.state, 0.0)
+            status = run_reserve(runtime, assignment)
+            if not status.ok:
+                run_unreserve(runtime, assignment)
+                return refused(status)
+            reserved[decision.queued.info.uid] = assignment
+            return status
+
+        def unreserve(decision: Decision) -> None:
+            run_unreserve(runtime, reserved.pop(decision.queued.info.uid))
+
+        scheduled = self._state.cache.scheduled_members(group.key)
+        queued = [
+            QueuedPodInfo(pod, pod.creation_time, sequence=n) for n, pod in enumerate(members)
+        ]
+        queued.sort(key=member_order)
+        attempt = PodGroupAttempt(
+            self._decider, self.cluster, runtime, group, queued, scheduled, reserve, unreserve
+        )
+        deque(attempt.run(trial, lambda: False, preempts=preempts), maxlen=0)
+        for assignment in reserved.values():
+            trial.on_undo(partial(run_unreserve, runtime, assignment))
+        return attempt.result
+
     def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:
         diagnosis, pod = decision.diagnosis, decision.queued.info
         assert diagnosis is not None
@@ -281,6 +348,28 @@ def _names_first(obj: AnyObject) -> tuple[bool, str, str]:
 def _refused(pod: PodInfo, status: Status) -> Outcome:
     failed = not status.code.rejects
     return Outcome(pod, message=status.message, rejections={status.plugin: 1}, failed=failed)
+
+
+def _group_outcomes(members: Sequence[PodInfo], result: GroupDecision) -> list[Outcome]:
+    """Return what became of members; a decision may lack for some if a plugin failed."""
+    decided = {decision.queued.info.uid: decision for decision in result.decisions}
+    outcomes = []
+    for pod in members:
+        decision = decided.get(pod.uid)
+        failed = result.status.code is Code.ERROR
+        if decision is None or failed:
+            outcomes.append(Outcome(pod, message=result.status.message, failed=failed))
+        elif decision.diagnosis is not None:
+            message = decision.diagnosis.fit_error()
+            outcomes.append(Outcome(pod, message=message, rejections=_rejections(decision)))
+        elif decision.error is not None:
+            outcomes.append(_refused(pod, decision.error))
+        elif result.status.ok:
+            outcomes.append(Outcome(pod, decision.node_name))
+        else:
+            reasons = (result.status.message, result.waiting.message)
+            outcomes.append(Outcome(pod, message=", ".join(filter(None, reasons))))
+    return outcomes
 
 
 def _rejections(decision: Decision) -> dict[str, int]:
