@@ -17,7 +17,7 @@ __all__ = ["budget", "node", "owned", "world"]
 
 def world(objects: Sequence[AnyObject], config: Mapping[str, Any] | None = None) -> World:
     """A world of objects, with the default configuration."""
-    return World(objects, load_config(dict(config or {})), factories())
+    return World.of_objects(objects, load_config(dict(config or {})), factories())
 
 
 def owned(

@@ -94,7 +94,7 @@ def config_of(source: Source) -> SchedulerConfiguration:
 def world_of(objects: Sequence[AnyObject], config: SchedulerConfiguration) -> World:
     """Return a world of objects that have been admitted; exit if it cannot be made."""
     try:
-        return World(objects, config, factories())
+        return World.of_objects(objects, config, factories())
     except (QuantityError, PluginError) as exc:
         fail(str(exc), FAILED)
 

@@ -139,7 +139,7 @@ class PodGroupAttempt:
 
         ``preempts``: search for victims if the group does not fit.
         """
-        placements = self._placements()
+        placements = self.placements()
         if isinstance(placements, Status):
             self.result = GroupDecision(placements)
             return
@@ -235,7 +235,8 @@ class PodGroupAttempt:
 
     # ------------------------------------------------------------------ placements
 
-    def _placements(self) -> Sequence[Placement] | Status:
+    def placements(self) -> Sequence[Placement] | Status:
+        """Return the placements to try, or why there are none."""
         for named in self._plugins.generate[:1]:
             call = named.plugin.generate_placements
             words = named.name, GENERATE_WORDING
@@ -257,7 +258,7 @@ class PodGroupAttempt:
         """Try the placements; with ``keep``, leave the members of the best one assumed."""
         if len(placements) == 1 and keep:
             with trial.inner() as inner:
-                yield from self._try(inner, placements[0], should_stop)
+                yield from self.try_placement(inner, placements[0], should_stop)
                 self._keep_if_feasible(inner)
             self._count_placements(placements, self.result)
             return
@@ -270,8 +271,8 @@ class PodGroupAttempt:
             if first is not None and not self._bounds.may_hold(placement):
                 continue
             with trial.inner() as inner:
-                yield from self._try(inner, placement, should_stop)
-                self._take_back()
+                yield from self.try_placement(inner, placement, should_stop)
+                self.take_back()
             if self.result.status.code is Code.ERROR:
                 return
             first = first or self.result
@@ -287,7 +288,7 @@ class PodGroupAttempt:
             return
         best = feasible[0] if len(feasible) == 1 else self._best(feasible)
         with trial.inner() as inner:
-            yield from self._try(inner, best.placement, should_stop)
+            yield from self.try_placement(inner, best.placement, should_stop)
             self._keep_if_feasible(inner)
 
     @cached_property
@@ -319,10 +320,13 @@ class PodGroupAttempt:
 
     # ------------------------------------------------------------------ one pass over the members
 
-    def _try(
+    def try_placement(
         self, trial: GroupTrial, placement: Placement, should_stop: ShouldStop
     ) -> Iterator[None]:
-        """Decide for all members in one placement; those that fit stay assumed in the trial."""
+        """Decide for all members in one placement; those that fit stay assumed in the trial.
+
+        They stay reserved as well, although they may be too few; see ``take_back``.
+        """
         self.result = GroupDecision()
         yield from self._try_members(trial, placement, self._members, should_stop)
 
@@ -383,9 +387,9 @@ class PodGroupAttempt:
         if self.result.status.ok:
             trial.commit()
         else:
-            self._take_back()
+            self.take_back()
 
-    def _take_back(self) -> None:
+    def take_back(self) -> None:
         """Unreserve all members, the latest first; the caller rolls their trial back."""
         for decision in reversed(self.result.placed):
             self._unreserve(decision)

@@ -1,7 +1,7 @@
 """A cluster in memory to try changes on, decided on as a replica decides.
 
-A world is a replica's state (cache, profiles) and its decider, filled from objects instead of by an
-informer. A pod that is placed counts from then on; victims of a preemption leave at once, and the
+A world is a cache, profiles and a decider, as a replica has them: filled from objects, or a copy of
+what a replica has. A pod that is placed counts from then on; victims of a preemption leave at once, and the
 preemptor takes their place, as it would after their grace period.
 
 Changes can be tried: what happens inside ``trial`` is undone at its end::
@@ -20,19 +20,22 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Node, Pod
+from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
 from podsched.config.load import SchedulerConfiguration
+from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.keys import PlacementKey
 from podsched.decide.pod_group import GroupDecision, PodGroupAttempt, member_order
+from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pod_groups import PodGroup, pod_group
@@ -67,39 +70,56 @@ class World:
     """The cluster as objects describe it, and as it would be after what was done here."""
 
     def __init__(
-        self,
+        self, cache: Cache, profiles: Mapping[str, ProfileRuntime], chance: Chance
+    ) -> None:
+        """``profiles``: of plugins that see the cache's cluster; the first one is the default."""
+        self._cache = cache
+        self._profiles = profiles
+        self._decider = Decider(cache.cluster, profiles, chance)
+        #: By what decides on a pod, and by its priority, which decides whom it may preempt.
+        self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
+        self._default_profile = next(iter(profiles))
+
+    @classmethod
+    def of_objects(
+        cls,
         objects: Iterable[AnyObject],
         config: SchedulerConfiguration,
         plugins: Mapping[str, PluginFactory],
-    ) -> None:
-        """Fill a state from objects, each with a uid, whose order does not matter.
+    ) -> World:
+        """Return a world of objects, each with a uid, whose order does not matter.
 
         Raises QuantityError for an amount that is none, PluginError for a plugin that cannot be
         made.
         """
-        self._state = build_state(config, plugins, seed=_SEED)
-        self._decider = self._state.decider()
-        #: By what decides on a pod, and by its priority, which decides whom it may preempt.
-        self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
-        self._default_profile = config.profiles[0].scheduler_name
+        state = build_state(config, plugins, seed=_SEED)
         for obj in sorted(objects, key=_names_first):
-            self._state.cache.apply(kind_of(obj).name, None, obj)
+            state.cache.apply(kind_of(obj).name, None, obj)
+        return cls(state.cache, state.profiles, state.chance)
+
+    @classmethod
+    def on_copy(cls, cache: Cache, profiles: Mapping[str, ProfileRuntime]) -> World:
+        """Return a world on a copy of a cluster that goes on changing, for another thread."""
+        copied = cache.copy()
+        handle = SimulatedHandle(copied.cluster)
+        remade = {name: runtime.remade(handle) for name, runtime in profiles.items()}
+        return cls(copied, remade, Chance(_SEED))
 
     # ------------------------------------------------------------------ reading
 
     @property
     def cluster(self) -> ClusterView:
         """What plugins see."""
-        return self._state.cache.cluster
+        return self._cache.cluster
 
     def runtime(self, pod: PodInfo) -> ProfileRuntime:
         """Return the profile that decides on the pod: the first, if none has the pod's name."""
-        profiles = self._state.profiles
+        profiles = self._profiles
         return profiles.get(pod.cls.scheduler_name) or profiles[self._default_profile]
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether a profile has the pod's schedulerName."""
-        return (pod.spec.scheduler_name or self._default_profile) in self._state.profiles
+        return (pod.spec.scheduler_name or self._default_profile) in self._profiles
 
     def evaluation(self, pod: PodInfo) -> ClassEvaluation:
         """Return where a pod fits now."""
@@ -109,7 +129,7 @@ class World:
 
     def pods(self) -> list[PodInfo]:
         """Return the pods that have not ended, bound or not, by name."""
-        return sorted(self._state.cache.cluster.pods.values(), key=lambda pod: pod.key)
+        return sorted(self._cache.cluster.pods.values(), key=lambda pod: pod.key)
 
     def pods_on(self, node_name: str) -> list[PodInfo]:
         """Return the pods that count on a node, by name; none for a node that is not there."""
@@ -124,13 +144,13 @@ class World:
 
     def pending(self) -> list[PodInfo]:
         """Return the pods without a node that a profile decides on, in the queue's order."""
-        held = self._state.cache.pod
+        held = self._cache.pod
         waiting = [p for p in self.pods() if not p.node_name and held(p.uid) is None]
         return self.in_queue_order(p for p in waiting if self.is_ours(p.pod) and not p.terminating)
 
     def in_queue_order(self, pods: Iterable[PodInfo]) -> list[PodInfo]:
         """Return pods as activeQ would hand them out, the oldest first among equals."""
-        [sort] = self._state.profiles[self._default_profile].queue_sort[:1]
+        [sort] = self._profiles[self._default_profile].queue_sort[:1]
         queued = [
             QueuedPodInfo(pod, pod.creation_time, pod.creation_time, sequence=number)
             for number, pod in enumerate(pods)
@@ -141,12 +161,12 @@ class World:
 
     def trial(self) -> Trial:
         """Undo at the end of the block what was done in it; trials may be nested."""
-        return Trial(self._state.cache)
+        return Trial(self._cache)
 
     @contextmanager
     def _changes(self) -> Iterator[Trial]:
         """Make changes as a part of the trial that is open, or for good if none is."""
-        with Trial(self._state.cache) as trial:
+        with Trial(self._cache) as trial:
             yield trial
             trial.commit()
 
@@ -154,7 +174,7 @@ class World:
         """Add a pod without a node; its uid and name must be free. Returns what to schedule."""
         if not self.is_ours(pod):
             pod.spec.scheduler_name = self._default_profile
-        info = make_pod_info(pod, self._state.cache.classes)
+        info = make_pod_info(pod, self._cache.classes)
         with self._changes() as changes:
             changes.submit(info)
         return info
@@ -238,7 +258,7 @@ class World:
         if self.cluster.nominated_node(pod.uid) or pod.nominated_node_name:
             return None
         found = self._failed.get((self._decider.key(pod), pod.priority))
-        if found is None or found[0] != self._state.cache.cluster.stamp:
+        if found is None or found[0] != self._cache.cluster.stamp:
             return None
         return replace(found[1], pod=pod)
 
@@ -277,7 +297,9 @@ class World:
             message = f"pod group {members[0].group} {why}"
             return [Outcome(pod, message=message) for pod in members]
         with self._changes() as changes:
-            result = self.try_group(changes, group, members, preempts=preempt)
+            attempt = self.attempt(changes, group, members)
+            exhaust(attempt.run(changes, never, preempts=preempt))
+        result = attempt.result
         victims = result.victims.pods if result.victims is not None else ()
         if not victims:
             return _group_outcomes(members, result)
@@ -288,10 +310,11 @@ class World:
         [first, *others] = self._decide_group(members, preempt=False)
         return [replace(first, victims=tuple(victims)), *others]
 
-    def try_group(
-        self, trial: Trial, group: PodGroup, members: Sequence[PodInfo], *, preempts: bool = False
-    ) -> GroupDecision:
-        """Decide on members of a group in a trial, which keeps them assumed if the group starts."""
+    def attempt(self, trial: Trial, group: PodGroup, members: Sequence[PodInfo]) -> PodGroupAttempt:
+        """Return an attempt to place members of a group, to run in a trial.
+
+        What their Reserve plugins do is undone when the trial is rolled back.
+        """
         runtime = self.runtime(members[0])
         reserved: dict[str, Assignment] = {}
 
@@ -307,18 +330,18 @@ class World:
         def unreserve(decision: Decision) -> None:
             run_unreserve(runtime, reserved.pop(decision.queued.info.uid))
 
-        scheduled = self._state.cache.scheduled_members(group.key)
-        queued = [
-            QueuedPodInfo(pod, pod.creation_time, sequence=n) for n, pod in enumerate(members)
-        ]
+        def unreserve_all() -> None:
+            for assignment in reversed(reserved.values()):
+                run_unreserve(runtime, assignment)
+
+        trial.on_undo(unreserve_all)
+        scheduled = self._cache.scheduled_members(group.key)
+        numbered = enumerate(members)
+        queued = [QueuedPodInfo(pod, pod.creation_time, sequence=n) for n, pod in numbered]
         queued.sort(key=member_order)
-        attempt = PodGroupAttempt(
+        return PodGroupAttempt(
             self._decider, self.cluster, runtime, group, queued, scheduled, reserve, unreserve
         )
-        deque(attempt.run(trial, lambda: False, preempts=preempts), maxlen=0)
-        for assignment in reserved.values():
-            trial.on_undo(partial(run_unreserve, runtime, assignment))
-        return attempt.result
 
     def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:
         diagnosis, pod = decision.diagnosis, decision.queued.info
@@ -335,7 +358,7 @@ class World:
             diagnosis.post_filter_message = result.status.message
         outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
         if not pod.nominated_node_name:
-            stamp = self._state.cache.cluster.stamp
+            stamp = self._cache.cluster.stamp
             self._failed[self._decider.key(pod), pod.priority] = stamp, outcome
         return outcome
 
@@ -348,6 +371,16 @@ def _names_first(obj: AnyObject) -> tuple[bool, str, str]:
 def _refused(pod: PodInfo, status: Status) -> Outcome:
     failed = not status.code.rejects
     return Outcome(pod, message=status.message, rejections={status.plugin: 1}, failed=failed)
+
+
+def never() -> bool:
+    """Tell an attempt not to stop for other tasks."""
+    return False
+
+
+def exhaust(parts: Iterable[None]) -> None:
+    """Run an attempt to its end."""
+    deque(parts, maxlen=0)
 
 
 def _group_outcomes(members: Sequence[PodInfo], result: GroupDecision) -> list[Outcome]:
