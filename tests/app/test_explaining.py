@@ -10,8 +10,15 @@ import pytest
 from podsched.app import explaining as module
 from podsched.app.answering import Unanswerable
 from podsched.app.explaining import Explaining
-from podsched.v1.scheduling_pb2 import Answer, ExplainRequest, Question, ReplicaState
+from podsched.v1.scheduling_pb2 import (
+    Answer,
+    ExplainRequest,
+    PodState,
+    Question,
+    ReplicaState,
+)
 from support.explain_world import ExplainWorld
+from support.gangs import gang
 
 LEADER = ReplicaState(name="me", identity="me_1", leading=True, term=4)
 
@@ -55,6 +62,30 @@ async def test_an_explanation_says_who_answers() -> None:
 async def test_a_pod_that_nobody_knows_is_not_found() -> None:
     with pytest.raises(Unanswerable, match='pods "web" not found'):
         await first(explaining(ExplainWorld()).answer(question()))
+
+
+async def test_a_pod_group_is_explained_with_what_would_let_it_start() -> None:
+    world = ExplainWorld()
+    world.node("a", allocatable={"cpu": "2", "pods": "10"})
+    group, members = gang("train", 3, 3)
+    for obj in (group, *members):
+        world.put(obj)
+    asked = Question(
+        explain=ExplainRequest(namespace="default", name="train", kind="PodGroup", changes=True)
+    )
+    answer = (await first(explaining(world).answer(asked))).explanation
+    standing = answer.pod_group
+    assert (answer.state, standing.members, standing.min_count) == (PodState.PENDING, 3, 3)
+    assert (standing.domains[0].holds, standing.domains[0].lacks) == (2, 1)
+    assert answer.queue.queue == "active"
+    assert {change.kind for change in answer.changes} == {"min-count", "node"}
+    assert answer.answered_by.replica == "me"
+
+
+async def test_a_group_that_nobody_knows_is_not_found() -> None:
+    asked = Question(explain=ExplainRequest(namespace="default", name="train", kind="PodGroup"))
+    with pytest.raises(Unanswerable, match='podgroups "train" not found'):
+        await first(explaining(ExplainWorld()).answer(asked))
 
 
 async def test_a_replica_that_is_loading_says_so() -> None:

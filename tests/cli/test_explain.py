@@ -82,7 +82,7 @@ def test_a_bound_pods_scores_are_a_table_with_its_node_first(sched: Commands, du
     ("arguments", "code", "why"),
     [
         (("pod", "nobody"), 1, 'pods "nobody" not found in namespace "shop"'),
-        (("node", "worker-1"), 2, "only pods can be explained, not nodes"),
+        (("node", "worker-1"), 2, "pods and pod groups can be explained, not nodes"),
         (("thing", "x"), 2, 'doesn\'t have a resource type "thing"'),
         (("pod", "web", "--replica", "a"), 2, "--replica cannot be combined with -f"),
         (("pod", "web", *("--node=x%d" % n for n in range(101))), 2, "at most 100 nodes"),  # noqa: UP031
@@ -137,3 +137,49 @@ def test_what_is_no_bundle_is_refused_in_one_line(sched: Commands, tmp_path: Pat
     done = sched("simulate", "--bundle", str(path))
     assert done.code == 1
     assert done.err == f"error: {path} is not a bundle of sched explain: it is not gzipped JSON\n"
+
+
+def test_a_pod_group_is_explained_with_its_domains_and_what_would_let_it_start(
+    sched: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(LONGEST))
+    zones = [
+        node(f"{zone}-{at}", metadata={"name": f"{zone}-{at}", "labels": {"zone": zone}})
+        for zone, count in (("small", 1), ("large", 2))
+        for at in range(count)
+    ]
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "shop"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": 6}},
+            "schedulingConstraints": {"topology": [{"key": "zone"}]},
+        },
+    }  # fmt: skip
+    members = [pod(f"train-{n}", "2", schedulingGroup={"podGroupName": "train"}) for n in range(6)]
+    path = tmp_path / "dump.json"
+    items = [*zones, group, *members]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    text = sched.ok("explain", "group", "train", "-n", "shop", "-f", str(path))
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= LONGEST
+    assert lines[0] == "PodGroup shop/train: waits"
+    assert "  Group         train: a gang of at least 6; 6 members, 0 with a node" in lines
+    start = lines.index("How many members fit")
+    assert [line.split() for line in lines[start + 1 : start + 4]] == [
+        ["zone", "NODES", "HOLDS", "LACKS"],
+        ["large", "2", "4", "2"],
+        ["small", "1", "2", "4"],
+    ]
+    start = lines.index("What would let it start, the least of each kind")
+    assert lines[start + 1 : start + 4] == [
+        "  a minCount of 4 in place of 6",
+        "  add a node like large-0",
+        "  do not require zone",
+    ]
+
+
+def test_a_pod_group_that_is_not_there_is_refused(sched: Commands, dump: str) -> None:
+    done = sched("explain", "podgroup", "train", "-n", "shop", "-f", dump)
+    assert done.code == 1
+    assert 'podgroups "train" not found in namespace "shop"' in done.err

@@ -82,7 +82,7 @@ def test_an_address_for_kubectl_gets_a_hint(
         (("explain", "pod", "web-0"), "cannot reach"),
         (("top", "node", "--once"), "cannot reach"),
         (("top", "pod", "--once"), "cannot reach"),
-        (("explain", "node/n"), "only pods can be explained, not nodes"),
+        (("explain", "node/n"), "pods and pod groups can be explained, not nodes"),
         (("explain", "pod", "a", "b"), "one pod is explained at a time"),
         (("top", "nodess"), "'nodess' is none of nodes, pods, queues"),
     ],

@@ -22,7 +22,10 @@ from podsched.ask.explain.changes.question import Question as ChangesQuestion
 from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.decided import Recorded
 from podsched.ask.explain.expecting import add_eta
-from podsched.ask.live_explanation import Clock, explain_live, timestamp
+from podsched.ask.live_explanation import Clock, explain_group_live, explain_live, timestamp
+from podsched.ask.whatif.pod_group_explanation import explain_pod_group
+from podsched.ask.whatif.world import World
+from podsched.framework.pod_groups import KIND as POD_GROUP
 from podsched.serve.client.cluster import InformerPort
 from podsched.term.state import SchedulingState
 from podsched.v1.scheduling_pb2 import (
@@ -39,6 +42,8 @@ _STANDBY: Final = (
 )
 #: Seconds for a replica to see what the asker has seen; standbys look four times a second.
 _CATCH_UP_SECONDS: Final = 5.0
+#: Seconds after which the search for changes that help a pod group ends.
+_GROUP_SECONDS: Final = 3.0
 #: Decisions that are read to tell which pods came between.
 _MOST_MEANWHILE: Final = 2000
 #: Seconds that a binding may take of which the decision came before another one.
@@ -66,7 +71,7 @@ class Explaining:
         self._waiting = 0
 
     async def answer(self, question: Question) -> AsyncGenerator[Answer, None]:
-        """Explain one pod. Raises Unanswerable."""
+        """Explain one pod or pod group. Raises Unanswerable."""
         if self._waiting >= _MOST_WAITING:
             why = f"{_MOST_WAITING} explanations are waiting for their turn already"
             raise Unanswerable(StatusCode.RESOURCE_EXHAUSTED, why)
@@ -77,8 +82,11 @@ class Explaining:
                 recorded = await self._recorded(question)
                 began = time.perf_counter()
                 answer = self._explain(question, recorded)
-                if question.explain.changes and answer.explanation.state == PodState.PENDING:
-                    await self._add_changes(answer.explanation)
+                if answer.explanation.state == PodState.PENDING:
+                    if question.explain.kind == POD_GROUP:
+                        await self._add_group(answer.explanation, changes=question.explain.changes)
+                    elif question.explain.changes:
+                        await self._add_changes(answer.explanation)
                 took = time.perf_counter() - began
                 yield answer
                 await asyncio.sleep(took * _REST if self._is_wanted() else 0.0)
@@ -120,9 +128,13 @@ class Explaining:
         key = f"{request.namespace}/{request.name}"
         clock = Clock(asyncio.get_running_loop().time(), time.time())
         began = time.perf_counter()
-        found = explain_live(state, request, clock, self._stored(key), recorded)
+        if request.kind == POD_GROUP:
+            found = explain_group_live(state, request, clock)
+        else:
+            found = explain_live(state, request, clock, self._stored(key), recorded)
         if found is None:
-            raise Unanswerable(StatusCode.NOT_FOUND, f'pods "{request.name}" not found')
+            plural = "podgroups" if request.kind == POD_GROUP else "pods"
+            raise Unanswerable(StatusCode.NOT_FOUND, f'{plural} "{request.name}" not found')
         if not replica.leading and found.state == PodState.PENDING:
             found.notes.append(_STANDBY)
         by = found.answered_by
@@ -131,6 +143,24 @@ class Explaining:
         by.time.CopyFrom(timestamp(clock.unix))
         by.took_ms = round((time.perf_counter() - began) * 1000, 3)
         return Answer(explanation=found)
+
+    async def _add_group(self, answer: Explanation, *, changes: bool) -> None:
+        """Add where a group fits and what would help, found on a copy, in a thread."""
+        state, group = self._state(), answer.pod_group
+        if state is None:
+            return
+        world = World.on_copy(state.cache, state.profiles)
+        until = time.monotonic() + _GROUP_SECONDS
+        key = f"{group.namespace}/{group.name}"
+
+        def look() -> None:
+
+            def is_over() -> bool:
+                return time.monotonic() > until
+
+            explain_pod_group(answer, world, key, is_over, changes=changes)
+
+        await asyncio.to_thread(look)
 
     async def _add_changes(self, answer: Explanation) -> None:
         """Add what would make the pod fit: looked for on a copy, in a thread, as it takes long."""

@@ -77,7 +77,7 @@ def explain_live(
     runtime = state.profiles.get(info.cls.scheduler_name)
     _add_queue(answer, state, info, clock)
     if info.group:
-        answer.pod_group.CopyFrom(pod_group_standing(state.cache.cluster, info))
+        answer.pod_group.CopyFrom(pod_group_standing(state.cache.cluster, info.group))
     if answer.state == PodState.OTHER_SCHEDULER:
         answer.message = f"no profile here is called {info.cls.scheduler_name}"
     elif answer.state == PodState.PENDING and runtime is not None:
@@ -85,6 +85,32 @@ def explain_live(
         _add_fit(answer, runtime.unmeasured(), state, info, request.nodes)
     scoring = runtime.score if runtime is not None else ()
     add_record(answer, recorded, {named.name: named.weight for named in scoring})
+    return answer
+
+
+def explain_group_live(
+    state: SchedulingState, request: ExplainRequest, clock: Clock
+) -> Explanation | None:
+    """Tell how far a PodGroup is, and where its first waiting member is in the queue.
+
+    Returns None if there is neither the group nor a member of it.
+    """
+    key = f"{request.namespace}/{request.name}"
+    standing = pod_group_standing(state.cache.cluster, key)
+    if not standing.exists and not standing.members:
+        return None
+    answer = Explanation(pod_group=standing, message=standing.message)
+    answer.answered_by.revision = state.revision
+    members = sorted(state.cache.cluster.members(key), key=lambda pod: pod.name)
+    waiting = [pod for pod in members if state.cache.pod(pod.uid) is None]
+    answer.state = PodState.PENDING if waiting else PodState.BOUND
+    if waiting:
+        answer.scheduler_name = waiting[0].cls.scheduler_name
+        _add_queue(answer, state, waiting[0], clock)
+        runtime = state.profiles.get(answer.scheduler_name)
+        if runtime is not None:
+            rejecting = {*answer.queue.unschedulable_plugins, answer.queue.gating_plugin} - {""}
+            answer.wake_events.extend(wake_events(runtime, rejecting))
     return answer
 
 

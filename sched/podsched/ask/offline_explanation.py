@@ -6,7 +6,7 @@ pod that has a node it is told how a decision would be made now, without the pod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from podsched.api.kinds import kind_of
@@ -16,6 +16,8 @@ from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
 from podsched.ask.explain.pod_group import pod_group_standing
 from podsched.ask.explain.preempting import add_preemption
+from podsched.ask.whatif.pod_group_explanation import explain_pod_group
+from podsched.ask.whatif.world import World, never
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -57,6 +59,29 @@ def explain_offline(
     return _explain(state, info, request, config.profiles[0].scheduler_name)
 
 
+def explain_group_offline(
+    objects: Iterable[AnyObject],
+    config: SchedulerConfiguration,
+    plugins: Mapping[str, PluginFactory],
+    request: ExplainRequest,
+    is_over: Callable[[], bool] = never,
+) -> Explanation | None:
+    """Explain a PodGroup of a cluster made of objects; None if it is not among them.
+
+    Raises as ``explain_offline``. ``is_over``: whether the search has taken long enough.
+    """
+    world = World.of_objects(objects, config, plugins)
+    key = f"{request.namespace}/{request.name}"
+    standing = pod_group_standing(world.cluster, key)
+    if not standing.exists and not standing.members:
+        return None
+    answer = Explanation(pod_group=standing, message=standing.message, notes=[OFFLINE])
+    waits = standing.with_node < standing.members
+    answer.state = PodState.PENDING if waits else PodState.BOUND
+    explain_pod_group(answer, world, key, is_over, changes=request.changes)
+    return answer
+
+
 def _is(pod: Pod, request: ExplainRequest) -> bool:
     return (pod.metadata.namespace, pod.metadata.name) == (request.namespace, request.name)
 
@@ -79,7 +104,7 @@ def _explain(
         answer.state = PodState.DELETING if info.terminating else PodState.PENDING
     cluster = state.cache.cluster
     if info.group:
-        answer.pod_group.CopyFrom(pod_group_standing(cluster, info))
+        answer.pod_group.CopyFrom(pod_group_standing(cluster, info.group))
     node_name = answer.pod.node_name
     fitting = explain_fit(answer, runtime, cluster, info, request.nodes, node_name)
     if fitting is not None and not node_name:

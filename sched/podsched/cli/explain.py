@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 from google.protobuf.json_format import MessageToJson
 
-from podsched.api.kinds import KINDS, UnknownKindError, find_kind
+from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind
 from podsched.api.quantity import QuantityError
-from podsched.ask.offline_explanation import explain_offline
+from podsched.ask.offline_explanation import explain_group_offline, explain_offline
 from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
 from podsched.cli.cluster_source import ClusterSource, admit
@@ -39,6 +39,9 @@ from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 _MOST_NODES = 100
 #: Seconds; another API server is tried meanwhile.
 _TIMEOUT = 15.0
+_EXPLAINED = ("Pod", "PodGroup")
+#: Seconds after which the search for changes that help a pod group ends.
+_GROUP_SECONDS = 30.0
 
 
 class Form(StrEnum):
@@ -76,15 +79,20 @@ class _Flags(ServerFlags):
 def explain(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="pod NAME | pod/NAME", help="What to explain: a pod."),
+        typer.Argument(
+            metavar="pod NAME | podgroup NAME", help="What to explain: a pod or a pod group."
+        ),
     ],
     given: _Flags,
     namespace: Namespace = "default",
 ) -> None:
-    """Explain why a pod waits, or why it is where it is.
+    """Explain why a pod or a pod group waits, or why a pod is where it is.
 
     Tells the pod's place in the queue, which plugin rejects how many nodes and by how
     much they miss, which events can wake the pod, and what preemption could do.
+
+    Of a pod group it tells how many members are there, how many each topology domain
+    holds, and what would let the group start.
 
     The replica that leads is asked, over the API server. With -f or --kubeconfig the
     answer is computed here, from the cluster's objects alone; nothing is changed.
@@ -93,12 +101,17 @@ def explain(
     configuration (--config, else the leader's, else the defaults) are packed into a
     file, without environments, arguments and other contents.
     """
-    name = _pod_name(what)
+    kind, name = _what(what)
     nodes = list(dict.fromkeys(given.node or ()))
     if len(nodes) > _MOST_NODES:
         fail(f"--node: at most {_MOST_NODES} nodes, not {len(nodes)}", USAGE)
     request = ExplainRequest(
-        namespace=namespace, name=name, replica=given.replica, nodes=nodes, changes=given.changes
+        namespace=namespace,
+        name=name,
+        replica=given.replica,
+        nodes=nodes,
+        changes=given.changes,
+        kind=kind.name,
     )
     source = ClusterSource(
         given.server,
@@ -125,23 +138,19 @@ def explain(
         say("\n".join(explanation_lines(answer, time.time())))
 
 
-def _pod_name(arguments: Sequence[str]) -> str:
-    """Return the name of the one pod that arguments name; exit if they name something else."""
-    kind, _, name = arguments[0].partition("/")
+def _what(arguments: Sequence[str]) -> tuple[Kind, str]:
+    """Return kind and name of what arguments name; exit if it cannot be explained."""
+    word, _, name = arguments[0].partition("/")
     names = [name, *arguments[1:]] if name else arguments[1:]
-    _check_kind(kind)
-    if len(names) != 1 or "/" in names[0]:
-        fail("one pod is explained at a time: sched explain pod NAME, or pod/NAME", USAGE)
-    return names[0]
-
-
-def _check_kind(kind: str) -> None:
     try:
-        found = find_kind(kind)
+        kind = find_kind("podgroup" if word == "group" else word)
     except UnknownKindError as error:
         fail(str(error), USAGE)
-    if found is not KINDS["Pod"]:
-        fail(f"only pods can be explained, not {found.plural}", USAGE)
+    if kind.name not in _EXPLAINED:
+        fail(f"pods and pod groups can be explained, not {kind.plural}", USAGE)
+    if len(names) != 1 or "/" in names[0]:
+        fail(f"one {word} is explained at a time: sched explain {word} NAME, or {word}/NAME", USAGE)
+    return kind, names[0]
 
 
 def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest) -> Explanation:
@@ -150,11 +159,20 @@ def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest
     admit(objects, [])
     try:
         read = read_source(Source(config))[0] if config is not None else default_config()
-        answer = explain_offline(objects, read, factories(), request)
+        if request.kind == "PodGroup":
+            end = time.monotonic() + _GROUP_SECONDS
+
+            def is_over() -> bool:
+                return time.monotonic() > end
+
+            answer = explain_group_offline(objects, read, factories(), request, is_over)
+        else:
+            answer = explain_offline(objects, read, factories(), request)
     except (QuantityError, ConfigError, PluginError) as error:
         fail(str(error), FAILED)
     if answer is None:
-        fail(f'pods "{request.name}" not found in namespace "{request.namespace}"', FAILED)
+        plural = KINDS[request.kind].plural
+        fail(f'{plural} "{request.name}" not found in namespace "{request.namespace}"', FAILED)
     return answer
 
 
@@ -167,6 +185,8 @@ def _pack(
 ) -> None:
     """Write a bundle; without --config, with the leader's configuration where one can be asked."""
     configure_logging("text", "warning")
+    if request.kind != "Pod":
+        fail("--bundle packs the decision about a pod, not about a pod group", USAGE)
     live = source.or_live()
     objects = live.objects()
     admit(objects, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from podsched.api.resources import CPU, MEMORY
@@ -53,6 +54,8 @@ _QUEUES: Final = {
 def explanation_lines(answer: Explanation, now: float) -> list[str]:
     """Return the lines; ``now``: Unix seconds, for ages."""
     pod = answer.pod
+    if answer.HasField("pod_group") and not answer.HasField("pod"):
+        return _group_lines(answer, now)
     state = _STATES.get(answer.state, "Unknown")
     on = f" on {pod.node_name}" if pod.node_name else ""
     lines = [f"Pod {pod.namespace}/{pod.name}: {state}{on}"]
@@ -62,6 +65,43 @@ def explanation_lines(answer: Explanation, now: float) -> list[str]:
     for title, section in _sections(answer, now):
         if section:
             lines += ["", title, *section]
+    return lines
+
+
+def _group_lines(answer: Explanation, now: float) -> list[str]:
+    """Return the lines about a pod group that was asked about by itself."""
+    group = answer.pod_group
+    waits = "would start at its next attempt" if group.fits else "waits"
+    state = waits if answer.state == PodState.PENDING else "all members have a node"
+    lines = [f"PodGroup {group.namespace}/{group.name}: {state}"]
+    lines += _wrapped(_answered(answer), "  ")
+    sections = (
+        ("Members", _pod_group(group)),
+        ("Queue", _queue(answer, now) if answer.HasField("queue") else _woken_by(answer)),
+        ("How many members fit", _domains(group)),
+        ("What would let it start, the least of each kind", _changes(answer.changes)),
+        ("Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]),
+    )
+    for title, section in sections:
+        if section:
+            lines += ["", title, *section]
+    return lines
+
+
+def _domains(group: PodGroupStanding) -> list[str]:
+    if not group.domains:
+        return []
+    rows = [[group.topology_key or "DOMAIN", "NODES", "HOLDS", "LACKS"]]
+    for domain in group.domains:
+        cells = domain.nodes, domain.holds, domain.lacks
+        rows.append([domain.name or "all nodes", *(f"{number:,}" for number in cells)])
+    lines = [f"  {line}" for line in aligned(rows)]
+    hidden = group.all_domains - len(group.domains)
+    if hidden > 0:
+        lines.append(f"  and {hidden} more domains")
+    misfit = group.domains[0].misfit
+    if misfit.name:
+        lines += _row(group.domains[0].name or "Misfit", f"{misfit.name}: {misfit.message}")
     return lines
 
 
@@ -83,7 +123,10 @@ def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]
 
 def _answered(answer: Explanation) -> str:
     by = answer.answered_by
-    parts = [f"profile {answer.scheduler_name}, priority {answer.pod.priority}"]
+    priority = answer.pod.priority if answer.pod.name else answer.pod_group.priority
+    parts = [f"priority {priority}"]
+    if answer.scheduler_name:
+        parts = [f"profile {answer.scheduler_name}, priority {priority}"]
     if by.replica:
         role = f"leader, term {by.term}" if by.leading else "standby"
         parts.append(f"answered by {by.replica} ({role}) in {by.took_ms:.0f} ms")
@@ -98,8 +141,11 @@ def _pod_group(group: PodGroupStanding) -> list[str]:
     lines = _row("Group", f"{group.name}: {policy}; {counts}")
     if group.message:
         lines += _row("Says", group.message)
-    for at, member in enumerate(group.stuck):
-        lines += _row("" if at else "Stuck", f"{member.name}: {member.message}")
+    label = "Stuck"
+    for message, members in groupby(group.stuck, key=lambda member: member.message):
+        names = ", ".join(member.name for member in members)
+        lines += _row(label, f"{names}: {message}")
+        label = ""
     more = group.stuck_members - len(group.stuck)
     return lines + (_row("", f"and {more} more") if more else [])
 
@@ -355,8 +401,9 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     lines = []
     for change in changes:
         doubt = ", perhaps less" if change.smaller_possible else ""
-        nodes = _count(change.nodes, "node")
-        lines += _wrapped(f"{change.description}{doubt}: {nodes}", "  ")
+        # Changes for a pod group tell no number of feasible nodes.
+        nodes = f": {_count(change.nodes, 'node')}" if change.nodes else ""
+        lines += _wrapped(f"{change.description}{doubt}{nodes}", "  ")
     return lines
 
 

@@ -272,7 +272,7 @@ class PodGroupAttempt:
                 continue
             with trial.inner() as inner:
                 yield from self.try_placement(inner, placement, should_stop)
-                self.take_back()
+                self._take_back()
             if self.result.status.code is Code.ERROR:
                 return
             first = first or self.result
@@ -325,7 +325,7 @@ class PodGroupAttempt:
     ) -> Iterator[None]:
         """Decide for all members in one placement; those that fit stay assumed in the trial.
 
-        They stay reserved as well, although they may be too few; see ``take_back``.
+        They stay reserved as well, although they may be too few.
         """
         self.result = GroupDecision()
         yield from self._try_members(trial, placement, self._members, should_stop)
@@ -387,9 +387,9 @@ class PodGroupAttempt:
         if self.result.status.ok:
             trial.commit()
         else:
-            self.take_back()
+            self._take_back()
 
-    def take_back(self) -> None:
+    def _take_back(self) -> None:
         """Unreserve all members, the latest first; the caller rolls their trial back."""
         for decision in reversed(self.result.placed):
             self._unreserve(decision)

@@ -129,18 +129,20 @@ class ApplyConfigResponse(_message.Message):
     def __init__(self, replicas: _Optional[_Iterable[_Union[ConfigOutcome, _Mapping]]] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
-    __slots__ = ("namespace", "name", "replica", "nodes", "changes")
+    __slots__ = ("namespace", "name", "replica", "nodes", "changes", "kind")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     REPLICA_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     replica: str
     nodes: _containers.RepeatedScalarFieldContainer[str]
     changes: bool
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., replica: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., changes: _Optional[bool] = ...) -> None: ...
+    kind: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., replica: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., changes: _Optional[bool] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class PodReference(_message.Message):
     __slots__ = ("namespace", "name", "uid", "priority", "node_name")
@@ -205,7 +207,20 @@ class Explanation(_message.Message):
     def __init__(self, pod: _Optional[_Union[PodReference, _Mapping]] = ..., state: _Optional[_Union[PodState, str]] = ..., scheduler_name: _Optional[str] = ..., message: _Optional[str] = ..., answered_by: _Optional[_Union[AnsweredBy, _Mapping]] = ..., queue: _Optional[_Union[QueueStanding, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., nominations: _Optional[_Iterable[_Union[Nomination, _Mapping]]] = ..., nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., funnel: _Optional[_Iterable[_Union[FunnelStep, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ..., node_verdicts: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., wake_events: _Optional[_Iterable[_Union[WakeEvent, _Mapping]]] = ..., preemption: _Optional[_Union[Preemption, _Mapping]] = ..., scores: _Optional[_Iterable[_Union[NodeScore, _Mapping]]] = ..., tied_nodes: _Optional[int] = ..., decision: _Optional[_Union[DecisionFacts, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., eta: _Optional[_Union[Eta, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., pod_group: _Optional[_Union[PodGroupStanding, _Mapping]] = ...) -> None: ...
 
 class PodGroupStanding(_message.Message):
-    __slots__ = ("name", "exists", "min_count", "members", "with_node", "message", "stuck", "stuck_members")
+    __slots__ = ("name", "exists", "min_count", "members", "with_node", "message", "stuck", "stuck_members", "namespace", "priority", "topology_key", "fits", "domains", "all_domains")
+    class Domain(_message.Message):
+        __slots__ = ("name", "nodes", "holds", "lacks", "misfit")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        NODES_FIELD_NUMBER: _ClassVar[int]
+        HOLDS_FIELD_NUMBER: _ClassVar[int]
+        LACKS_FIELD_NUMBER: _ClassVar[int]
+        MISFIT_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        nodes: int
+        holds: int
+        lacks: int
+        misfit: PodGroupStanding.Member
+        def __init__(self, name: _Optional[str] = ..., nodes: _Optional[int] = ..., holds: _Optional[int] = ..., lacks: _Optional[int] = ..., misfit: _Optional[_Union[PodGroupStanding.Member, _Mapping]] = ...) -> None: ...
     class Member(_message.Message):
         __slots__ = ("name", "message")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +236,12 @@ class PodGroupStanding(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     STUCK_FIELD_NUMBER: _ClassVar[int]
     STUCK_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
+    FITS_FIELD_NUMBER: _ClassVar[int]
+    DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    ALL_DOMAINS_FIELD_NUMBER: _ClassVar[int]
     name: str
     exists: bool
     min_count: int
@@ -229,7 +250,13 @@ class PodGroupStanding(_message.Message):
     message: str
     stuck: _containers.RepeatedCompositeFieldContainer[PodGroupStanding.Member]
     stuck_members: int
-    def __init__(self, name: _Optional[str] = ..., exists: _Optional[bool] = ..., min_count: _Optional[int] = ..., members: _Optional[int] = ..., with_node: _Optional[int] = ..., message: _Optional[str] = ..., stuck: _Optional[_Iterable[_Union[PodGroupStanding.Member, _Mapping]]] = ..., stuck_members: _Optional[int] = ...) -> None: ...
+    namespace: str
+    priority: int
+    topology_key: str
+    fits: bool
+    domains: _containers.RepeatedCompositeFieldContainer[PodGroupStanding.Domain]
+    all_domains: int
+    def __init__(self, name: _Optional[str] = ..., exists: _Optional[bool] = ..., min_count: _Optional[int] = ..., members: _Optional[int] = ..., with_node: _Optional[int] = ..., message: _Optional[str] = ..., stuck: _Optional[_Iterable[_Union[PodGroupStanding.Member, _Mapping]]] = ..., stuck_members: _Optional[int] = ..., namespace: _Optional[str] = ..., priority: _Optional[int] = ..., topology_key: _Optional[str] = ..., fits: _Optional[bool] = ..., domains: _Optional[_Iterable[_Union[PodGroupStanding.Domain, _Mapping]]] = ..., all_domains: _Optional[int] = ...) -> None: ...
 
 class AnsweredBy(_message.Message):
     __slots__ = ("replica", "identity", "leading", "term", "revision", "time", "took_ms")

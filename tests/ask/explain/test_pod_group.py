@@ -38,7 +38,7 @@ def test_a_gang_tells_its_members_and_those_that_fit_nowhere() -> None:
     waiting = member("b", "pod group is unschedulable, waiting for minCount pods")
     stuck = member("c", "0/3 nodes are available: 3 Insufficient cpu.")
     state = cluster(placed, waiting, stuck, group=gang(3, "no placement exists"))
-    found = pod_group_standing(state, info(waiting))
+    found = pod_group_standing(state, info(waiting).group)
     assert (found.min_count, found.members, found.with_node) == (3, 3, 1)
     assert found.message == "no placement exists"
     assert [(one.name, one.message) for one in found.stuck] == [
@@ -48,4 +48,4 @@ def test_a_gang_tells_its_members_and_those_that_fit_nowhere() -> None:
 
 def test_a_group_that_does_not_exist_is_told_so() -> None:
     waiting = member("b")
-    assert not pod_group_standing(cluster(waiting), info(waiting)).exists
+    assert not pod_group_standing(cluster(waiting), info(waiting).group).exists

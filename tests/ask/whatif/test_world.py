@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from podsched.ask.whatif.world import World
 from podsched.plugins.volumes.claims import CLAIM, VOLUME
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import container, pod
+from support.gangs import gang
 from support.volume_world import claim, storage_class, volume
 from support.whatif_world import node, owned, world
 
@@ -139,22 +139,10 @@ def test_pods_handed_over_together_go_where_they_would_go_one_by_one(seed: int) 
     assert [one.node_name for one in at_once] == [one.node_name for one in one_by_one]
 
 
-def gang(name: str, minimum: int, count: int, **parts: Any) -> list[Any]:
-    """A PodGroup and its pods, each of one core."""
-    group = v1.PodGroup()
-    group.metadata.name, group.metadata.namespace = name, "default"
-    group.spec.scheduling_policy.gang.min_count = minimum
-    group.spec.priority = parts.get("priority", 0)
-    members = [owned(f"{name}-{index}", **parts) for index in range(count)]
-    for member in members:
-        member.spec.scheduling_group.pod_group_name = name
-    return [group, *members]
-
-
 def test_members_of_a_gang_are_placed_together_or_not_at_all() -> None:
     room = node("a", allocatable={"cpu": "3", "pods": "10"})
     for minimum, placed_members in ((4, 0), (3, 3)):
-        group, *members = gang("train", minimum, 4)
+        group, members = gang("train", minimum, 4)
         made = world([room, group])
         infos = [made.submit(member) for member in members]
         alone = made.submit(owned("alone"))
@@ -168,7 +156,7 @@ def test_members_of_a_gang_are_placed_together_or_not_at_all() -> None:
 
 
 def test_a_gang_takes_the_place_of_its_victims() -> None:
-    group, *members = gang("train", 2, 2, cpu="2", priority=10)
+    group, members = gang("train", 2, 2, cpu="2", priority=10)
     low = [owned("low-0", "a", "2"), owned("low-1", "b", "2")]
     size = {"cpu": "2", "pods": "10"}
     made = world([node("a", allocatable=size), node("b", allocatable=size), *low, group])
@@ -183,7 +171,7 @@ def test_a_gang_takes_the_place_of_its_victims() -> None:
 
 
 def test_what_a_gang_reserved_in_a_trial_is_free_again() -> None:
-    group, *members = gang("train", 2, 2)
+    group, members = gang("train", 2, 2)
     made = world([node("a", allocatable={"cpu": "2", "pods": "10"}), group])
     infos = [made.submit(member) for member in members]
     for _ in range(2):
@@ -193,7 +181,7 @@ def test_what_a_gang_reserved_in_a_trial_is_free_again() -> None:
 
 
 def test_members_wait_until_their_gang_is_complete() -> None:
-    group, *members = gang("train", 3, 2)
+    group, members = gang("train", 3, 2)
     made = world([node("a"), group])
     outcomes = made.schedule([made.submit(member) for member in members])
     assert all(one.message.startswith("GangScheduling: ") for one in outcomes)

@@ -96,6 +96,7 @@ async def test_answering_needs_a_right_of_its_own() -> None:
     [
         (ExplainRequest(), "name must be specified"),
         (ExplainRequest(name="a", nodes=["n"] * 101), "at most 100 nodes"),
+        (ExplainRequest(name="a", kind="Node"), "'Node' is neither Pod nor PodGroup"),
     ],
 )
 async def test_requests_are_checked(request_: ExplainRequest, why: str) -> None:
@@ -114,6 +115,28 @@ async def test_a_pod_that_does_not_exist_is_not_found_before_a_replica_is_asked(
     await world.core.creator.create_many([pod("web")])
     with pytest.raises(ApiError, match="no scheduler replica is connected"):
         await SchedulingService(Replicas(), world.core.storage).explain(ExplainRequest(name="web"))
+
+
+async def test_explaining_a_group_needs_the_right_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = ExplainRequest(name="train", kind="PodGroup")
+    permitted = {("get", "pods/explain", "default", "")}
+    monkeypatch.setattr(
+        Rights,
+        "permit",
+        lambda self, verb, group, resource, ns="", name="": (verb, resource, ns, name) in permitted,
+    )
+    set_rights(Rights(SAM, Policy()))
+    with pytest.raises(ApiError, match='cannot get resource "podgroups"'):
+        await service().explain(asked)
+
+
+async def test_a_group_that_does_not_exist_is_not_found(world: World) -> None:
+    set_rights(OWN)
+    asked = ExplainRequest(name="train", kind="PodGroup")
+    with pytest.raises(ApiError, match=r'podgroups.* "train" not found'):
+        await SchedulingService(Replicas(), world.core.storage).explain(asked)
 
 
 class Answers:

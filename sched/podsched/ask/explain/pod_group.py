@@ -1,4 +1,4 @@
-"""How far a member's PodGroup is, from the objects alone."""
+"""How far a PodGroup is, from the objects alone."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from podsched.v1.scheduling_pb2 import PodGroupStanding
 MAX_MEMBERS: Final = 5
 
 
-def pod_group_standing(cluster: ClusterView, pod: PodInfo) -> PodGroupStanding:
-    """Return how far the group of a member is.
+def pod_group_standing(cluster: ClusterView, key: str) -> PodGroupStanding:
+    """Return how far the group "namespace/name" is.
 
     A member is stuck if the last attempt found no node for it even by itself.
     """
-    namespace, _, name = pod.group.partition("/")
-    members = sorted(cluster.members(pod.group), key=lambda member: member.name)
-    found = PodGroupStanding(name=name, members=len(members))
+    namespace, _, name = key.partition("/")
+    members = sorted(cluster.members(key), key=lambda member: member.name)
+    found = PodGroupStanding(namespace=namespace, name=name, members=len(members))
     found.with_node = sum(bool(member.node_name) for member in members)
     stored = cluster.get(KIND, namespace, name)
     if stored is None:
         return found
     found.exists = True
     group = read_pod_group(stored)
+    found.priority = group.priority
     if group.min_count is not None:
         found.min_count = group.min_count
     for condition in stored.status.conditions:

@@ -1,8 +1,8 @@
 """A cluster in memory to try changes on, decided on as a replica decides.
 
 A world is a cache, profiles and a decider, as a replica has them: filled from objects, or a copy of
-what a replica has. A pod that is placed counts from then on; victims of a preemption leave at once, and the
-preemptor takes their place, as it would after their grace period.
+what a replica has. A pod that is placed counts from then on; victims of a preemption leave at once,
+and the preemptor takes their place, as it would after their grace period.
 
 Changes can be tried: what happens inside ``trial`` is undone at its end::
 
@@ -24,6 +24,7 @@ from typing import Any
 
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Node, Pod
+from podsched.ask.explain.changes.question import Question
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
@@ -138,14 +139,21 @@ class World:
         found = [] if row is None else nodes.pods(row).values()
         return sorted(found, key=lambda pod: pod.key)
 
+    def has_node(self, pod: PodInfo) -> bool:
+        """Whether a pod is bound or assumed."""
+        return self._cache.pod(pod.uid) is not None
+
+    def question(self, pod: PodInfo) -> Question:
+        """Return the question how one pod could fit here."""
+        return Question(self.runtime(pod), self._cache, pod)
+
     def node_names(self) -> list[str]:
         """Return the names of all nodes, sorted."""
         return sorted(node.metadata.name for node in self.cluster.list("Node"))
 
     def pending(self) -> list[PodInfo]:
         """Return the pods without a node that a profile decides on, in the queue's order."""
-        held = self._cache.pod
-        waiting = [p for p in self.pods() if not p.node_name and held(p.uid) is None]
+        waiting = [pod for pod in self.pods() if not pod.node_name and not self.has_node(pod)]
         return self.in_queue_order(p for p in waiting if self.is_ours(p.pod) and not p.terminating)
 
     def in_queue_order(self, pods: Iterable[PodInfo]) -> list[PodInfo]:

@@ -42,6 +42,7 @@ MAX_DECISIONS: Final = 1000
 #: Replaces the name of a pod that the caller may not get.
 HIDDEN: Final = "(hidden)"
 _POD = KINDS["Pod"]
+_EXPLAINED = {"": _POD, "Pod": _POD, "PodGroup": KINDS["PodGroup"]}
 
 
 class SchedulingService:
@@ -78,11 +79,18 @@ class SchedulingService:
             raise errors.bad_request("name must be specified", "name")
         if len(request.nodes) > MAX_NODES:
             raise errors.bad_request(f"at most {MAX_NODES} nodes", "nodes")
+        kind = _EXPLAINED.get(request.kind)
+        if kind is None:
+            raise errors.bad_request(f"{request.kind!r} is neither Pod nor PodGroup", "kind")
         mine = rights()
-        mine.check("get", _POD, request.namespace, request.name, "explain")
-        # The replica may lag: it may not know the pod yet, or still have a deleted one.
-        pod = await self._storage.get(_POD, f"{request.namespace}/{request.name}")
-        question = Question(explain=request, revision=pod.revision)
+        if kind is _POD:
+            mine.check("get", _POD, request.namespace, request.name, "explain")
+        else:
+            mine.check("get", _POD, request.namespace, "", "explain")
+            mine.check("get", kind, request.namespace, request.name)
+        # The replica may lag: it may not know the object yet, or still have a deleted one.
+        stored = await self._storage.get(kind, f"{request.namespace}/{request.name}")
+        question = Question(explain=request, revision=stored.revision)
         found = (await self._replicas.ask_once(question, request.replica)).explanation
         if found.state == PodState.BOUND and not found.HasField("decision"):
             found = await self._from_who_decided(question) or found

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import islice
+from itertools import count, islice
 from typing import Final
 
 import numpy as np
@@ -103,9 +103,8 @@ class _Shape:
 
 def add_node(question: Question) -> Change | None:
     """Return the smallest node there is of which one more would do; None where none would."""
-    shapes = sorted(_shapes(question))
-    for shape in shapes[:MOST_TRIES]:
-        with _one_more(question, shape.name):
+    for shape in sorted(shapes(question))[:MOST_TRIES]:
+        with one_more(question, shape.name):
             rows = question.feasible(question.pod)
             if not len(rows):
                 continue
@@ -116,7 +115,7 @@ def add_node(question: Question) -> Change | None:
     return None
 
 
-def _shapes(question: Question) -> list[_Shape]:
+def shapes(question: Question) -> list[_Shape]:
     """Return one of each kind of nodes, as far as plugins tell them apart, the first by name.
 
     What plugins look at of labels has a column, once the pod has been evaluated.
@@ -152,14 +151,13 @@ def _daemons(pods: Iterable[PodInfo]) -> Iterator[PodInfo]:
 
 
 @contextmanager
-def _one_more(question: Question, like: str) -> Iterator[None]:
-    """Add a node for a while."""
+def one_more(question: Question, like: str) -> Iterator[None]:
+    """Add a node like this one for a while; calls may be nested."""
     cluster, columns = question.cluster, question.cluster.columns
     row = columns.row_of(like)
     assert row is not None
-    name = f"{like}-like"
-    while columns.row_of(name) is not None:
-        name += "-"
+    names = (f"{like}-like-{number}" for number in count(1))
+    name = next(name for name in names if columns.row_of(name) is None)
     with Trial(question.cache) as trial:
         csi = cluster.get("CSINode", "", like)
         if csi is not None:
@@ -170,7 +168,7 @@ def _one_more(question: Question, like: str) -> Iterator[None]:
         trial.put_node(_like(columns.node(row), name))
         for daemon in list(_daemons(columns.pods(row).values())):
             # Its name stays, by which claims are known.
-            uid, key = f"{daemon.uid}-like", f"{daemon.key}-like"
+            uid, key = f"{daemon.uid}-on-{name}", f"{daemon.key}-on-{name}"
             trial.assume(replace(daemon, uid=uid, key=key), name)
         yield
 

@@ -1,0 +1,285 @@
+"""What keeps a PodGroup from starting: how much each topology domain holds, and what would help.
+
+Everything is tried on a ``World``, in trials that are rolled back. The changes are the smallest of
+their kind: a lower minCount, more nodes like one there is, one other group gone, another topology
+label. Large groups in many domains take long, so that the caller may set an end to the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import yaml
+
+from podsched.ask.explain.changes.nodes import one_more, shapes
+from podsched.ask.explain.changes.question import Question
+from podsched.ask.explain.explanation import reference
+from podsched.ask.whatif.world import World, exhaust, never
+from podsched.decide.decision import Decision
+from podsched.framework.pod_groups import Placement, PodGroup, pod_group
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Status
+from podsched.v1.scheduling_pb2 import Change, Explanation, PodGroupStanding
+
+#: Domains that are told, other groups and shapes of nodes that are tried, nodes that are added.
+MAX_DOMAINS: Final = 10
+MAX_GROUPS: Final = 24
+MAX_SHAPES: Final = 8
+MAX_NODES: Final = 256
+#: Pods of a change that are listed.
+MAX_PODS: Final = 20
+CUT_SHORT: Final = "The search was cut short: other changes may help, too."
+SCHEDULED: Final = "Enough members have a node."
+
+
+def explain_pod_group(
+    answer: Explanation,
+    world: World,
+    key: str,
+    is_over: Callable[[], bool] = never,
+    *,
+    changes: bool = True,
+) -> None:
+    """Add to an explanation of the group "namespace/name" whether it fits, where, and what helps.
+
+    ``is_over``: whether the search has taken long enough.
+    """
+    group = pod_group(world.cluster, key)
+    if group is None:
+        return
+    asked = _GroupQuestion(world, group, is_over)
+    standing = answer.pod_group
+    standing.topology_key = group.topology_key
+    if not asked.waiting:
+        return
+    if (group.min_count or 1) <= len(asked.scheduled):
+        answer.notes.append(SCHEDULED)
+        return
+    domains = asked.domains()
+    if isinstance(domains, Status):
+        answer.notes.append(domains.message)
+        domains = []
+    standing.domains.extend(domains[:MAX_DOMAINS])
+    standing.all_domains = len(domains)
+    standing.fits = not asked.missing and asked.starts(group)
+    if changes and not standing.fits:
+        answer.changes.extend(asked.changes(domains))
+    if is_over():
+        answer.notes.append(CUT_SHORT)
+
+
+class _GroupQuestion:
+    """A group that waits. ``waiting``: its members without a node; ``scheduled``: the others."""
+
+    def __init__(self, world: World, group: PodGroup, is_over: Callable[[], bool]) -> None:
+        self._world = world
+        self._group = group
+        self._is_over = is_over
+        members = sorted(world.cluster.members(group.key), key=lambda pod: pod.name)
+        members = [pod for pod in members if not pod.terminating]
+        self.scheduled = [pod for pod in members if world.has_node(pod)]
+        # A member with scheduling gates is as good as missing.
+        self.waiting = [
+            pod for pod in members if not world.has_node(pod) and not pod.pod.spec.scheduling_gates
+        ]
+
+    @property
+    def missing(self) -> int:
+        """How many more members are needed, wherever they would fit."""
+        there = len(self.scheduled) + len(self.waiting)
+        return max(0, (self._group.min_count or 1) - there)
+
+    def starts(self, group: PodGroup) -> bool:
+        """Whether the members could start if their group were this one."""
+        with self._world.trial() as trial:
+            attempt = self._world.attempt(trial, group, self.waiting)
+            exhaust(attempt.run(trial, never, preempts=False))
+            return attempt.result.status.ok
+
+    # ------------------------------------------------------------------ domains
+
+    def domains(self) -> list[PodGroupStanding.Domain] | Status:
+        """Return what each placement holds, the largest first; or why there is no placement."""
+        with self._world.trial() as trial:
+            attempt = self._world.attempt(trial, self._group, self.waiting)
+            placements = attempt.placements()
+        if isinstance(placements, Status):
+            return placements
+        found = [self._holds(placement) for placement in self._until_over(placements)]
+        return sorted(found, key=lambda domain: -domain.holds)
+
+    def _until_over(self, placements: Sequence[Placement]) -> Iterator[Placement]:
+        """Yield placements until the time is over, the first in any case."""
+        for placement in placements:
+            yield placement
+            if self._is_over():
+                return
+
+    def _holds(self, placement: Placement) -> PodGroupStanding.Domain:
+        nodes = self._world.cluster.nodes
+        with self._world.trial() as trial:
+            attempt = self._world.attempt(trial, self._group, self.waiting)
+            exhaust(attempt.try_placement(trial, placement, never))
+            decisions = attempt.result.decisions
+        placed = sum(1 for decision in decisions if decision.node_name)
+        domain = PodGroupStanding.Domain(
+            name=placement.name,
+            nodes=len(placement.rows(nodes)),
+            holds=len(self.scheduled) + placed,
+        )
+        domain.lacks = max(0, (self._group.min_count or 1) - domain.holds)
+        misfit = next((decision for decision in decisions if not decision.node_name), None)
+        if misfit is not None:
+            domain.misfit.name = misfit.queued.info.name
+            domain.misfit.message = _why(misfit)
+        return domain
+
+    # ------------------------------------------------------------------ changes
+
+    def changes(self, domains: Sequence[PodGroupStanding.Domain]) -> Iterator[Change]:
+        """Yield the smallest change of each kind that has one."""
+        best = domains[0] if domains else PodGroupStanding.Domain()
+        if self.missing:
+            text = f"create {self.missing} more member{'s' if self.missing > 1 else ''}"
+            yield Change(kind="members", description=text, cost=self.missing)
+        if self._group.min_count is not None and best.holds:
+            yield self._lower_min_count(best.holds)
+        if self.missing:
+            return
+        finders = (self._nodes(best), self._another_topology(), self._group_gone())
+        for find in finders:
+            if self._is_over():
+                return
+            yield from find
+
+    def _lower_min_count(self, holds: int) -> Change:
+        wanted = self._group.min_count or 1
+        patch = {"spec": {"schedulingPolicy": {"gang": {"minCount": holds}}}}
+        return Change(
+            kind="min-count",
+            description=f"a minCount of {holds} in place of {wanted}",
+            patch=yaml.safe_dump(patch, sort_keys=False),
+            cost=wanted - holds,
+        )
+
+    def _nodes(self, best: PodGroupStanding.Domain) -> Iterator[Change]:
+        """Yield the fewest nodes of one shape that are enough; of several shapes the smallest."""
+        likely = self._misfit(best)
+        question = self._world.question(likely)
+        found: tuple[int, str] | None = None
+        tried = 0
+        for shape in sorted(shapes(question)):
+            if tried == MAX_SHAPES or self._is_over():
+                break
+            if not self._is_in(shape.name, best.name):
+                continue
+            tried += 1
+            most = min(MAX_NODES, best.lacks) if found is None else found[0] - 1
+            number = self._fewest(question, shape.name, most)
+            if number is not None:
+                found = number, shape.name
+        if found is not None:
+            number, name = found
+            text = f"add a node like {name}" if number == 1 else f"add {number} nodes like {name}"
+            yield Change(kind="node", description=text, cost=number, node=name)
+
+    def _misfit(self, best: PodGroupStanding.Domain) -> PodInfo:
+        by_name = {pod.name: pod for pod in self.waiting}
+        return by_name.get(best.misfit.name, self.waiting[0])
+
+    def _is_in(self, node_name: str, domain: str) -> bool:
+        """Whether a node like this one would be in the domain."""
+        nodes, key = self._world.cluster.nodes, self._group.topology_key
+        row = nodes.row_of(node_name)
+        if not key or not domain or row is None:
+            return True
+        return nodes.node(row).metadata.labels.get(key) == domain
+
+    def _fewest(self, question: Question, name: str, most: int) -> int | None:
+        """Return how many nodes like this one are enough; None if ``most`` are not."""
+        low, high = 0, 1
+        while not self._starts_with(question, name, min(high, most)):
+            low, high = high, high * 2
+            if low >= most or self._is_over():
+                return None
+        high = min(high, most)
+        while high - low > 1 and not self._is_over():
+            middle = (low + high) // 2
+            if self._starts_with(question, name, middle):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _starts_with(self, question: Question, name: str, number: int) -> bool:
+        if number < 1:
+            return False
+        with ExitStack() as added:
+            for _ in range(number):
+                added.enter_context(one_more(question, name))
+            return self.starts(self._group)
+
+    def _another_topology(self) -> Iterator[Change]:
+        """Yield the narrowest label with larger domains that is enough, or that none would be."""
+        if not self._group.topology_key:
+            return
+        for key in [*self._wider_labels(), ""]:
+            if self._is_over():
+                return
+            if self.starts(replace(self._group, topology_key=key)):
+                old = self._group.topology_key
+                text = f"require {key} in place of {old}" if key else f"do not require {old}"
+                yield Change(kind="topology", description=text)
+                return
+
+    def _wider_labels(self) -> list[str]:
+        """Return labels whose domains are unions of the required label's, the narrowest first.
+
+        A label of which all nodes have one value is left out: it restricts nothing.
+        Nodes without the required label belong to none of its domains.
+        """
+        key, nodes = self._group.topology_key, self._world.cluster.nodes
+        rows = np.flatnonzero(nodes.alive).tolist()
+        labels = [of for row in rows if key in (of := nodes.node(row).metadata.labels)]
+        found = []
+        for label in set(labels[0]).intersection(*labels[1:]) if labels else ():
+            pairs = {(of[key], of[label]) for of in labels}
+            narrow, wide = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
+            if len(pairs) == len(narrow) > len(wide) > 1:
+                found.append((-len(wide), label))
+        return [label for _, label in sorted(found)]
+
+    def _group_gone(self) -> Iterator[Change]:
+        """Yield the smallest other group without which this one could start."""
+        groups: dict[str, list[PodInfo]] = {}
+        for pod in self._world.pods():
+            if pod.group and pod.group != self._group.key and self._world.has_node(pod):
+                groups.setdefault(pod.group, []).append(pod)
+        by_size = sorted(groups.items(), key=lambda item: (len(item[1]), item[0]))
+        for key, pods in by_size[:MAX_GROUPS]:
+            if self._is_over():
+                return
+            with self._world.trial() as trial:
+                for pod in pods:
+                    trial.remove(pod)
+                starts = self.starts(self._group)
+            if starts:
+                other = pod_group(self._world.cluster, key)
+                priority = other.priority if other is not None else pods[0].priority
+                yield Change(
+                    kind="group-gone",
+                    description=f"delete pod group {key} (priority {priority}, {len(pods)} pods)",
+                    cost=len(pods),
+                    pods=[reference(pod) for pod in pods[:MAX_PODS]],
+                )
+                return
+
+
+def _why(decision: Decision) -> str:
+    if decision.diagnosis is not None:
+        return decision.diagnosis.fit_error()
+    return decision.error.message if decision.error is not None else ""
