@@ -88,9 +88,9 @@ def up(given: _Flags) -> None:
         check_listener(
             f"--{name}", address, tls=secured, insecure=given.insecure_listen, remedy="--tls"
         )
+    read_config(given.config)
     if not can_listen(*split_address("--api", given.api)):
         fail(f"--api: cannot listen on {given.api}: is another sched up running?", FAILED)
-    read_config(given.config)
     with _data_directory(given.data_dir) as directory:
         options = LocalClusterOptions(
             data_dir=directory,
