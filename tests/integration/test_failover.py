@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from podsched.lab.bench.shapes import copies, pod_template
-from podsched.serve.client.errors import FenceLost
+from podsched.serve.client.errors import FenceLost, of_result
 from podsched.v1.api_pb2 import Binding, Fence
 from support.eventually import eventually
+from support.gangs import gang
 from support.real_cluster import real_cluster
 
 pytestmark = pytest.mark.integration
@@ -37,6 +38,29 @@ async def test_every_pod_is_bound_once_though_the_leader_is_killed_three_times(
         await eventually("all pods bound", lambda: real.bound("pod") == 1000)
         await real.check_history("pod", 1000)
         assert len(real.observer.leaders) == 4
+
+
+async def test_a_gang_is_whole_after_its_leader_was_killed_amid_its_bindings(
+    tmp_path: Path,
+) -> None:
+    size, kills = 600, 3
+    async with real_cluster(tmp_path, replicas=3, nodes=30) as real:
+        for kill in range(kills):
+            group, _ = gang(f"g{kill}", size, 0)
+            template = pod_template(cpu="10m")
+            template.spec.scheduling_group.pod_group_name = f"g{kill}"
+            members = list(copies(template, f"g{kill}", size))
+            await real.client.create(group)
+            refused = [of_result(one) for one in await real.client.create_pods(members)]
+            assert not any(refused)
+            terms = len(real.observer.leaders)
+            # Killed at the first binding that is seen; by chance a part of the gang is bound.
+            await eventually("a binding", lambda k=kill: real.bound(f"g{k}") > 0, pause=0.001)
+            real.leader().kill(signal.SIGKILL)
+            await eventually("a new leader", lambda t=terms: len(real.observer.leaders) > t)
+            await eventually("a whole gang", lambda k=kill: real.bound(f"g{k}") == size)
+        for kill in range(kills):
+            await real.check_history(f"g{kill}", size)
 
 
 @pytest.mark.long
