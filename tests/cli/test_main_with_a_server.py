@@ -359,6 +359,16 @@ def test_describe_says_why_a_pod_waits(sched: Commands) -> None:
     assert "Status:        Ready" in node
 
 
+def test_describe_shows_the_members_of_a_pod_group(sched: Commands) -> None:
+    sched.ok("run", "--gang", "2", "train", "--", "image")
+    said = sched.until("node-000", "describe", "podgroup", "train")
+    assert "Members (2):" in said
+    assert [line.split()[0] for line in said.splitlines() if "train-" in line] == [
+        "train-0",
+        "train-1",
+    ]
+
+
 # ---------------------------------------------------------------------- small changes
 
 

@@ -14,7 +14,7 @@ from podsched.api.columns import node_status, pod_status
 from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, Node
+from podsched.api.objects import AnyObject, Node, PodGroup
 from podsched.api.owners import is_left_alone
 from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.client import Namespace, Server, with_client
@@ -29,6 +29,8 @@ from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
 
 NONE = "<none>"
+#: Members of a pod group that are shown.
+_MAX_MEMBERS = 40
 NO_CONTROLLER = "none: podsched makes no pods of it, and no other controller has looked at it"
 
 
@@ -56,6 +58,8 @@ def describe(
             if isinstance(obj, Node):
                 on_node = f"spec.nodeName={target.name}"
                 pods, _ = await client.list("Pod", "", field_selector=on_node)
+            elif isinstance(obj, PodGroup):
+                pods = await _members(client, scope, target.name)
             if index:
                 say("\n")
             say(description(obj, events, pods, time.time()))
@@ -67,10 +71,16 @@ def describe(
         raise typer.Exit(FAILED)
 
 
+async def _members(client: ApiClient, namespace: str, name: str) -> list[AnyObject]:
+    """Return the pods of a pod group, which no selector names."""
+    pods: list[Any] = (await client.list("Pod", namespace))[0]
+    return [pod for pod in pods if pod.spec.scheduling_group.pod_group_name == name]
+
+
 def description(
     obj: AnyObject, events: Sequence[AnyObject], pods: Sequence[AnyObject], now: float
 ) -> str:
-    """Return the description of an object; ``pods`` are a node's pods."""
+    """Return the description of an object; ``pods`` are those of a node or of a pod group."""
     meta = obj.metadata
     lines = [f"Name:          {meta.name}"]
     if meta.namespace:
@@ -90,6 +100,8 @@ def description(
         if is_left_alone(obj):
             lines.append(f"Controller:    {NO_CONTROLLER}")
         lines += _rest(obj)
+        if kind == "PodGroup":
+            lines += _pod_group(pods)
     lines += _events(events, now)
     return "\n".join(lines)
 
@@ -156,6 +168,18 @@ def _node(node: Any, pods: Sequence[Any]) -> list[str]:
         meta = pod.metadata
         rows.append([f"  {meta.namespace}", meta.name, *cells, str(pod.spec.priority)])
     return [*lines, f"Pods ({len(running)}):", *aligned(rows)]
+
+
+def _pod_group(pods: Sequence[Any]) -> list[str]:
+    """Return the members, those without a node first."""
+    if not pods:
+        return [f"Members:       {NONE}"]
+    rows = [["  NAME", "STATUS", "NODE"]]
+    for pod in sorted(pods, key=lambda pod: bool(pod.spec.node_name))[:_MAX_MEMBERS]:
+        rows.append([f"  {pod.metadata.name}", pod_status(pod), pod.spec.node_name or NONE])
+    lines = [f"Members ({len(pods):,}):", *aligned(rows)]
+    hidden = len(pods) - _MAX_MEMBERS
+    return [*lines, f"  and {hidden:,} more"] if hidden > 0 else lines
 
 
 def _quota(quota: Any) -> list[str]:
