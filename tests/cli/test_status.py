@@ -144,3 +144,11 @@ async def test_a_cluster_without_replicas_says_so(capsys: pytest.CaptureFixture[
     lines = await told(FakeCluster(), capsys)
     assert lines[0] == "No scheduler replicas found."
     assert "Leader:  none, 0 transitions" in lines
+
+
+async def test_a_replica_that_names_no_api_server_adds_no_empty_address(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = a_cluster()
+    cluster.create(lease("d", "d_1", state="standby", pid="4"))
+    assert "API:     api:1, api:2" in await told(cluster, capsys)
