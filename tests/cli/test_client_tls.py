@@ -77,7 +77,11 @@ async def server(tmp_path: Path, folder: Path) -> AsyncIterator[str]:
 @pytest.mark.integration
 @pytest.mark.usefixtures("impatient")
 def test_all_clients_speak_tls_and_show_their_certificates(
-    sched: Commands, server: str, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+    sched: Commands,
+    server: str,
+    certificates: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     for name in ("ca", "cert", "key"):
         monkeypatch.setenv(f"SCHED_TLS_{name.upper()}", str(getattr(certificates, name)))
@@ -95,6 +99,12 @@ def test_all_clients_speak_tls_and_show_their_certificates(
     monkeypatch.delenv("SCHED_TLS_KEY")
     without = commands("get", "pods")
     assert (without.code, len(without.errors)) == (3, 1), "no certificate was shown"
+    assert "if it asks for client certificates: SCHED_TLS_CERT" in without.err
+    Commands().ok("certs", "init", str(tmp_path))
+    monkeypatch.setenv("SCHED_TLS_CA", str(tmp_path / "ca.crt"))
+    other = commands("get", "pods")
+    assert (other.code, len(other.errors)) == (3, 1), "another authority is trusted"
+    assert "is SCHED_TLS_CA the CA certificate of this cluster?" in other.err
 
 
 @pytest.mark.parametrize(

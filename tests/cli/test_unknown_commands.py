@@ -11,8 +11,11 @@ import typer
 from podsched.cli.client import with_client
 from podsched.lib.run_directory import RunDirectory
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import ClientError, Invalid, OutcomeUnknown
+from podsched.serve.client.errors import ClientError, Invalid, OutcomeUnknown, Unavailable
 from support.commands import Commands
+
+#: The begin of what gRPC says when TLS cannot be agreed on; "OK" stands at the end.
+HANDSHAKE = "failed to connect to all addresses; last error: UNKNOWN: Tls handshake failed: error:"
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +111,19 @@ def test_the_option_for_the_server_takes_two_lines_of_a_help_text(
     ("error", "code", "hint"),
     [
         (Invalid("Received http2 header with status: 404"), 1, "speaks gRPC, not HTTP"),
-        (OutcomeUnknown("Socket closed"), 3, "if it serves TLS: SCHED_TLS_CA"),
+        (OutcomeUnknown("Socket closed"), 3, "Socket closed; if it serves TLS: SCHED_TLS_CA"),
+        (
+            Unavailable(f"{HANDSHAKE} CERTIFICATE_VERIFY_FAILED: unable to get local issuer: OK"),
+            3,
+            "unable to get local issuer; is SCHED_TLS_CA the CA certificate of this cluster?",
+        ),
+        (
+            Unavailable(f"{HANDSHAKE} WRONG_VERSION_NUMBER: Invalid context: OK"),
+            3,
+            "it does not serve TLS; unset SCHED_TLS_CA",
+        ),
+        (Unavailable("Failed parsing HTTP/2 (an http1.x server)"), 3, "gRPC, not HTTP"),
+        (Unavailable("errors resolving h:1: [field: Domain name not found]"), 3, "found\n"),
     ],
 )
 def test_an_answer_of_another_protocol_gets_a_hint(

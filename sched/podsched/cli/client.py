@@ -104,13 +104,25 @@ def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
     return ApiClient(addresses, replace(client_options(), **options))
 
 
-def _hint(server: str, cause: str, *, tls: bool) -> str:
-    """Return what to try when a server answers unlike one of podsched's; "" for nothing."""
+def _cause(error: str, server: str, *, tls: bool) -> str:
+    """Return why no API server can be reached, and what to try if it answers unlike podsched's."""
+    # gRPC lists every attempt; the cause is at the end, of a TLS handshake before an "OK".
+    cause = error.removesuffix(": OK").rpartition(": ")[2].rstrip("]")
     if any(address.strip().endswith(":6443") for address in server.split(",")):
-        return "; 6443 is where kubectl goes, sched speaks gRPC, at 7443 unless told otherwise"
-    if tls or "refused" in cause.lower():
-        return ""
-    return "; if it serves TLS: SCHED_TLS_CA, SCHED_TLS_CERT, SCHED_TLS_KEY name its files"
+        hint = "6443 is where kubectl goes, sched speaks gRPC, at 7443 unless told otherwise"
+    elif "WRONG_VERSION_NUMBER" in error:
+        cause, hint = "it does not serve TLS", "unset SCHED_TLS_CA"
+    elif "CERTIFICATE_VERIFY_FAILED" in error:
+        hint = "is SCHED_TLS_CA the CA certificate of this cluster?"
+    elif "http1" in error:
+        hint = "sched speaks gRPC, not HTTP"
+    elif any(word in cause.lower() for word in ("refused", "domain name", "resol")):
+        hint = ""
+    elif tls:
+        hint = "if it asks for client certificates: SCHED_TLS_CERT, SCHED_TLS_KEY name the files"
+    else:
+        hint = "if it serves TLS: SCHED_TLS_CA, SCHED_TLS_CERT, SCHED_TLS_KEY name its files"
+    return f"{cause}; {hint}" if hint else cause
 
 
 @contextmanager
@@ -151,12 +163,10 @@ def with_client(
         raise typer.Exit(130) from None
     except ClientError as exc:
         if isinstance(exc, Unavailable) and not isinstance(exc, TooManyRequests):
-            # gRPC lists every attempt; the cause is at the end.
-            cause = str(exc).rpartition(": ")[2].rstrip("]")
             where = server or DEFAULT_SERVER
             secured_by = client_options() if client is None else client
-            hint = _hint(where, cause, tls=bool(secured_by.tls_ca))
-            fail(f"cannot reach the API server at {where}: {cause}{hint}", UNREACHABLE)
+            cause = _cause(str(exc), where, tls=bool(secured_by.tls_ca))
+            fail(f"cannot reach the API server at {where}: {cause}", UNREACHABLE)
         report("", exc)
         if "http2 header with status" in str(exc):
             where = server or DEFAULT_SERVER

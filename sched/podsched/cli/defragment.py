@@ -46,7 +46,7 @@ class _Flags(QuestionFlags):
     for_pod: str = flag("", "POD", names="--for")
     """Make room for this waiting pod instead."""
     max_moves: int = flag(10, "N", min=1, max=1000)
-    """Move no more pods."""
+    """Move at most N pods."""
     force: bool = flag(False)
     """Move pods that no controller replaces, too: as a copy."""
     delete_emptydir_data: bool = flag(False)
@@ -61,9 +61,11 @@ def defragment(
 ) -> None:
     """Find few moves of pods that free whole nodes, or make a waiting pod fit.
 
-    --plan shows them and prints a token. --execute TOKEN carries them out on the API
-    server: a place is held on the new node before the old pod is evicted, and
-    evictions honour disruption budgets (docs/what-if.md). --timeout is for each wait.
+    --plan shows them and changes nothing; for the API server's cluster it prints a
+    token. --execute TOKEN carries them out there: a place is held on the new node
+    before the old pod is evicted, and evictions honour disruption budgets
+    (docs/what-if.md). With --execute only --server, --force and --timeout (for each
+    wait) count.
 
     Ends with 1 if no moves help, or if they could not be carried out.
     """

@@ -207,7 +207,8 @@ async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: i
         if left:
             say(
                 f"node/{node} stays cordoned, with {_pods([*left.values()], 'left to go')}\n"
-                f"sched drain {node} goes on with them, sched uncordon {node} takes pods again",
+                "the same command goes on with them; "
+                f"sched uncordon {node} lets the node take pods again",
                 error=True,
             )
     if not left:

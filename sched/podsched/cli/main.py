@@ -108,6 +108,8 @@ def _root(
 def main() -> None:
     """Run the console command; show a traceback only if ``SCHED_DEBUG`` is set."""
     open_streams()
+    # At INFO, gRPC writes a line of its own for each TLS handshake that fails.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
         code = app(standalone_mode=False) or 0
         sys.stdout.flush()
@@ -131,7 +133,8 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, ModuleNotFoundError):
         say(
             f"error: this command needs more than the client, {error.name} for one: "
-            "install podsched with its extra server, in a clone: pip install '.[server]'",
+            "install podsched with its extra embedded, in a clone: pip install '.[embedded]' "
+            "(or server, which has no etcd)",
             error=True,
         )
         return 1
