@@ -8,7 +8,9 @@ import pytest
 
 from podsched.cache.trial import Trial
 from podsched.config.settings import Accelerator
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
+from podsched.decide.accelerators.incremental import Incremental
+from podsched.decide.accelerators.variant_decisions import VariantDecisions
 from podsched.decide.decision import Decision
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -42,11 +44,11 @@ class Decided(World):
             kind: {"requiredDuringSchedulingIgnoredDuringExecution": required}
         }
 
-    def decider(self, *without: str) -> tuple[ProfileRuntime, Decider]:
+    def decider(self, *without: str) -> tuple[ProfileRuntime, AcceleratedDecider]:
         """A decider with plugins of its own, which share no memory with another's."""
         runtime = self.profile(self.strategy, self.percentage)
         profiles = {runtime.scheduler_name: runtime}
-        return runtime, Decider(self.cache.cluster, profiles, Chance(0), without=without)
+        return runtime, AcceleratedDecider(self.cache.cluster, profiles, Chance(0), without=without)
 
     def batch(self) -> list[QueuedPodInfo]:
         """Pods of one template, or of one that differ in requests, or of any."""
@@ -78,7 +80,10 @@ def outcome(decision: Decision) -> tuple[object, ...]:
 
 
 def decide(
-    world: Decided, decider: tuple[ProfileRuntime, Decider], pods: list[QueuedPodInfo], keep: bool
+    world: Decided,
+    decider: tuple[ProfileRuntime, AcceleratedDecider],
+    pods: list[QueuedPodInfo],
+    keep: bool,
 ) -> list[tuple[object, ...]]:
     """All decisions for the pods, one after another; taken back at the end unless kept."""
     runtime, made = decider
@@ -111,13 +116,12 @@ def test_with_and_without_accelerators_the_decisions_are_those_of_the_reference(
         assert plain[1].rotation == fast[1].rotation
 
 
-def test_an_accelerator_that_is_left_out_is_not_asked() -> None:
+def test_an_accelerator_that_is_left_out_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Decided(1, None)
     runtime, reference = world.decider(*REFERENCE)
-    asked: list[str] = []
-    for name in ("_incremental", "_variants"):
-        one = getattr(reference, name)
-        one.try_ = lambda *args, name=name, **more: asked.append(name)
+    asked: list[object] = []
+    for one in (Incremental, VariantDecisions):
+        monkeypatch.setattr(one, "try_", lambda *args, **more: asked.append(args))
     pods = world.batch()
     with Trial(world.cache) as trial:
         assert len(reference.decide(trial, runtime, pods)) >= 1

@@ -13,7 +13,10 @@ from podsched.framework.pods import QueuedPodInfo
 
 
 def decide(
-    cache: Cache, decider: Decider, runtime: ProfileRuntime, pods: Sequence[QueuedPodInfo]
+    cache: Cache,
+    decider: Decider,
+    runtime: ProfileRuntime,
+    pods: Sequence[QueuedPodInfo],
 ) -> list[Decision]:
     with Trial(cache) as trial:
         decisions = decider.decide(trial, runtime, pods)

@@ -6,7 +6,7 @@ import asyncio
 
 from podsched.app.term_runner import TermActors
 from podsched.cache.columns import Columns
-from podsched.decide.decider import RemoteEvaluator
+from podsched.decide.accelerators.remote import RemoteEvaluator
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.term.writes.bind_queue import Binder
 

@@ -10,7 +10,7 @@ import numpy as np
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.evaluation.filtering import ProfileFilters
@@ -56,7 +56,7 @@ class PreemptionWorld(World):
             {"containers": [container({"cpu": "1"}, ports=[8080])], "priority": 100},
         ]
         self.local = self.decider(None)
-        self.remote: tuple[ProfileRuntime, Decider] = self.local
+        self.remote: tuple[ProfileRuntime, AcceleratedDecider] = self.local
 
     def pending(self, template: int | None = None) -> PodInfo:
         """Labelled by template, since budgets choose by labels."""
@@ -64,7 +64,7 @@ class PreemptionWorld(World):
         message = pod(self.name("pod"), self.templates[chosen], labels={"app": str(chosen)})
         return make_pod_info(message, self.cache.classes)
 
-    def decider(self, trials: RemoteDryRun | None) -> tuple[ProfileRuntime, Decider]:
+    def decider(self, trials: RemoteDryRun | None) -> tuple[ProfileRuntime, AcceleratedDecider]:
         """A decider with plugins of its own, which share no memory with another's."""
         args = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": self.wanted}
         config: dict[str, Any] = {
@@ -73,7 +73,7 @@ class PreemptionWorld(World):
         profile = load_config(config).profiles[0]
         runtime = ProfileRuntime(profile, factories(), self.handle)
         profiles = {runtime.scheduler_name: runtime}
-        return runtime, Decider(self.cache.cluster, profiles, Chance(0), None, trials)
+        return runtime, AcceleratedDecider(self.cache.cluster, profiles, Chance(0), None, trials)
 
     def fill(self) -> None:
         """Pods of low priority, started at various times, until little fits anywhere."""

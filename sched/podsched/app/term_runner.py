@@ -19,7 +19,7 @@ from podsched.cache.changes import Anomaly
 from podsched.cache.columns import Columns
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
-from podsched.decide.decider import RemoteEvaluator
+from podsched.decide.accelerators.remote import RemoteEvaluator
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.extenders.calls import Extenders
 from podsched.framework.plugin import PluginFactory

@@ -9,7 +9,7 @@
         '-- reference                  from scratch: asks every plugin about every node
 
 An accelerator (``accelerator.Accelerator``) makes the same decision as the reference, only faster,
-or leaves the pods to the next one. Each can be disabled (``Decider``); a property test compares
-each with the reference. Chosen pods are assumed in a trial (``cache.trial``), which the caller may
-roll back.
+or leaves the pods to the next one. ``accelerated`` lists them, and each can be disabled. A property
+test compares each with the reference. Chosen pods are assumed in a trial (``cache.trial``), which
+the caller may roll back.
 """

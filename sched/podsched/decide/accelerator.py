@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Protocol
 from podsched.decide.decision import Decided, ShouldStop
 from podsched.decide.keys import PlacementKey
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.trial import Trial
 
 
@@ -34,4 +34,8 @@ class Accelerator(Protocol):
 
     def try_(self, batch: Batch) -> Decided | None:
         """Decide for the first pods; return None to leave them to the next accelerator."""
+        ...
+
+    def is_ready(self, pod: PodInfo, key: PlacementKey) -> bool:
+        """Whether it can decide a pod without evaluating all rows first."""
         ...

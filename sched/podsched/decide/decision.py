@@ -62,10 +62,12 @@ class Decided(NamedTuple):
 
     ``goes_on``: whether more pods may be decided before these decisions are processed. False after
     a pod that fits nowhere or that a plugin has to reserve something for.
-    ``details`` are kept if requested and available.
+    ``details`` are kept if requested and available. ``keeps_evaluation``: whether more pods of the
+    first pod's class need no first evaluation.
     """
 
     decisions: list[Decision]
     goes_on: bool
     phases: Phases = NO_PHASES
     details: KeptDetails | None = None
+    keeps_evaluation: bool = False

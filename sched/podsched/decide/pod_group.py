@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision, ShouldStop
 from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.pod_group_search import (
@@ -109,7 +109,7 @@ class PodGroupAttempt:
 
     def __init__(
         self,
-        decider: Decider,
+        decider: AcceleratedDecider,
         cluster: ClusterView,
         runtime: ProfileRuntime,
         group: PodGroup,

@@ -25,7 +25,7 @@ from collections import Counter, defaultdict
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import ShouldStop
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
@@ -84,7 +84,7 @@ class PodGroupSearch:
 
     def __init__(
         self,
-        decider: Decider,
+        decider: AcceleratedDecider,
         cluster: ClusterView,
         runtime: ProfileRuntime,
         members: Sequence[QueuedPodInfo],

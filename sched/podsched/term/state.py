@@ -16,7 +16,8 @@ from podsched.api.objects import Pod
 from podsched.cache.cache import Cache
 from podsched.cache.changes import Anomaly, Applied, Change, PendingChange
 from podsched.config.load import SchedulerConfiguration
-from podsched.decide.decider import Decider, RemoteEvaluator
+from podsched.decide.accelerated import AcceleratedDecider
+from podsched.decide.accelerators.remote import RemoteEvaluator
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.extenders.wire import EXTENDER_NAME
 from podsched.decide.runtime.plugin_handle import Chance, PluginHandle
@@ -101,9 +102,9 @@ class SchedulingState:
         remote_dry_run: RemoteDryRun | None = None,
         *,
         without: Collection[str] = (),
-    ) -> Decider:
+    ) -> AcceleratedDecider:
         """Return a decider for the pods of this state; see ``Decider``."""
-        return Decider(
+        return AcceleratedDecider(
             self.cache.cluster,
             self.profiles,
             self.chance,

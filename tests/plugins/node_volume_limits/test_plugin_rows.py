@@ -14,7 +14,7 @@ from podsched.api.manifest import from_manifest
 from podsched.cache.cache import Cache
 from podsched.cache.trial import Trial
 from podsched.config.load import default_config
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
@@ -51,7 +51,7 @@ class Limited:
         self.pending = [self.pod(f"waits-{at}", at) for at in range(3)]
         self.runtime = self.profile()
         scheduler = self.runtime.scheduler_name
-        self.decider = Decider(self.cluster, {scheduler: self.runtime}, Chance(0))
+        self.decider = AcceleratedDecider(self.cluster, {scheduler: self.runtime}, Chance(0))
 
     def profile(self) -> ProfileRuntime:
         handle = SimulatedHandle(self.cluster)
@@ -112,7 +112,7 @@ class Limited:
         runtime = self.profile()
         found = []
         for pod in self.pending:
-            decider = Decider(self.cluster, {runtime.scheduler_name: runtime}, Chance(0))
+            decider = AcceleratedDecider(self.cluster, {runtime.scheduler_name: runtime}, Chance(0))
             evaluation = decider.evaluation(runtime, pod)
             evaluation.refresh(pod)
             found.append(named(self.cache, evaluation.outcome()))

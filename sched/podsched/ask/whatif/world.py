@@ -29,7 +29,7 @@ from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
 from podsched.config.load import SchedulerConfiguration
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.keys import PlacementKey
@@ -76,7 +76,7 @@ class World:
         """``profiles``: of plugins that see the cache's cluster; the first one is the default."""
         self._cache = cache
         self._profiles = profiles
-        self._decider = Decider(cache.cluster, profiles, chance)
+        self._decider = AcceleratedDecider(cache.cluster, profiles, chance)
         #: By what decides on a pod, and by its priority, which decides whom it may preempt.
         self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
         self._default_profile = next(iter(profiles))

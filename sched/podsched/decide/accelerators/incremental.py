@@ -112,11 +112,19 @@ class Incremental:
         evaluations: Evaluations,
         cluster: ClusterView,
         learn: Callable[[PodInfo, PlacementKey, Selector], None] | None = None,
+        prepares_elsewhere: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``learn`` is called for each new evaluation, right after its first choice."""
+        """``learn`` is called for each new evaluation, right after its first choice.
+
+        ``prepares_elsewhere``: whether other processes make first evaluations at present.
+        """
         self._evaluations = evaluations
         self._cluster = cluster
         self._learn = learn
+        self._prepares_elsewhere = prepares_elsewhere
+
+    def is_ready(self, pod: PodInfo, key: PlacementKey) -> bool:
+        return key in self._evaluations
 
     def try_(self, batch: Batch) -> Decided:
         runtime, key, first = batch.runtime, batch.key, batch.pods[0].info
@@ -139,11 +147,12 @@ class Incremental:
         decisions = _placed(queued, run, evaluation, names)
         phases = evaluation.cost.phases
         kept = _details(evaluation, run) if batch.details and run.rounds else None
+        keeps = not self._prepares_elsewhere()
         if run.ending in (Ending.PLACED, Ending.RESERVED):
             goes_on = run.ending is Ending.PLACED and not selector.reserves(first)
-            return Decided(decisions, goes_on, phases, kept)
+            return Decided(decisions, goes_on, phases, kept, keeps)
         decisions.append(_unplaced(queued[len(decisions)], run.ending, evaluation))
-        return Decided(decisions, False, phases, kept)
+        return Decided(decisions, False, phases, kept, keeps)
 
     def _of_key(self, pods: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:
         """Return the leading pods that have this key."""

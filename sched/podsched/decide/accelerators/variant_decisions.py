@@ -38,6 +38,9 @@ class VariantDecisions:
             return None
         return self._index.of(key, self._keys.variant_key(pod, key))
 
+    def is_ready(self, pod: PodInfo, key: PlacementKey) -> bool:
+        return self.of(pod, key) is not None
+
     def learn(self, pod: PodInfo, key: PlacementKey, selector: Selector) -> None:
         """Take the shared part of variants from an evaluation that was just refreshed for a pod."""
         self._index.learn(

@@ -25,8 +25,8 @@ import numpy as np
 
 from podsched.cache.cache import Cache
 from podsched.cache.trial import Trial
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.accelerators.incremental import own_state
-from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.diagnosis import Diagnosis
@@ -68,7 +68,7 @@ class ExtendedDecider:
     def __init__(
         self,
         cache: Cache,
-        decider: Decider,
+        decider: AcceleratedDecider,
         extenders: Extenders,
         running: Callable[[int], None] = lambda change: None,
     ) -> None:

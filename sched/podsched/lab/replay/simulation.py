@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from podsched.api.objects import Event
 from podsched.config.load import SchedulerConfiguration
 from podsched.config.settings import SchedulerSettings
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.framework.plugin import PluginFactory
 from podsched.lab.replay.history import History
 from podsched.lab.replay.simulated_cluster import SimulatedCluster
@@ -165,7 +165,7 @@ def scheduling_loop(
     state: SchedulingState,
     cluster: SimulatedCluster,
     fence: api_pb2.Fence,
-    decider: Decider,
+    decider: AcceleratedDecider,
     meter: CycleMeter,
     *,
     changes: ClusterChanges | None = None,

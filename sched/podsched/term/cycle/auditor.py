@@ -19,7 +19,7 @@ from itertools import islice
 
 from podsched.cache.changes import Change
 from podsched.cache.trial import Trial
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.evaluation.selection import Selector
 from podsched.decide.pod_group import PodGroupAttempt, member_order
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -76,7 +76,7 @@ class Auditor:
     """Looks at some unschedulable pods after others, in turn."""
 
     def __init__(
-        self, state: SchedulingState, decider: Decider, recent: RecentEvents, sample: int
+        self, state: SchedulingState, decider: AcceleratedDecider, recent: RecentEvents, sample: int
     ) -> None:
         self._state = state
         self._decider = decider

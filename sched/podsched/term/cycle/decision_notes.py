@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision, ScoreDetails
 from podsched.decide.runtime.run_log import RunLog
 from podsched.framework.pods import PodClass, QueuedPodInfo
@@ -72,7 +72,7 @@ class DecisionNotes:
         self,
         sink: DecisionSink | None,
         state: SchedulingState,
-        decider: Decider,
+        decider: AcceleratedDecider,
         runs: RunLog,
         term: int,
         clock: Callable[[], float],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from podsched.config.settings import SchedulerSettings
-from podsched.decide.decider import Decider
+from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.extenders.calls import Extenders
 from podsched.serve.client.cluster import TermCluster
 from podsched.term.cycle.cycle_metrics import CycleMeter
@@ -24,7 +24,7 @@ class LoopParts:
     state: SchedulingState
     cluster: TermCluster
     fence: api_pb2.Fence
-    decider: Decider
+    decider: AcceleratedDecider
     binder: Binder
     recorder: EventRecorder
     meter: CycleMeter
