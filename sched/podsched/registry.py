@@ -25,6 +25,7 @@ from podsched.plugins.node_name import NodeName
 from podsched.plugins.node_ports import NodePorts
 from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from podsched.plugins.node_resources.fit import NodeResourcesFit
+from podsched.plugins.node_resources.loops import compile_loops
 from podsched.plugins.node_unschedulable import NodeUnschedulable
 from podsched.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from podsched.plugins.pod_group_pods_count import PodGroupPodsCount
@@ -87,6 +88,14 @@ def factories() -> dict[str, PluginFactory]:
             raise DuplicatePlugin(f"plugin {entry.name!r} of {entry.value} is already registered")
         found[entry.name] = _load(entry)
     return found
+
+
+def compile_plugins() -> str:
+    """Compile loops of plugins; return numba's version, or "" if nothing was compiled.
+
+    Takes 1 s the first time, then 0.2 s.
+    """
+    return compile_loops()
 
 
 def _load(entry: EntryPoint) -> PluginFactory:

@@ -18,7 +18,6 @@ from podsched.api.objects import Pod
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
 from podsched.ask.decisions.log import DecisionLog
-from podsched.ask.explain.changes.question import Question as ChangesQuestion
 from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.decided import Recorded
 from podsched.ask.explain.expecting import add_eta
@@ -170,8 +169,7 @@ class Explaining:
         pod = state.cache.cluster.pods.get(f"{answer.pod.namespace}/{answer.pod.name}")
         if pod is None:
             return
-        runtime = state.profiles[pod.cls.scheduler_name]
-        search = ChangesQuestion.on_copy(runtime, state.cache, pod)
+        search = World.on_copy(state.cache, state.profiles).question(pod)
         stored = list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
 
         def look() -> None:

@@ -38,8 +38,7 @@ from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.decide.extenders.calls import make_extenders
 from podsched.lib.tasks import TaskSet
-from podsched.plugins.node_resources.loops import compile_loops
-from podsched.registry import factories
+from podsched.registry import compile_plugins, factories
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.informer import Batch
 from podsched.telemetry.health import Probe
@@ -421,7 +420,7 @@ class Replica:
 async def run_replica(process: Process, options: ReplicaOptions) -> None:
     """Run the scheduler process until it is asked to stop."""
     # Before it races for the lock: a leader has other things to do.
-    version = await asyncio.to_thread(compile_loops)
+    version = await asyncio.to_thread(compile_plugins)
     if version:
         _log.info("Loops over nodes are compiled", numba=version)
     await Replica(process, options).run()

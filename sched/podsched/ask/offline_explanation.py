@@ -1,29 +1,25 @@
 """Explanations from a cluster's objects alone, such as a dump: no replica is asked.
 
-What only a replica knows is missing then: queue, attempts, backoff, and the decision itself. Of a
-pod that has a node it is told how a decision would be made now, without the pod there.
+Queue, attempts, backoff and past decisions are missing, because only a replica knows them. For a
+pod that has a node, the answer is what a decision would be now, without the pod on its node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
-from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
 from podsched.ask.explain.pod_group import pod_group_standing
 from podsched.ask.explain.preempting import add_preemption
 from podsched.ask.whatif.pod_group_explanation import explain_pod_group
 from podsched.ask.whatif.world import World, never
-from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo
-from podsched.term.state import SchedulingState, build_state
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState
 
 OFFLINE: Final = (
@@ -37,7 +33,7 @@ NOW: Final = (
 
 
 def explain_offline(
-    objects: Iterable[AnyObject],
+    objects: Sequence[AnyObject],
     config: SchedulerConfiguration,
     plugins: Mapping[str, PluginFactory],
     request: ExplainRequest,
@@ -46,17 +42,12 @@ def explain_offline(
 
     Raises QuantityError for an amount that is none, PluginError for a plugin that cannot be made.
     """
-    state = build_state(config, plugins, seed=0)
-    named = None
-    # Nodes come by name, so that equal nodes keep one order; pods come last.
-    for obj in sorted(objects, key=lambda o: (isinstance(o, Pod), o.metadata.name)):
-        state.cache.apply(kind_of(obj).name, None, obj)
-        if isinstance(obj, Pod) and _is(obj, request):
-            named = obj
-    info = state.cache.cluster.pods.get(f"{request.namespace}/{request.name}")
+    world = World.of_objects(objects, config, plugins)
+    info = world.cluster.pods.get(f"{request.namespace}/{request.name}")
     if info is None:
-        return explain_ended(named) if named is not None else None
-    return _explain(state, info, request, config.profiles[0].scheduler_name)
+        ended = [obj for obj in objects if isinstance(obj, Pod) and _is(obj, request)]
+        return explain_ended(ended[-1]) if ended else None
+    return _explain(world, info, request, config)
 
 
 def explain_group_offline(
@@ -87,42 +78,39 @@ def _is(pod: Pod, request: ExplainRequest) -> bool:
 
 
 def _explain(
-    state: SchedulingState, info: PodInfo, request: ExplainRequest, default_profile: str
+    world: World, info: PodInfo, request: ExplainRequest, config: SchedulerConfiguration
 ) -> Explanation:
-    scheduler = info.cls.scheduler_name
+    scheduler, runtime = info.cls.scheduler_name, world.runtime(info)
     answer = Explanation(pod=reference(info), scheduler_name=scheduler, notes=[OFFLINE])
-    if scheduler not in state.profiles:
-        answer.notes.append(
-            f"No profile is called {scheduler}: it is explained with {default_profile}."
-        )
-    runtime = state.profiles.get(scheduler) or state.profiles[default_profile]
+    if config.profile(scheduler) is None:
+        default = runtime.scheduler_name
+        answer.notes.append(f"No profile is called {scheduler}: it is explained with {default}.")
     if info.node_name:
         answer.state = PodState.BOUND
         answer.notes.append(NOW)
-        info = _without_node(state, info)
+        info = _without_node(world, info)
     else:
         answer.state = PodState.DELETING if info.terminating else PodState.PENDING
-    cluster = state.cache.cluster
     if info.group:
-        answer.pod_group.CopyFrom(pod_group_standing(cluster, info.group))
+        answer.pod_group.CopyFrom(pod_group_standing(world.cluster, info.group))
     node_name = answer.pod.node_name
-    fitting = explain_fit(answer, runtime, cluster, info, request.nodes, node_name)
+    fitting = explain_fit(answer, runtime, world.cluster, info, request.nodes, node_name)
     if fitting is not None and not node_name:
         add_preemption(answer, fitting)
     if not node_name:
         _add_gate(answer, runtime, info)
         if request.changes and answer.state == PodState.PENDING:
-            add_changes(answer, Question(runtime, state.cache, info))
+            add_changes(answer, world.question(info))
     return answer
 
 
-def _without_node(state: SchedulingState, info: PodInfo) -> PodInfo:
+def _without_node(world: World, info: PodInfo) -> PodInfo:
     """Take a pod off its node; return it as it was before it was bound."""
-    state.cache.remove_pod(info.uid)
+    world.remove(info)
     unbound = Pod()
     unbound.CopyFrom(info.pod)
     unbound.spec.node_name = ""
-    return make_pod_info(unbound, state.cache.classes)
+    return world.submit(unbound)
 
 
 def _add_gate(answer: Explanation, runtime: ProfileRuntime, info: PodInfo) -> None:

@@ -6,9 +6,13 @@ import random
 
 import pytest
 
+from podsched.api.kinds import kind_of
 from podsched.api.manifest import from_manifest
 from podsched.ask.whatif.world import World
+from podsched.config.load import default_config
 from podsched.plugins.volumes.claims import CLAIM, VOLUME
+from podsched.registry import factories
+from podsched.term.state import build_state
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import container, pod
 from support.gangs import gang
@@ -55,6 +59,17 @@ def test_a_trial_within_another_is_undone_by_itself() -> None:
             made.schedule([made.submit(owned("inner"))])
         assert placed(made) == {"a": ["outer"]}
     assert placed(made) == {"a": []}
+
+
+def test_a_trial_on_a_copy_leaves_the_running_cluster_alone() -> None:
+    state = build_state(default_config(), factories(), seed=0)
+    for obj in (node("a"), owned("web-0", "a"), owned("web-1")):
+        state.cache.apply(kind_of(obj).name, None, obj)
+    copy = World.on_copy(state.cache, state.profiles)
+    with copy.question(copy.pending()[0]).without(copy.pods()):
+        assert not copy.cluster.pods
+        assert state.cache.cluster.open_trial is None
+        assert len(state.cache.cluster.pods) == 2
 
 
 def test_volumes_that_were_reserved_in_a_trial_are_free_again_and_nothing_is_looked_at_anew() -> (

@@ -26,6 +26,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.ask.explain.changes.question import Question
 from podsched.cache.cache import Cache
+from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
 from podsched.config.load import SchedulerConfiguration
@@ -37,7 +38,6 @@ from podsched.decide.pod_group import GroupDecision, PodGroupAttempt, member_ord
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
-from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.pods import PodInfo, QueuedPodInfo
@@ -109,7 +109,7 @@ class World:
     # ------------------------------------------------------------------ reading
 
     @property
-    def cluster(self) -> ClusterView:
+    def cluster(self) -> ClusterState:
         """What plugins see."""
         return self._cache.cluster
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from podsched.api import quantity
 from podsched.api.resources import allocatable_in_units, requests_in_units
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import FINDERS, find_changes
 from podsched.v1 import objects_pb2 as v1
 from support.changes_world import World, message, random_world
@@ -102,15 +101,6 @@ def test_the_search_leaves_the_cluster_as_it_was(seed: int) -> None:
     before = state()
     find_changes(question)
     assert state() == before
-
-
-def test_a_search_on_a_copy_holds_no_trial_open_in_the_cluster() -> None:
-    world = random_world(1).question()
-    search = Question.on_copy(world.runtime, world.cache, world.pod)
-    with search.without(list(search.cluster.pods.values())):
-        assert not search.cluster.pods
-        assert world.cache.cluster.open_trial is None
-        assert world.cluster.pods
 
 
 def test_the_kinds_each_have_a_finder() -> None:

@@ -20,7 +20,6 @@ from podsched.decide.evaluation.filtering import filter_one, fork_with_nominees,
 from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.filter_outcome import EXCLUDED
 from podsched.framework.nodes import Bools, ForkedColumns, Int64s
 from podsched.framework.plugin import ComparesRequests, CycleState, Remedy
@@ -94,12 +93,6 @@ class Question:
         self.gated = bool(pod.pod.spec.scheduling_gates)
         self.pod = self.info(_ungated(pod.pod)) if self.gated else pod
         self.state = CycleState()
-
-    @classmethod
-    def on_copy(cls, runtime: ProfileRuntime, cache: Cache, pod: PodInfo) -> Question:
-        """Ask about a cluster that goes on changing, in a thread of its own."""
-        copied = cache.copy()
-        return cls(runtime.remade(SimulatedHandle(copied.cluster)), copied, pod)
 
     def info(self, message: v1.Pod) -> PodInfo:
         """Return a changed pod as the plugins see it."""

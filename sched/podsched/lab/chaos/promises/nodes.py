@@ -18,7 +18,6 @@ from podsched.lab.chaos.history import (
     replay,
 )
 from podsched.lab.placement import over_capacity, port_conflict, unsuited
-from podsched.plugins.volumes.claims import READ_WRITE_ONCE_POD
 
 CAPACITY = "no node beyond its capacity"
 MISSING = "bound to nodes that exist"
@@ -80,7 +79,7 @@ def exclusive_volumes(history: History) -> Iterator[Violation]:
 def _users(world: World, namespace: str, claim: str) -> list[str]:
     """Return the pods on nodes that use an exclusive claim; none if it is not exclusive."""
     found = world.claims.get(f"{namespace}/{claim}")
-    if found is None or READ_WRITE_ONCE_POD not in found.spec.access_modes:
+    if found is None or "ReadWriteOncePod" not in found.spec.access_modes:
         return []
     return sorted(
         key
