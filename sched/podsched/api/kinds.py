@@ -1,6 +1,6 @@
-"""The register of kinds: all that is said of each, in one entry.
+"""The register of kinds: one entry for each, with everything that differs between kinds.
 
-Everything that treats all kinds alike (server, client, command line) reads it from here.
+Server, client and command line read it, so that they need no code for single kinds.
 """
 
 from __future__ import annotations

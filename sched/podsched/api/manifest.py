@@ -38,7 +38,7 @@ class Problem:
 
 
 class ManifestError(ValueError):
-    """The manifest cannot be read; the fault of whoever wrote it. Holds all problems found."""
+    """The manifest cannot be read: a fault of its author. Has all problems found."""
 
     def __init__(self, problems: list[Problem], document: str = "") -> None:
         self.problems = problems
@@ -58,7 +58,7 @@ class Decoded:
 #: Levels of maps and lists in a manifest. What constructs YAML is recursive, in C: some ten
 #: thousand levels would end the process.
 MAX_DEPTH = 100
-#: Nodes that aliases may add to those that are written out. Nobody's manifest needs more, and nine
+#: Nodes that aliases may add to those that are written out. Real manifests need fewer, and nine
 #: lines of aliases to aliases stand for billions.
 MAX_ALIASED_NODES = 100_000
 

@@ -37,7 +37,7 @@ _CACHE = 1 << 16
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity; the fault of whoever wrote it."""
+    """The text is not a quantity: a fault of its author."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -36,7 +36,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class SelectorError(ValueError):
-    """The selector cannot be read; the fault of whoever wrote it."""
+    """The selector cannot be read: a fault of its author."""
 
 
 def parse_int64(text: str) -> int | None:

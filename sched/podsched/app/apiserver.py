@@ -130,10 +130,10 @@ def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:
             tokens_at=server.token_port or None,
         )
     elif is_loopback(settings.host):
-        _log.info("Everyone on this machine is cluster-admin: nobody is authenticated")
+        _log.info("No authentication: everyone on this machine is cluster-admin")
     else:
         _log.warning(
-            "Everyone who can reach this address is cluster-admin: nobody is authenticated",
+            "No authentication: everyone who can reach this address is cluster-admin",
             tls=bool(settings.tls_cert),
         )
 

@@ -93,7 +93,7 @@ class KubeBackend:
         return self._lock
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
-        """See ``Backend``; what is said shows in metrics alone, and nobody there asks."""
+        """See ``Backend``; a Kubernetes cluster asks no questions, and gets no ``about``."""
         self._elector = elector
         if self._candidate is not None:
             tasks.start(self._candidate.run(), "the LeaseCandidate", endless=True)

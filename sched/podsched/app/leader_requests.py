@@ -1,10 +1,10 @@
-"""What people ask of the leader, and who could lead instead: read from Leases of kube-system.
+"""Requests to the leader (pause, hand over), read from Leases of kube-system.
 
-    Lease of a replica           label, ``replica_lease``: how it is; hand-over-to: who is to lead
+    Lease of a replica           labels: its state (``replica_lease``), hand-over-to: next leader
     Lease <lock's name>-paused   while it exists, the leader of that lock decides nothing
 
-Both outlive a leader: whoever leads next is paused as well, and a request that came too late is
-ignored, since it is an annotation that was there before.
+Both stay when the leader changes. So the next leader is paused as well. It ignores a hand-over
+request for the leader before it, because the annotation is older than its term.
 """
 
 from __future__ import annotations
@@ -145,5 +145,5 @@ class LeaderRequests:
         return min(self._age(lease), self._now() - since)
 
     def successor(self) -> StandbyReplica | None:
-        """Return who is to lead next, None if nobody is known to be warm."""
+        """Return the replica to hand over to; None if no standby is known to be ready."""
         return next(iter(standbys(self._leases().values(), self._lock, self._age)), None)

@@ -1,6 +1,6 @@
-"""How busy a replica is, in one line: what it says of itself in its Lease, for the page.
+"""How busy a replica is, as one line in its Lease, for the page.
 
-Counts are those since the process began; whoever reads two lines knows the rate between them.
+Counts start with the process; two lines give the rate between them.
 """
 
 from __future__ import annotations

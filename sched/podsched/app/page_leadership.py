@@ -54,7 +54,7 @@ class LeasedLeadership:
 
 
 def _paused(pause: Lease | None) -> str:
-    """Return who has paused the leader and why, "" if nobody has."""
+    """Return who has paused the leader and why; "" if it is not paused."""
     if pause is None:
         return ""
     why = pause.metadata.annotations.get(REASON, "")

@@ -299,13 +299,13 @@ class Replica:
 
     async def _elect(self, elector: LeaderElector) -> None:
         if not self._options.config.delay_cache_until_active:
-            # Racing before the caches are warm would only delay whoever is ready.
+            # A replica with cold caches would only delay those that are ready to lead.
             await self._informer.synced.wait()
             await self._actors.load(self._runner.state.cache.node_count)
         self._racing = True
         await elector.run()
         if not self._process.stopping.is_set():
-            raise RuntimeError("the election has ended although nobody has asked for it")
+            raise RuntimeError("the election has ended without being asked to")
 
     async def _flush_on_exit(self) -> None:
         for last in (self._backend.leave, self._runner.recorder.flush):

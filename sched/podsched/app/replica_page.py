@@ -27,7 +27,7 @@ _STATUSES = {StatusCode.NOT_FOUND: 404, StatusCode.RESOURCE_EXHAUSTED: 429}
 
 
 class InformerSource:
-    """A ``Source`` of what an informer delivers; ``handle`` costs nothing while nobody looks."""
+    """A ``Source`` of an informer's objects; ``handle`` costs nothing without a browser."""
 
     def __init__(self, informer: InformerPort) -> None:
         self._informer = informer

@@ -256,9 +256,10 @@ class TermRunner(LoopListener):
     # ------------------------------------------------------------------ what the owner asks
 
     def start_term(self, fence: api_pb2.Fence, fence_lost: Callable[[], None]) -> None:
-        """Begin to lead; a term that still runs ends. ``fence_lost``: told when a write is refused.
+        """Begin to lead; a term that still runs ends.
 
-        Whoever elects need not wait then until its next renewal is refused as well.
+        ``fence_lost`` is called when a write is refused, so that the elector does not have to wait
+        until its next renewal is refused as well.
         """
         self._term = _Term(fence, fence_lost, _pause())
         self._post(StartedLeading(int(fence.term)))

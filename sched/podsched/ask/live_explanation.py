@@ -61,10 +61,10 @@ def explain_live(
     finished: Pod | None = None,
     recorded: Recorded = NOTHING_RECORDED,
 ) -> Explanation | None:
-    """Explain a pod as of now; None if nobody knows it.
+    """Explain a pod as of now; None if it is unknown.
 
-    finished: the pod as it is stored, for pods that have ended, which the state does not keep;
-    recorded: what this replica has recorded of it.
+    finished: the stored pod, for pods that have ended (the state does not keep those);
+    recorded: what this replica has recorded about the pod.
     """
     key = f"{request.namespace}/{request.name}"
     info = state.cache.cluster.pods.get(key)

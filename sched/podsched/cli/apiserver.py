@@ -209,13 +209,13 @@ def jwt_settings(jwt: JwtSettings) -> JwtSettings | None:
     if not jwt.is_url:
         file_or_fail("--jwt-jwks", jwt.jwks)
     elif not jwt.jwks.startswith("https:") and not _is_local(jwt.jwks):
-        why = "whoever is on the way could put in keys: use https"
+        why = "keys could be replaced on the way: use https"
         fail(f"--jwt-jwks {jwt.jwks}: {why}", USAGE)
     return jwt
 
 
 def check_tokens(settings: ServerSettings) -> None:
-    """Exit if tokens would cross the network in clear, or if nobody could show one."""
+    """Exit if tokens would cross the network unencrypted, or if no client could send one."""
     file_or_fail("--token-file", settings.token_file)
     accepted, listen = bool(settings.token_file or settings.jwt), settings.token_listen
     if listen:

@@ -32,7 +32,7 @@ from podsched.telemetry.log_output import configure_logging
 _SHOWN = 40
 
 
-#: Pods beyond which nobody asks how many fit.
+#: Max number of pods that are counted.
 MOST = 1_000_000
 
 

@@ -100,7 +100,7 @@ def decisions(
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
 ) -> None:
-    """Show the scheduler's decisions, and what became of them.
+    """Show the scheduler's decisions and their outcomes.
 
     When, where to, with which score, on which grounds; at length those on one POD.
     Examples: sched decisions -A; sched decisions web-0; sched decisions --reason unsched -w;

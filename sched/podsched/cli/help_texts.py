@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 #: Title, and rows of term and description.
 Sections = dict[str, list[tuple[str, str]]]
-#: The hyphen at which nobody breaks a line; it stands for the other until lines are broken.
+#: A hyphen at which lines are not broken; it replaces "-" until all lines are broken.
 _UNBREAKABLE = "\u2011"
 #: What Typer puts behind the name of an argument, besides a list of choices.
 _PYTHON_TYPE = re.compile(r" <[^|]*>$")

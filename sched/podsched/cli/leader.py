@@ -61,7 +61,7 @@ def transfer(
 async def _transfer(client: ApiClient, lock: str, to: str) -> str:
     leader = (await _record(client, lock)).spec.holder_identity
     if not leader:
-        fail(f'nobody holds the lock "{lock}"', FAILED)
+        fail(f'no replica holds the lock "{lock}"', FAILED)
     if to and to in (leader, name_of(leader)):
         return f"{leader} leads already."
     listing = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
@@ -87,7 +87,7 @@ def chosen(found: Sequence[str], to: str) -> str:
 
 
 async def _wait_for(client: ApiClient, lock: str, leader: str, successor: str) -> str:
-    """Return what to tell once another replica leads; exit when it is the wrong one, or nobody."""
+    """Return the text to print once another replica leads; exit if it is the wrong one, or none."""
     asked = time.monotonic()
     holder = leader
     while holder in ("", leader) and time.monotonic() - asked < _WITHIN:

@@ -39,7 +39,7 @@ events     events    Show events, the latest at the end.
     "Scheduling": """
 status     status    Show the scheduler replicas, the leader, and the cluster's addresses.
 explain    explain   Explain why a pod or a pod group waits, or why a pod is where it is.
-decisions  decisions Show the scheduler's decisions, and what became of them.
+decisions  decisions Show the scheduler's decisions and their outcomes.
 debug      debug     Gather what is needed to find a fault.
 top        top       Show what nodes have and pods request, or what pods wait for, live.
 simulate   simulate  Show how pods would be scheduled, without changing anything.

@@ -335,7 +335,7 @@ def _other_decisions(
         if (other.node, other.victims) != (one.node, one.victims):
             different = True
             if other.node == one.node:
-                yield f"Pod/{one.pod} would preempt {', '.join(other.victims) or 'nobody'} now"
+                yield f"Pod/{one.pod} would preempt {', '.join(other.victims) or 'no pod'} now"
             else:
                 would = f"would go to {other.node}" if other.node else "would not fit"
                 yield f"Pod/{one.pod} {would} now (planned: {one.node or 'no node'})"

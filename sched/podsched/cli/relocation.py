@@ -403,9 +403,9 @@ async def _new_pod(changes: AsyncGenerator[Pods, None], owner: str, known: set[s
 
 
 def placeholder(pod: Pod, node_name: str, lifetime: float) -> Pod:
-    """Return a pod that takes as much as another one of a single node, and does nothing.
+    """Return a pod that does nothing and requests as much of one node as another pod.
 
-    ``lifetime``: seconds after which a kubelet ends it, if nobody has deleted it.
+    ``lifetime``: seconds after which the kubelet ends it, if it was not deleted before.
     """
     held = Pod()
     meta, spec = held.metadata, held.spec

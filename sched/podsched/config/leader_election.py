@@ -24,8 +24,8 @@ class LeaderElectionSettings:
     """Durations in seconds. Raises ``ConfigError`` with all errors if they do not fit together."""
 
     leader_elect: bool = True
-    """Whether there are others. A single scheduler takes the lock at its start, whoever has it:
-    every write carries a term, so that nobody leads without it."""
+    """Whether there may be other replicas. Without it, the scheduler takes the lock when it starts,
+    even from another holder: it needs the lock's term for its writes."""
     lease_duration: float = 15.0
     """Time a standby waits after the last renewal it has seen before it takes the lock."""
     renew_deadline: float = 10.0

@@ -180,10 +180,10 @@ class SchedulerSettings(_Checked):
     audit_sample: int = 64
     """Number of pods checked each time."""
     decision_log: str = flag("memory", "DIR|memory|off", "Decisions")
-    """Where to keep what is decided and why, for sched decisions and sched explain: a directory of
-    this replica's own, memory (the last 16Mi), or off.
+    """Where decisions are kept for sched decisions and sched explain: a directory of this replica's
+    own, memory (the last 16Mi), or off.
 
-    In memory decisions are gone with the process; nothing is written that nobody asked for.
+    The default writes no files; decisions in memory are lost when the process ends.
     """
     decision_log_size: int = 0
     """Bytes kept at most; 0: 256 MiB in a directory, 16 MiB in memory. A decision takes 40 bytes

@@ -96,7 +96,7 @@ def certify(authority: Pair, request: Request, days: int) -> Pair:
 
 
 def self_signed(name: str, hosts: Sequence[str], days: int = 365) -> tuple[Pair, Pair]:
-    """Return a server's pair and that of its own authority, which certifies nobody else."""
+    """Return the pair of a server and the pair of an authority that certifies only this server."""
     authority = new_authority(f"{name}-ca", days)
     return certify(authority, Request(name, hosts=hosts, usages=(SERVER,)), days), authority
 

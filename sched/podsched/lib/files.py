@@ -21,7 +21,7 @@ def open_file(path: Path, *, pipe_timeout: float = PIPE_TIMEOUT) -> BinaryIO:
     """Open a file to read.
 
     Raises:
-        OSError: it cannot be opened, or is a named pipe that nobody writes to.
+        OSError: it cannot be opened, or is a named pipe without a writer.
     """
     # Without O_NONBLOCK, opening a named pipe blocks until there is a writer, maybe for ever.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -39,7 +39,7 @@ def _wait_for_writer(handle: int, path: Path, timeout: float) -> None:
     waiting = select.poll()
     waiting.register(handle, select.POLLIN)
     if not waiting.poll(timeout * 1000):
-        raise OSError(errno.ETIMEDOUT, f"nobody writes to this pipe within {timeout:g} s", path)
+        raise OSError(errno.ETIMEDOUT, f"no writer opened this pipe within {timeout:g} s", path)
 
 
 def read_file(path: Path, most: int, *, pipe_timeout: float = PIPE_TIMEOUT) -> bytes:

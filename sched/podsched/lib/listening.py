@@ -1,15 +1,15 @@
-"""Listeners of asyncio: a bounded number of connections, of which those that wait give way.
+"""Listeners of asyncio with a bounded number of connections; when full, idle ones are closed.
 
     accept --full--> reset, or in place of the one that has waited for longest
        |
        '--> silent: handshake of TLS, first request --whole--> in use <--> idle
                   '------ not within PATIENCE: closed            idle too long: closed
 
-A connection counts from the moment it is accepted to its end: handshakes that never end would cost
-files and memory otherwise, and a process without files cannot reach etcd either. The protocol says
-when a request has come and has been answered (``Connection.in_use``): whoever has only opened a
-connection, or has sent half a request, keeps nobody out. One address gets half of everything, so
-that there is room for others.
+A connection counts from when it is accepted until it is closed. Otherwise endless handshakes would
+use up files and memory, and a process without free files cannot reach etcd either. The protocol
+reports when a whole request has arrived and when it is answered (``Connection.in_use``). So clients
+that only open connections or send half a request do not keep others out. One address gets at most
+half of all connections.
 """
 
 from __future__ import annotations

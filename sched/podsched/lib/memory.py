@@ -1,11 +1,11 @@
-"""How a process that keeps much gets its memory back without being held up by that.
+"""Keep full garbage collections from blocking the event loop of a process with many objects.
 
-The caches of a leader with 60,000 pods that all differ are 1,500,000 objects. To look at all of
-them for cycles took the collector 1.2 s (3 s on a busy machine), in which the event loop stood
-still: more than it takes to lose the lock. So what has survived a few looks is set aside from the
-collector. Nearly all objects are freed without it, when nobody refers to them any more. What
-becomes garbage in a cycle after that stays until ``collect_everything``: in a leader nothing while
-its term lasts, in an API server hardly anything (gRPC's part of some calls that were under way).
+The caches of a leader with 60,000 pods that all differ are 1,500,000 objects. A full collection
+took 1.2 s (3 s on a busy machine), which blocks the event loop for long enough to lose the lock. So
+objects that have survived a few collections are frozen: the collector ignores them. Nearly all
+objects are freed by reference counting anyway. Frozen garbage in cycles stays until
+``collect_everything``. In a leader there is none during a term, in an API server hardly any (gRPC's
+part of some calls in progress).
 """
 
 from __future__ import annotations

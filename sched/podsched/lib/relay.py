@@ -1,8 +1,7 @@
 """TCP relays: every link between two processes leads through one, which can break it.
 
-A relay that is cut does what a cut cable does: nothing is closed, new connections are accepted by
-nobody, and what was sent waits. It arrives when the link is mended, however late: a deposed
-leader's writes among it.
+A cut relay acts like a cut cable: nothing is closed, new connections are not accepted, and sent
+data waits. It arrives when the link is mended, however late, such as the writes of a former leader.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ class Relay:
                     pump.cancel()
                 await asyncio.gather(*pumps, return_exceptions=True)
         except OSError:
-            pass  # nobody listens there, as when a process is down
+            pass  # Nothing listens there: the process is down.
         finally:
             for open_writer in writers:
                 open_writer.transport.abort()

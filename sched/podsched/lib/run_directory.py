@@ -1,4 +1,4 @@
-"""Directories of one run below the temporary folder, which nobody else can enter.
+"""Directories of one run below the temporary folder, which other users cannot enter.
 
     <temporary folder>/podsched-<user>/     ours alone: mode 0700, not a link
         <name>-xxxxxxxx/                    one run's, locked by its process

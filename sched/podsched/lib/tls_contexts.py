@@ -17,7 +17,7 @@ from podsched.lib.certificate_files import CertificateFiles
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files: the other side's authorities ("": nobody is asked), certificate chain and key."""
+    """PEM files: the other side's authorities ("": not verified), certificate chain and key."""
 
     authorities: str
     certificate: str

@@ -1,8 +1,8 @@
 """The HTTP server of a process: health, metrics, /statusz, /flagz, /configz and /debug.
 
-With TLS and authorities of clients, only the probes and paths that are declared open answer those
-without a certificate, as in kube-scheduler; without TLS it asks nobody, and so listens on loopback
-by default. It rejects all methods except GET and HEAD, and PUT of /debug/flags/v.
+With TLS and client authorities, clients without a certificate reach only the probes and the paths
+that are declared open, as in kube-scheduler. Without TLS clients are not authenticated, so it
+listens on loopback by default. It allows only GET and HEAD, and PUT of /debug/flags/v.
 """
 
 from __future__ import annotations

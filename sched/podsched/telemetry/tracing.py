@@ -69,7 +69,7 @@ class Span:
         self._span = span
         ids = span.get_span_context()
         self.context = f"00-{ids.trace_id:032x}-{ids.span_id:016x}-01"
-        """The traceparent to hand to whoever continues this trace."""
+        """The traceparent for the process that continues this trace."""
 
     @property
     def recording(self) -> bool:

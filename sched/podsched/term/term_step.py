@@ -21,7 +21,7 @@
 
 A term's work is what decides and writes. The scheduling state is kept in standby, too, so that
 leading begins with work and not with loading. It is built anew when work ends or is cancelled, for
-it is full of assumptions that nobody will confirm, and when a bug has left it half changed.
+its assumptions will not be confirmed, and also when a bug has left it half changed.
 
 | phase       | event          | condition           | next, effects                              |
 | ----------- | -------------- | ------------------- | ------------------------------------------ |
@@ -57,7 +57,7 @@ Invariants (checked by tests/term/test_term_step_model.py on every reachable sta
  7. Who waits for another configuration is told, and not before work with the one before has ended.
  8. Left in peace, a replica that leads works, and one that does not lead does not.
 
-No clock, no I/O. How long to pause after a fault is up to whoever carries the effects out.
+No clock, no I/O. The caller, who carries out the effects, decides how long to pause after a fault.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class WorkEnded:
     """All tasks of the work have ended.
 
     fault: the exception that ended them; None where they were told to finish.
-    bound_until: a revision; whoever has seen it has seen all bindings that were sent.
+    bound_until: a revision; a reader that has seen it knows all bindings that were sent.
     """
 
     attempt: int
@@ -274,7 +274,7 @@ class NoteFault:
 
 @dataclass(frozen=True, slots=True)
 class TellFenceLost:
-    """Tell whoever elects that the term is over: it need not wait for its next renewal."""
+    """Tell the elector that the term is over, so that it does not wait for its next renewal."""
 
 
 @dataclass(frozen=True, slots=True)

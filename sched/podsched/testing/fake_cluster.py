@@ -103,7 +103,7 @@ class FakeCluster:
         self._wake()
 
     def compact(self) -> None:
-        """Forget the history up to now: whoever resumes from it has to list again."""
+        """Forget the history up to now, so that watches that resume from it must list again."""
         self._compacted = self.revision
         self._log.clear()
         self.break_watches()

@@ -978,7 +978,7 @@ class Pods:
 
 class AuthorizationStub:
     """Who a caller is, and what he or others may do; the messages are those of authentication.k8s.io and
-    authorization.k8s.io. Whoever is authenticated may ask about himself. Asking about another user or group
+    authorization.k8s.io. Authenticated callers may ask about themselves. Asking about another user or group
     needs the verb impersonate on it: PERMISSION_DENIED.
     """
 
@@ -1007,7 +1007,7 @@ class AuthorizationStub:
 
 class AuthorizationServicer:
     """Who a caller is, and what he or others may do; the messages are those of authentication.k8s.io and
-    authorization.k8s.io. Whoever is authenticated may ask about himself. Asking about another user or group
+    authorization.k8s.io. Authenticated callers may ask about themselves. Asking about another user or group
     needs the verb impersonate on it: PERMISSION_DENIED.
     """
 
@@ -1060,7 +1060,7 @@ def add_AuthorizationServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Authorization:
     """Who a caller is, and what he or others may do; the messages are those of authentication.k8s.io and
-    authorization.k8s.io. Whoever is authenticated may ask about himself. Asking about another user or group
+    authorization.k8s.io. Authenticated callers may ask about themselves. Asking about another user or group
     needs the verb impersonate on it: PERMISSION_DENIED.
     """
 

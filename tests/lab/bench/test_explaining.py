@@ -18,6 +18,6 @@ def test_the_report_tells_what_askers_cost_the_others() -> None:
     assert result.lines() == [
         "Explain: 5,000 nodes, rounds of 1,000 pods",
         "  waiting pod: p50 9.0 ms, p90 12.0 ms, p99 20.0 ms",
-        "  pods/s while nobody asks: 1,000, 1,100",
-        "  pods/s while somebody asks without pause: 900, 990 (90%; 42 explanations)",
+        "  pods/s without explanations: 1,000, 1,100",
+        "  pods/s with one explanation after another: 900, 990 (90%; 42 explanations)",
     ]

@@ -9,7 +9,7 @@ from podsched.lab.chaos.run import ChaosOptions, Run
 from podsched.lib.tasks import TaskSet
 
 
-async def test_a_fault_that_has_nobody_to_be_done_to_is_written_down_as_failed(
+async def test_a_fault_without_a_target_is_recorded_as_failed(
     tmp_path: Path,
 ) -> None:
     history = tmp_path / "history"
@@ -19,4 +19,4 @@ async def test_a_fault_that_has_nobody_to_be_done_to_is_written_down_as_failed(
     run = Run(options, TaskSet("test"))
     await run._fault(PlannedFault(0, 0.0, "pause-leader", 1.0, 0.5))
     run._recorder.close()
-    assert "nobody leads" in history.read_text()
+    assert "no replica leads" in history.read_text()

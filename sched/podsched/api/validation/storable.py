@@ -1,9 +1,9 @@
-"""What must hold of every object in the store: whoever reads it can decode and show it.
+"""Refuse objects that readers could not decode or show.
 
 protobuf decodes at most 100 messages deep, and a level of a ``Struct`` is three of them; a
 ``Timestamp`` may hold any int64, but times have years of four digits only. An object outside these
-bounds could be written by whoever may write at all, and then nobody could read it: not the
-schedulers, not the client that wants to delete it.
+bounds could be written by any client, and then not be read: not by the schedulers, and not by the
+client that wants to delete it.
 
 Only a ``Struct`` or a ``RawJSON`` can nest without end and only a ``Timestamp`` can be out of range
 (integers are as wide as their field, quantities are validated with the fields that hold them), so

@@ -60,7 +60,7 @@ _CONTAINER_STATUS: Final = ("name", "resources", "allocatedResources")
 
 
 class BadBundle(ValueError):
-    """The file is no bundle, or one of another format: whoever wrote or named it is at fault."""
+    """The file is no bundle, or has another format."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""The page: a cluster at a glance, served over HTTP by scheduler replicas and API servers.
+"""The web page: a cluster at a glance, served over HTTP by scheduler replicas and API servers.
 
-From what a process knows anyway to the browser:
+The way of the data, all of which the process has anyway:
 
     ``sources`` --changed keys--> ``board`` --deltas, once a second--> ``feed`` --> each browser
     ``leadership`` (who leads, how busy) --every five seconds--> ``history`` -----^
 
-While nobody looks there is no board, and nothing follows the objects; only the history of the last
-hour is kept. Nothing that could be a secret is read: of pods, no environment and no volumes.
+The board exists only while a browser is connected; otherwise only the history of the last hour is
+kept. Fields that may contain secrets are not read: no environment and no volumes of pods.
 """

@@ -2,12 +2,12 @@
 
 The page knows no users of its own. Where an API server serves it, each request is made in the
 caller's name to Kubernetes' REST API of that server (``Face``): the same certificates and tokens,
-the same roles, the same audit log. A replica answers whoever its certificates let in, and changes
-nothing.
+the same roles, the same audit log. A replica answers all clients that its certificates admit, and
+changes nothing.
 
-Against pages of strangers in the same browser: a request must name a host that is this machine's
-(no name that a stranger's DNS gives out), come from the page itself as far as the browser says, and
-what changes something carries a header that no other site's page can send without being refused.
+Protection against other sites in the same browser: a request must name a host of this machine (no
+name from another DNS zone) and come from the page itself as far as the browser reports it. Requests
+that change something need a header that a page of another site cannot send.
 
 What the page can do to the cluster is one request of that API each (``act``). The names in it come
 from the page, so they are checked before they become part of a path.
@@ -67,7 +67,7 @@ def review(verb: str, resource: str, subresource: str = "") -> Act:
     return Act("POST", path, json.dumps(body).encode())
 
 
-#: Headers of every answer. No inline code, nothing from elsewhere, nobody's frame.
+#: Headers of every answer: no inline code, nothing from other hosts, not shown in frames.
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "

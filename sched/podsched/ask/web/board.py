@@ -92,7 +92,7 @@ class Latest(Generic[D]):
         return nlargest(count, self._rows.items(), key=lambda item: (item[1].at, item[0]))
 
 
-#: Pending pods that browsers get; all of 20,000 would be megabytes that nobody reads.
+#: Max pending pods sent to browsers: 20,000 would be megabytes, and too many to read.
 LISTED = 200
 #: Events and decisions that they get: where hundreds come each second, all of them are new ones.
 LATEST = 60

@@ -1,11 +1,11 @@
-"""What browsers get: the state as of a moment, then a delta a second, the same bytes for all.
+"""What browsers get: the whole state, then one delta per second, the same bytes for all.
 
-    nobody looks --first browser--> building --> live --all have left, a minute--> nobody looks
-                                       ^          |
-                                       '----------'  changes were missed: all browsers begin anew
+    idle --first browser--> building --> live --no browser for a minute--> idle
+                               ^          |
+                               '----------'  changes were missed: all browsers start over
 
-A browser holds a position in the ring of the latest deltas and no queue of its own, so a slow one
-costs no memory: when the ring has moved past it, it is told to begin anew.
+A browser has a position in the ring of the latest deltas, and no queue of its own. So a slow
+browser costs no memory: when the ring has moved past its position, it is told to start over.
 """
 
 from __future__ import annotations

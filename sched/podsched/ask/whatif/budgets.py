@@ -4,8 +4,8 @@ The rules are those of Kubernetes' eviction subresource (``registry/core/pod/sto
 v1.36). A pod that is placed again counts as healthy again: what a budget permits grows back by one,
 as it does when the replacement of a pod has become ready.
 
-A budget without a status, as a manifest that nobody has applied, is counted from the pods that it
-selects; a percentage is then one of these pods, not of the replicas that their owners ask for.
+A budget without a status (from a manifest that was not applied) is computed from the pods that it
+selects. A percentage is then a share of these pods, not of the replicas that their owners want.
 """
 
 from __future__ import annotations

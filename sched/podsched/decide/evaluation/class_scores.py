@@ -148,7 +148,7 @@ class ClassScores:
 
         ``sharing``: the plugins whose columns may be shared; see ``SharedColumns``.
         """
-        self.drop(change.gone)
+        self.drop(change.removed)
         again = []
         everything, feasible_changed = scope.everything, bool(change)
         for column in self.columns:
@@ -166,7 +166,7 @@ class ClassScores:
         asked = feasibility.rows
         if not everything:
             changed = scope.candidates
-            asked = union(changed[feasibility.feasible[changed]], change.came)
+            asked = union(changed[feasibility.feasible[changed]], change.added)
         # The previous scores are useful only if the same rows are feasible.
         anew = not (everything or feasible_changed)
         to_weigh = self._score_again(pod, again, scope.candidates)

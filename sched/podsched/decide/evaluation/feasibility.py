@@ -391,7 +391,7 @@ class Feasibility:
             other = rows[(self.plugin[rows] == PASSED) != self.feasible[rows]]
         if not len(other):
             return NO_CHANGE
-        came = ~self.feasible[other]
-        self.feasible[other] = came
+        added = ~self.feasible[other]
+        self.feasible[other] = added
         self.rows = np.flatnonzero(self.feasible)
-        return FeasibleChange(other[came], other[~came])
+        return FeasibleChange(other[added], other[~added])

@@ -34,11 +34,11 @@ class RefreshScope(NamedTuple):
 class FeasibleChange(NamedTuple):
     """Rows that became feasible, and rows that ceased to be; ascending."""
 
-    came: Rows
-    gone: Rows
+    added: Rows
+    removed: Rows
 
     def __bool__(self) -> bool:
-        return bool(len(self.came) or len(self.gone))
+        return bool(len(self.added) or len(self.removed))
 
 
 NO_CHANGE: Final = FeasibleChange(NO_ROWS, NO_ROWS)

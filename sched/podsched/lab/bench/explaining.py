@@ -49,7 +49,7 @@ class ExplainResult:
 
     @property
     def ratio(self) -> float:
-        """Pods bound per second while somebody asks, by those while nobody does; 0: unknown."""
+        """The throughput with explanations, divided by that without them; 0: unknown."""
         quiet, asked = sum(self.quiet), sum(self.asked)
         return round(asked / quiet, 3) if quiet else 0.0
 
@@ -67,8 +67,8 @@ class ExplainResult:
         return [
             f"Explain: {self.nodes:,} nodes, rounds of {self.pods:,} pods",
             *calls,
-            f"  pods/s while nobody asks: {quiet}",
-            f"  pods/s while somebody asks without pause: {asked}"
+            f"  pods/s without explanations: {quiet}",
+            f"  pods/s with one explanation after another: {asked}"
             f" ({self.ratio:.0%}; {self.explained:,} explanations)",
         ]
 

@@ -142,7 +142,7 @@ SIGNALS: Mapping[str, signal.Signals] = {
     "SIGTERM": signal.SIGTERM,
     "SIGSTOP": signal.SIGSTOP,
 }
-#: The leader reaches neither etcd nor an API server, and nobody is told: what is sent waits.
+#: The leader reaches neither etcd nor an API server. Connections stay open; what is sent waits.
 PARTITION = "partition"
 _LOAD = {"bench.podsched/load": "trickle"}
 _LOG_LINE = re.compile(r"^(\S+Z) \[info\s*\] (Claiming the lock|Started leading) ", re.MULTILINE)
@@ -272,7 +272,7 @@ class _Round:
         self._fault = fault
 
     async def run(self, rate: float, numbers: itertools.count[int]) -> Takeover:
-        """Raise ``TimeoutError`` when nobody takes over."""
+        """Measure one takeover. Raises ``TimeoutError`` if no replica takes over."""
         async with self._loaded(rate, numbers) as created:
             leader = await self._leader()
             restarts, wall, began = leader.restarts, time.time(), time.monotonic()

@@ -34,9 +34,9 @@ from podsched.v1 import api_pb2 as v1
 
 #: How many times worse a flood may make the ordinary client's calls and the leader's bindings.
 AT_MOST = 2.0
-#: A process's memory counts as flat if the last flood leaves it with no more than this factor and
-#: these bytes above the first, or if it grows as much while there is no flood: etcd keeps its last
-#: thousands of transactions, whoever made them (``sched bench Soak`` judges that).
+#: A process's memory counts as flat if it is after the last flood at most this factor plus these
+#: bytes above that after the first flood, or if it grows as much without a flood: etcd keeps its
+#: last thousands of transactions in any case (``sched bench Soak`` judges that).
 FLAT_FACTOR, FLAT_BYTES = 1.1, 32 << 20
 MIB = 1 << 20
 

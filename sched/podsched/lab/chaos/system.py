@@ -102,7 +102,7 @@ CLIENT, PEERS = "client", "peers"
 #: Seconds after which a process that does not end is killed, which is a broken promise. Ending
 #: takes less than one second, and up to four where other work has most of the machine.
 GRACE = 10.0
-#: What logs say when something went wrong that nobody was prepared for.
+#: Log texts of unexpected errors.
 COMPLAINTS = (
     "Traceback (most recent call last)",
     "Task was destroyed but it is pending",
@@ -201,7 +201,7 @@ class System:
             address = f"{self._place(process).host}:{free_port()}"
             relay = self._relay(PEERS, process, address)
             peers = (f"--listen-peers={address}", f"--advertise-peers={relay.address}")
-            # Nobody but this run is in its namespaces.
+            # Only this run is in its network namespaces.
             return peers if self.namespaces is None else (*peers, "--insecure-listen")
         if process.startswith("apiserver"):
             log = f"--audit-log={self.audit_log(process)}"
@@ -259,7 +259,7 @@ class System:
     def leader(self) -> str:
         """The name of the replica that leads. Raises ``LookupError``."""
         if not self.leader_identity:
-            raise LookupError("nobody leads")
+            raise LookupError("no replica leads")
         return self.cluster.replica_of(self.leader_identity).spec.name
 
     @property

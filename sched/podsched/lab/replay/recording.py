@@ -108,7 +108,7 @@ class RecordingWriter:
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         """Create the file. Raises FileExistsError, or another OSError."""
-        # Names of pods and images are nobody else's business.
+        # Names of pods and images may be confidential.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._raw = os.fdopen(handle, "wb")
         self._file = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=6)

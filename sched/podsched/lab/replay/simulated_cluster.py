@@ -224,7 +224,7 @@ class SimulatedCluster:
         return pod
 
     def _store(self, item: AnyObject) -> None:
-        """Keep an object, which nobody changes any more, and tell of it."""
+        """Store an object, which is not changed afterwards, and deliver the event."""
         kind, key = kind_of(item).name, object_key(item)
         known = self._objects.get((kind, key))
         self._objects[kind, key] = item

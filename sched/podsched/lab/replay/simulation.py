@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Stuck(RuntimeError):
-    """Nothing will ever happen in the loop: a task waits for what nobody does."""
+    """The event loop has no more timers: a task waits for something that cannot happen."""
 
 
 class _NoWaiting(selectors.SelectSelector):
@@ -70,7 +70,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._virtual.now
 
     def processor_time(self) -> float:
-        """Return 0: work takes no time here, so nobody's turn ends before the work is done."""
+        """Return 0: work takes no time here, so no task is interrupted."""
         return 0.0
 
     def advance(self, seconds: float) -> None:
@@ -171,7 +171,7 @@ def scheduling_loop(
     changes: ClusterChanges | None = None,
     decisions: DecisionSink | None = None,
 ) -> SchedulingLoop:
-    """Return the real loop on a simulated cluster; nobody reads its events."""
+    """Return the real scheduling loop on a simulated cluster; its Events are dropped."""
     return SchedulingLoop(
         LoopParts(
             state=state,

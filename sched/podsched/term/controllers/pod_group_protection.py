@@ -57,7 +57,7 @@ class PodGroupProtectionController:
                 self._dirty[left] = None
 
     def work(self, now: Instant) -> float | None:
-        """Let go what nobody names."""
+        """Remove the finalizer of deleted groups without members."""
         dirty, self._dirty = self._dirty, {}
         for key in dirty:
             try:

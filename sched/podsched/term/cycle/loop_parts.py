@@ -32,4 +32,4 @@ class LoopParts:
     changes: ClusterChanges
     extenders: Extenders | None = None
     decisions: DecisionSink | None = None
-    """Who keeps what is decided; None: nobody."""
+    """Where decisions are logged; None: nowhere."""

@@ -265,7 +265,7 @@ class SchedulingLoop:
                 if wakeup is not None and wakeup <= now:
                     queue.flush(now)
                 self._failures.report_set_aside()
-                batch = queue.pop_batch(now, self._settings.max_batch, may_join=self._alike_in_time)
+                batch = queue.pop_batch(now, self._settings.max_batch, may_join=self._may_join_now)
             if batch:
                 await self.schedule(batch, now)
                 # Bindings are sent when other tasks run. If this loop yielded after every pod, pods
@@ -280,7 +280,7 @@ class SchedulingLoop:
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
                 await turn.wait()
 
-    def _alike_in_time(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
+    def _may_join_now(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
         return not self._turn.has_lasted(COMPARING) and self._may_join(batch, other)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:

@@ -91,7 +91,7 @@ class LeaseCandidate:
                 namespace = quote(self._settings.resource_namespace, safe="")
                 return f"{_GROUP}/{version}/namespaces/{namespace}/leasecandidates"
         raise NotFound(
-            "the cluster serves no LeaseCandidates, so nobody is appointed: "
+            "the cluster serves no LeaseCandidates, so no leader is appointed: "
             "leave out --feature-gates CoordinatedLeaderElection=true"
         )
 

@@ -29,7 +29,7 @@ of each phase.
 | STANDBY     | any          | claim justified                  | ACQUIRING: TryAcquire           |
 | STANDBY     | connection broken | confirmed, to present holder | a claim is justified           |
 | STANDBY     | StopRequested |                                 | STOPPED                         |
-| ACQUIRING   | Written      | in time, nobody took over since  | LEADING: StartLeading           |
+| ACQUIRING   | Written      | in time, no other holder since   | LEADING: StartLeading           |
 | ACQUIRING   | Written      | otherwise                        | STANDBY                         |
 | ACQUIRING   | Refused      |                                  | STANDBY: ReadRecord             |
 | ACQUIRING   | Unanswered   | (or no answer by renewDeadline)  | STANDBY: ReadRecord, back off   |
@@ -45,7 +45,7 @@ of each phase.
 | LEADING     | StopRequested | releaseOnCancel                 | RELEASING: StopLeading, Release |
 | LEADING     | StopRequested | otherwise                       | STOPPED: StopLeading            |
 | LEADING     | HandOverRequested | to another                  | RELEASING: StopLeading, Release |
-| WITHDRAWING | Written      | nobody took over since           | RELEASING: Release              |
+| WITHDRAWING | Written      | no other holder since            | RELEASING: Release              |
 | WITHDRAWING | Written      | otherwise                        | STOPPED                         |
 | WITHDRAWING | Refused, Unanswered |                           | STOPPED                         |
 | RELEASING   | Written      | of a renewal                     | Release                         |

@@ -144,7 +144,7 @@ class BindQueue:
         self._timer: asyncio.TimerHandle | None = None
         self._clock = asyncio.get_running_loop().time
         self._released_at = -INTERVAL
-        #: Everything that was bound is known to whoever has seen this revision.
+        #: A reader that has seen this revision knows all bindings.
         self.revision = 0
 
     def __len__(self) -> int:

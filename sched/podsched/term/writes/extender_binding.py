@@ -97,9 +97,9 @@ class ExtenderBindings:
         del self._asked[assignment.pod.uid]
 
     async def ask_again(self) -> int:
-        """Find out what became of bindings that were under way when the term ended.
+        """Find out the outcomes of bindings that were in progress when the term ended.
 
-        Returns a revision: whoever has seen it has seen all of them that were done.
+        Returns a revision; a reader that has seen it knows all of them that succeeded.
         """
         return max(await asyncio.gather(*map(self._revision, self._asked.values())), default=0)
 

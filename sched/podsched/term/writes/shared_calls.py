@@ -1,10 +1,9 @@
-"""Calls that many tasks make at once, put together; each task waits for the answer to its own part.
+"""Combine the requests of many tasks into one call; each task waits for its own answer.
 
-Evictions of many preemptions and the patches of many PreBind plugins go out this way. Each request
-is answered by itself, so that one task does not fail with another.
+Evictions of preemptions and patches of PreBind plugins are sent this way. Each request has an
+answer of its own, so that one failure does not affect other tasks.
 
-Non-goal: retries. Neither call may be repeated when its outcome is unknown; whoever asked tries
-again as a whole.
+Non-goal: retries. Neither call may be repeated when its outcome is unknown; the caller starts over.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from podsched.framework.plugin import LooksAcrossNodes, Remedy
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
 
-#: Nobody deletes more pods to make room for one.
+#: Max pods to delete for one pod; more is no useful advice.
 MOST_PODS: Final = 16
 #: Rows of forks that are tried for one question, at a time and in all.
 _AT_ONCE: Final = 256

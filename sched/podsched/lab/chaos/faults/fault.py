@@ -14,8 +14,8 @@ Do = Callable[[System, float], AbstractAsyncContextManager[str]]
 """From the system and a number in [0, 1), which chooses among targets, to a block that the fault
 lasts for. It yields what is done, in words.
 
-Making and entering it may raise ``LookupError``, when there is nobody to do it to, and what the
-means raise that it uses (``StoreError``, ``ClientError``, ``OSError``).
+Making and entering it may raise ``LookupError`` if there is no target, and ``StoreError``,
+``ClientError`` or ``OSError``.
 """
 
 Doing = AsyncIterator[str]

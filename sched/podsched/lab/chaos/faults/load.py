@@ -1,4 +1,4 @@
-"""Clients that overload the system: floods of objects, watches that nobody reads."""
+"""Clients that overload the system: floods of objects, watches that are never read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podsched.v1.api_pb2 import WatchRequest
 
 #: Objects of a call of a flood, and bytes of each.
 _BATCH, _BYTES = 50, 4_000
-#: Seconds for which nobody reads a watch, longer than any fault.
+#: Seconds for which a watch is not read, longer than any fault.
 _FOREVER = 3_600.0
 
 

@@ -25,8 +25,8 @@ PORTS = "no host port twice"
 EXCLUSIVE = "no exclusive volume twice"
 SUITED = "bound to nodes that suit"
 
-#: Seconds for which a decision may be on its way: a node that suited when it was made may have
-#: other labels or taints by the time the pod is bound, which nobody can prevent.
+#: Max seconds between a decision and its binding. A node that suited the pod at the decision may
+#: have other labels or taints at the binding; that cannot be prevented.
 DECIDED_WITHIN = 30.0
 
 

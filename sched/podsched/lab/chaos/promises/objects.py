@@ -68,7 +68,7 @@ def acknowledged_creates(history: History) -> Iterator[Violation]:
             text = f"{call.key} was acknowledged at revision {call.revision} and {stored}"
             yield Violation(CREATED, text, call.answered, call.revision, (call.key,))
         elif life.gone and not (_may_go(life, removals) or (life.key, life.gone) in evicted):
-            text = f"{call.key} is gone since revision {life.gone}, and nobody has deleted it"
+            text = f"{call.key} is gone since revision {life.gone}, but was not deleted"
             yield Violation(CREATED, text, life.gone_at, life.gone, (call.key,))
 
 
