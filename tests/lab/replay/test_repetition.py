@@ -14,6 +14,7 @@ import pytest
 from google.protobuf import json_format
 
 from podsched.api.kinds import WATCHED_KINDS
+from podsched.api.objects import PodGroup
 from podsched.app.term_runner import RunnerParts, TermRunner
 from podsched.ask.decisions.frames import FrameWriter
 from podsched.ask.decisions.log import DecisionLog, facts_of
@@ -200,6 +201,50 @@ class SlowTermination(Run):
             await asyncio.sleep(10)
 
 
+class Gangs(Run):
+    """Gangs come and go among single pods: some start, some wait, some preempt."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        for number in range(8):
+            labels = {"zone": f"z{number % 3}"}
+            world.node(f"n{number}", cpu=self.chance.choice(["4", "8"]), labels=labels)
+        async with world.running():
+            for number in range(6):
+                await self.gang(number)
+            async with recording_of(world.cluster, self.file, self.log) as writer:
+                self.checkpoint(writer)
+                for number in range(6, 40):
+                    await self.gang(number)
+                await asyncio.sleep(1)
+
+    async def gang(self, number: int) -> None:
+        """A gang of two sizes of members, and a single pod; perhaps another one goes."""
+        world, chance = self.world, self.chance
+        size = chance.randint(2, 6)
+        group = PodGroup()
+        group.metadata.name, group.metadata.namespace = f"g{number}", "default"
+        group.spec.scheduling_policy.gang.min_count = chance.randint(2, size)
+        group.spec.priority = chance.choice([0, 0, 10])
+        if number % 3 == 0:
+            group.spec.scheduling_constraints.topology.add(key="zone")
+        world.cluster.create(group)
+        parts = {"schedulingGroup": {"podGroupName": f"g{number}"}}
+        for member in range(size):
+            cpu = f"{chance.choice([500, 1000, 1900])}m"
+            world.pod(f"g{number}-{member}", cpu, group.spec.priority, **parts)
+            if chance.random() < 0.1:
+                await asyncio.sleep(0.01)  # the others come late
+        world.pod(f"single-{number}", "700m")
+        await asyncio.sleep(chance.choice([0.0, 0.05, 0.4]))
+        bound = [pod for pod in world.cluster.objects("Pod") if pod.spec.node_name]  # type: ignore[union-attr]
+        if bound and chance.random() < 0.6:
+            name = chance.choice(bound).metadata.name.rpartition("-")[0]
+            for pod in world.cluster.objects("Pod"):
+                if pod.metadata.name.startswith(f"{name}-"):
+                    world.cluster.delete("Pod", f"default/{pod.metadata.name}")
+
+
 PACKED = {
     "profiles": [
         {
@@ -270,6 +315,20 @@ def test_every_decision_of_a_run_with_churn_comes_out_the_same(recording: Record
     assert verdict.preempting > 5
     assert verdict.scored > 20
     assert set(verdict.left_out) == {"before the checkpoint"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_decisions_for_gangs_come_out_the_same(tmp_path: Path, seed: int) -> None:
+    run = Gangs(tmp_path / "run.rec", seed, {})
+    run_in_virtual_time(run.record())
+    found = read_recording(run.file)
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
+    of_gangs = [note.document for note in found.decisions if note.document.get("podGroup")]
+    assert sum(1 for document in of_gangs if document.get("nodeName")) > 30
+    assert sum(1 for document in of_gangs if document.get("outcome") == "Unschedulable") > 10
+    assert verdict.repeated > 100
+    assert set(verdict.left_out) <= {"before the checkpoint"}
 
 
 #: With it chance decides which nodes a preemptor tries.

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import groupby
 from typing import Any, Final
 
 from google.protobuf import json_format
@@ -86,9 +87,9 @@ class Verdict:
     left_out: dict[str, int] = field(default_factory=dict)
     mismatches: list[Mismatch] = field(default_factory=list)
 
-    def leave_out(self, why: str) -> None:
-        """Count a decision that cannot be repeated."""
-        self.left_out[why] = self.left_out.get(why, 0) + 1
+    def leave_out(self, why: str, count: int = 1) -> None:
+        """Count decisions that cannot be repeated."""
+        self.left_out[why] = self.left_out.get(why, 0) + count
 
 
 #: Makes the configuration that decided of a checkpoint.
@@ -112,25 +113,36 @@ async def _repeat(
     checkpoints = {_state_of(note.document): note.document for note in recording.checkpoints}
     configs = {state: config_of(document) for state, document in checkpoints.items()}
     states: dict[tuple[int, int], _Repetition] = {}
-    for record in records_of(recording):
+    for _, together in groupby(records_of(recording), key=_decided_together):
+        records = list(together)
+        record = records[0]
         state = record.term, record.begun_after
         checkpoint = checkpoints.get(state)
         if checkpoint is None:
-            verdict.leave_out("of a term, or part of one, that the recording has no checkpoint of")
+            why = "of a term, or part of one, that the recording has no checkpoint of"
+            verdict.leave_out(why, len(records))
         elif configs[state].extenders:
-            verdict.leave_out("extenders took part, who cannot be asked again")
+            verdict.leave_out("extenders took part, who cannot be asked again", len(records))
         elif record.number <= checkpoint.get("number", 0):
-            verdict.leave_out("before the checkpoint")
+            verdict.leave_out("before the checkpoint", len(records))
         elif record.revision > recording.last_revision:
-            verdict.leave_out("after the end of the recording")
+            verdict.leave_out("after the end of the recording", len(records))
         else:
             if state not in states:
                 config = configs[state]
                 states[state] = _begun(recording, checkpoint, config, factories, verdict)
-            await states[state].repeat(record)
-            uids.add(record.uid)
+            await states[state].repeat(records)
+            uids.update(record.uid for record in records)
     verdict.pods = len(uids)
     return verdict
+
+
+def _decided_together(record: DecisionRecord) -> tuple[Any, ...]:
+    """Return what the records of one decision share: of a pod, or of the members of a group."""
+    if not record.pod_group:
+        return record.term, record.number
+    time = record.decided_time
+    return record.term, record.pod_group, time.seconds, time.nanos
 
 
 def _state_of(checkpoint: Mapping[str, Any]) -> tuple[int, int]:
@@ -165,10 +177,13 @@ def records_of(recording: Recording) -> list[DecisionRecord]:
 
 
 class Collector:
-    """A ``DecisionSink`` that keeps what the last attempt came to, by the record's field names."""
+    """A ``DecisionSink`` that keeps what the last attempt came to.
+
+    ``found``: by the pod's uid, and then by the record's field names.
+    """
 
     def __init__(self) -> None:
-        self.found: dict[str, Any] = {}
+        self.found: dict[str, dict[str, Any]] = {}
 
     def numbers(self, pods: int) -> int:
         """See ``DecisionSink``."""
@@ -176,22 +191,21 @@ class Collector:
 
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
         """See ``DecisionSink``."""
-        if entry[0] == "decided" and pods == 1:
-            _, _, ((_, _, _, _, _, cls, evaluated, feasible, node, total, _, more),) = entry
-            self.found |= {
-                "pod_class": cls,
-                "evaluated_nodes": evaluated,
-                "feasible_nodes": feasible,
-                "node_name": node,
-                "total": total,
-                "scores": [tuple(score) for score in (more or {}).get("scores", ())],
-                "tied_nodes": (more or {}).get("tied_nodes", 0),
-            }
+        if entry[0] == "decided":
+            for _, _, _, uid, _, cls, evaluated, feasible, node, total, _, more in entry[2]:
+                self.found.setdefault(uid, {}).update(
+                    pod_class=cls,
+                    evaluated_nodes=evaluated,
+                    feasible_nodes=feasible,
+                    node_name=node,
+                    total=total,
+                    scores=[tuple(score) for score in (more or {}).get("scores", ())],
+                    tied_nodes=(more or {}).get("tied_nodes", 0),
+                )
         elif entry[0] == "ended":
-            _, _, outcome, message, _, more = entry
-            ended = {"outcome": outcome, "message": message}
+            _, uid, outcome, message, _, more = entry
             extra = {name: (more or {}).get(name) for name in ("nominated_node", "victims")}
-            self.found |= ended | extra
+            self.found.setdefault(uid, {}).update(outcome=outcome, message=message, **extra)
 
 
 class _Repetition:
@@ -271,30 +285,49 @@ class _Repetition:
 
     # ------------------------------------------------------------------ decisions
 
-    async def repeat(self, record: DecisionRecord) -> None:
-        """Make a decision again, and compare it; then go on with what was recorded."""
-        self._take(record.revision, record.beyond)
-        while self._undone and self._undone[0][0] < record.number:
+    async def repeat(self, records: Sequence[DecisionRecord]) -> None:
+        """Make a decision again, and compare it; then go on with what was recorded.
+
+        ``records``: of one pod, or of the members of a pod group in their order.
+        """
+        first = records[0]
+        self._take(first.revision, first.beyond)
+        while self._undone and self._undone[0][0] < first.number:
             self._undo(heappop(self._undone)[1])
-        if self._state.cache.is_assumed(record.uid):
-            self._undo(record.uid)
-        self._place_chance(record)
-        decided = record.decided_time.ToMicroseconds() / 1e6
+        for record in records:
+            if self._state.cache.is_assumed(record.uid):
+                self._undo(record.uid)
+        self._place_chance(first)
+        decided = first.decided_time.ToMicroseconds() / 1e6
         self._end_evictions(decided)
-        key = f"{record.namespace}/{record.name}"
-        info = self._state.cache.cluster.pods.get(key)
+        # Of the groups that are being bound, the objects tell: no binding ends here.
+        self._loop.group_conditions.resume()
         self._collector.found = {}
-        if info is not None and info.uid == record.uid:
-            self._state.queue.delete(info, 0.0, bound=True)
-            self._queued[record.uid] = queued = QueuedPodInfo(info, 0.0, attempts=record.attempt)
+        pods = self._state.cache.cluster.pods
+        infos = {r.uid: pods.get(f"{r.namespace}/{r.name}") for r in records}
+        queued = [
+            self._dequeued(info, record, place)
+            for place, record in enumerate(records)
+            if (info := infos[record.uid]) is not None and info.uid == record.uid
+        ]
+        if queued:
             self._clock.advance(_STEP)
-            await self._loop.schedule([queued], self._clock.time())
-        if self._follows(record):
-            self._compare(record)
-        else:
-            self._verdict.leave_out("soon after a decision that is missing")
-        self._go_on(record, info)
+            await self._loop.schedule(queued, self._clock.time())
+        for record in records:
+            if self._follows(record):
+                self._compare(record)
+            else:
+                self._verdict.leave_out("soon after a decision that is missing")
+        for record in records:
+            self._go_on(record, infos[record.uid])
         self._note_evictions(decided)
+
+    def _dequeued(self, info: PodInfo, record: DecisionRecord, place: int) -> QueuedPodInfo:
+        """Take a pod out of the queue; ``place``: among the members of its group."""
+        self._state.queue.delete(info, 0.0, bound=True)
+        queued = QueuedPodInfo(info, 0.0, attempts=record.attempt, sequence=place)
+        self._queued[record.uid] = queued
+        return queued
 
     def _note_evictions(self, decided: float) -> None:
         known = [preemption for preemption, _ in self._evicting]
@@ -328,7 +361,7 @@ class _Repetition:
             self._state.chance.go_to(record.draws)
 
     def _compare(self, record: DecisionRecord) -> None:
-        found, differing = self._collector.found, {}
+        found, differing = self._collector.found.get(record.uid, {}), {}
         for name, was in recorded_fields(record).items():
             if name in ("scores", "tied_nodes") and not found.get("scores"):
                 continue
@@ -346,7 +379,7 @@ class _Repetition:
     def _go_on(self, record: DecisionRecord, info: PodInfo | None) -> None:
         """Make the state what it became after the recorded decision."""
         cache, uid = self._state.cache, record.uid
-        if self._collector.found.get("node_name", "") != record.node_name:
+        if self._collector.found.get(uid, {}).get("node_name", "") != record.node_name:
             if cache.is_assumed(uid):
                 self._undo(uid)
             if info is not None and record.node_name and cache.pod(uid) is None:

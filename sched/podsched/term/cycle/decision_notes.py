@@ -133,7 +133,8 @@ class DecisionNotes:
             return
         more, always = self._more(), self._of_all()
         if group:
-            always = {**always, "pod_group": group}
+            # The details are of the last pass over the members, not of these decisions.
+            more, always = {}, {**always, "pod_group": group}
         count = len(decisions)
         number = self._sink.numbers(count)
         revision, each = self._state.revision, (now - began) / max(count, 1)

@@ -91,14 +91,16 @@ class PodGroupCycle:
         self._start: GroupStart | None = None
         self._scheduled_before = 0
 
-    async def schedule(self, first: QueuedPodInfo, now: float) -> None:
-        """Decide for the group of a popped pod, and carry the decision out.
+    async def schedule(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
+        """Decide for the group of popped members, and carry the decision out.
 
-        If an unexpected exception is raised, the attempts of all members fail.
+        The other pending members are popped, too. If an unexpected exception is raised, the
+        attempts of all members fail.
         """
-        uids = [pod.uid for pod in self._state.cache.cluster.members(first.info.group)]
-        others = self._state.queue.pop_members((u for u in uids if u != first.info.uid), now)
-        members = self._follow_up.not_skipped([first, *others])
+        known = {queued.info.uid for queued in popped}
+        uids = [pod.uid for pod in self._state.cache.cluster.members(popped[0].info.group)]
+        others = self._state.queue.pop_members((uid for uid in uids if uid not in known), now)
+        members = self._follow_up.not_skipped([*popped, *others])
         if members:
             await self._schedule_guarded(members, now)
 
@@ -225,8 +227,11 @@ class PodGroupCycle:
                 return None
             trial.commit()
         now = self._clock()
+        order = {queued.info.uid: place for place, queued in enumerate(members)}
+        # Repeating the decision needs the order of the members, not of the last pass over them.
+        decisions = sorted(result.decisions, key=lambda d: order[d.queued.info.uid])
         self._notes.decided(
-            runtime.scheduler_name, result.decisions, popped_at, began, now, group=group.key
+            runtime.scheduler_name, decisions, popped_at, began, now, group=group.key
         )
         self._meter.decided(runtime.scheduler_name, result.decisions, began, now)
         self._meter.pod_group_decided(runtime.scheduler_name, _result_label(result), began, now)

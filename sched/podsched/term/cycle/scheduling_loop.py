@@ -125,14 +125,14 @@ class SchedulingLoop:
             self._clock,
             self._turn,
         )
-        self._group_conditions = PodGroupConditions(
+        self.group_conditions = PodGroupConditions(
             parts.state.cache.cluster, lambda patches: cluster.patch_many(patches, fence=fence)
         )
         self._group_starts = GroupStarts(
             parts,
             failures,
             self.binding,
-            self._group_conditions,
+            self.group_conditions,
             self._evictions.call,
             self._activator,
             self._tasks,
@@ -144,7 +144,7 @@ class SchedulingLoop:
             follow_up,
             self._notes,
             self._activator,
-            self._group_conditions,
+            self.group_conditions,
             self._group_starts,
             self._clock,
             self._turn,
@@ -233,7 +233,7 @@ class SchedulingLoop:
         self.binding.start()
         self._evictions.start(self._tasks, "evict")
         self._tasks.start(self._statuses.run(), "write statuses", endless=True)
-        self._tasks.start(self._group_conditions.run(), "write group statuses", endless=True)
+        self._tasks.start(self.group_conditions.run(), "write group statuses", endless=True)
         self._tasks.start(self._loop(), "scheduling loop", endless=True)
         if self._settings.audit_period:
             self._tasks.start(self._audit(self._settings.audit_period), "audit", endless=True)
@@ -286,11 +286,11 @@ class SchedulingLoop:
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
         """Schedule a batch; one by one if one of its pods may have ended earlier terms.
 
-        A batch that is a member of a PodGroup stands for the whole group.
+        A batch of members of a PodGroup stands for the whole group.
         """
         if batch[0].info.group:
             with working_on(batch[0].info.pod):
-                await self._group_cycle.schedule(batch[0], now)
+                await self._group_cycle.schedule(batch, now)
             return
         suspected = self._state.set_aside.faulty_pods.is_suspected
         parts: Iterable[Sequence[QueuedPodInfo]] = [batch]
