@@ -182,7 +182,7 @@ def _details(evaluation: ClassEvaluation, run: Placements) -> KeptDetails | None
     began, last = time.monotonic(), run.rounds[-1]
     if last.totals[0] is None or run.ending not in (Ending.PLACED, Ending.RESERVED):
         return None
-    if last.feasible != len(evaluation.feasible_rows):
+    if last.feasible[0] != len(evaluation.feasible_rows):
         return None
     found = details_of(evaluation, last.rows[0])
     if found is None:
@@ -203,11 +203,11 @@ def _placed(
             own_state(evaluation),
             names[row],
             total=total,
-            feasible=part.feasible,
+            feasible=feasible,
             evaluated=part.evaluated,
         )
         for part in run.rounds
-        for row, total in zip(part.rows, part.totals, strict=True)
+        for row, total, feasible in zip(part.rows, part.totals, part.feasible, strict=True)
     ]
 
 

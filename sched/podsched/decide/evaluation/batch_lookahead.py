@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
@@ -50,6 +51,15 @@ class NoEffect:
 
 
 _NO_EFFECT = NoEffect()
+
+
+@dataclass(slots=True)
+class Chosen:
+    """For each pod its row, the row's total, and how many rows were feasible for the pod."""
+
+    rows: list[int] = field(default_factory=list)
+    totals: list[int] = field(default_factory=list)
+    feasible: list[int] = field(default_factory=list)
 
 
 class BatchLookahead:
@@ -78,26 +88,23 @@ class BatchLookahead:
             named = zip(inputs.names, before, now, strict=True)
             self._moved = frozenset(name for name, old, new in named if old != new)
 
-    def place(self, pods: Sequence[PodInfo]) -> tuple[list[int], list[int]]:
-        """Return rows for the first pods, as far as they are certain, and their totals.
-
-        Call it after a successful refresh for the first pod.
-        """
+    def place(self, pods: Sequence[PodInfo]) -> Chosen:
+        """Return what is certain for the first pods; call it after a refresh for the first one."""
         lookaheads = self._lookaheads(pods[0])
         if lookaheads is None:
-            return [], []
+            return Chosen()
         evaluation = self._evaluation
         nominated = evaluation.feasibility.nominated.rows
         top = top_rows(evaluation.total, len(pods), nominated)
         if not len(top.rows):
-            return [], []
+            return Chosen()
         covered = {name for name, one in lookaheads.items() if one.covers_own_row}
         make = partial(LookaheadScores, evaluation, pods[0], top.rows, covered, self._depth)
         try:
             return self._follow(make, top, len(pods), list(lookaheads.values()))
         except PluginFailure:
             # A plugin failed on a row that may not be needed: let a single evaluation decide.
-            return [], []
+            return Chosen()
 
     def reserves(self, pod: PodInfo) -> bool:
         """Whether a plugin reserves something for pods like this, which the next pod must see."""
@@ -160,7 +167,7 @@ class BatchLookahead:
         top: TopRows,
         count: int,
         lookaheads: Sequence[Lookahead],
-    ) -> tuple[list[int], list[int]]:
+    ) -> Chosen:
         """Take the best row again and again, until another row might be better."""
         # Create the scores only when needed. If each pod closes its zone to the next one they are
         # never needed, and they would take a third of the time.
@@ -170,12 +177,13 @@ class BatchLookahead:
         heap = [(-total, row) for total, row in zip(totals, rows.tolist(), strict=True)]
         heapq.heapify(heap)
         placed: dict[int, int] = {}
-        chosen: list[int] = []
-        reached: list[int] = []
-        while heap and len(chosen) < count and heap[0] < top.barrier:
+        chosen = Chosen()
+        feasible = len(self._evaluation.feasible_rows)
+        while heap and len(chosen.rows) < count and heap[0] < top.barrier:
             negative, row = heap[0]
-            chosen.append(row)
-            reached.append(-negative)
+            chosen.rows.append(row)
+            chosen.totals.append(-negative)
+            chosen.feasible.append(feasible)
             placed[row] = pods = placed.get(row, 0) + 1
             if not all(one.place(row) for one in lookaheads):
                 break
@@ -185,8 +193,9 @@ class BatchLookahead:
             if not safe:
                 break
             if total == NO_TOTAL:
+                feasible -= 1
                 heapq.heappop(heap)
             else:
                 heapq.heapreplace(heap, (-total, row))
         self._depth = max(placed.values(), default=1)
-        return chosen, reached
+        return chosen

@@ -73,11 +73,14 @@ class Placements(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Rows chosen after one refresh, their totals, and the numbers of nodes looked at."""
+    """Rows chosen after one refresh: for each its total, and how many rows were feasible then.
+
+    ``evaluated``: nodes that were looked at for each pod.
+    """
 
     rows: Sequence[int]
     totals: Sequence[int | None]
-    feasible: int
+    feasible: Sequence[int]
     evaluated: int
 
 
@@ -222,19 +225,19 @@ class Selector:
         nominated = nominated_row(evaluation.cluster, first)
         if nominated is not None and evaluation.fits_row(first, nominated):
             # No other row matters, so none is refreshed.
-            return Round([nominated], [None], 1, 1)
+            return Round([nominated], [None], [1], 1)
         evaluation.refresh(first)
         if evaluation.failure is None and len(evaluation.feasible_rows):
             equal = self._unnominated(pods)
             ahead = self._looks_ahead and len(equal) > 1
-            rows, totals = self._lookahead.place(equal) if ahead else ([], [])
-            if rows:
+            chosen = self._lookahead.place(equal) if ahead else None
+            if chosen is not None and chosen.rows:
                 alive = int(np.count_nonzero(evaluation.cluster.nodes.alive))
-                return Round(rows, totals, len(evaluation.feasible_rows), alive)
+                return Round(chosen.rows, chosen.totals, chosen.feasible, alive)
         result = self._choose(first)
         if result is None:
             return None
-        return Round([result.row], [result.total], result.feasible, result.evaluated)
+        return Round([result.row], [result.total], [result.feasible], result.evaluated)
 
     def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """Return the leading pods without a nominated node, which would be tried first."""
