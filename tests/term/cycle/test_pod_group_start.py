@@ -107,6 +107,31 @@ async def partly_bound(world: TermWorld, count: int) -> None:
     assert conditions(world) == BEING_BOUND
 
 
+async def test_a_late_member_that_fits_nowhere_does_not_take_back_a_gang_that_is_being_bound() -> (
+    None
+):
+    world = TermWorld()
+    world.node("n1", cpu="4")
+    cluster, answered = world.cluster, asyncio.Event()
+    patch_many = cluster.patch_many
+
+    async def slow(patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:
+        if any(patch.kind == "PodGroup" for patch in patches):
+            await answered.wait()
+        return await patch_many(patches, fence=fence)
+
+    cluster.patch_many = slow  # type: ignore[method-assign]
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(0.5)
+        add(world, "late", cpu="100")
+        await asyncio.sleep(0.5)
+        answered.set()
+        await asyncio.sleep(5)
+    assert bound(world) == ["a", "b"]
+    assert conditions(world) == STARTED
+
+
 # ---------------------------------------------------------------------- the record
 
 

@@ -60,6 +60,7 @@ def _add_more(record: decisions_pb2.DecisionRecord, more: Mapping[str, Any]) -> 
     record.ended_after = more.get("ended_after", 0)
     record.begun_after = more.get("begun_after", 0)
     record.pod_group = more.get("pod_group", "")
+    record.pod_group_binding = more.get("pod_group_binding", False)
     record.bound_node = more.get("bound_node", "")
     record.tied_nodes = more.get("tied_nodes", 0)
     record.plugin_seconds.update(more.get("plugin_seconds", {}))

@@ -109,7 +109,7 @@ async def _repeat(
     recording: Recording, config_of: ConfigOf, factories: Mapping[str, PluginFactory]
 ) -> Verdict:
     verdict = Verdict()
-    uids = set()
+    uids = set[str]()
     checkpoints = {_state_of(note.document): note.document for note in recording.checkpoints}
     configs = {state: config_of(document) for state, document in checkpoints.items()}
     states: dict[tuple[int, int], _Repetition] = {}
@@ -142,7 +142,8 @@ def _decided_together(record: DecisionRecord) -> tuple[Any, ...]:
     if not record.pod_group:
         return record.term, record.number
     time = record.decided_time
-    return record.term, record.pod_group, time.seconds, time.nanos
+    based_on = record.revision, record.beyond
+    return record.term, record.pod_group, time.seconds, time.nanos, *based_on
 
 
 def _state_of(checkpoint: Mapping[str, Any]) -> tuple[int, int]:
@@ -300,8 +301,10 @@ class _Repetition:
         self._place_chance(first)
         decided = first.decided_time.ToMicroseconds() / 1e6
         self._end_evictions(decided)
-        # Of the groups that are being bound, the objects tell: no binding ends here.
-        self._loop.group_conditions.resume()
+        # No binding ends here.
+        self._loop.group_conditions.suppose_binding(
+            {first.pod_group} if first.pod_group_binding else ()
+        )
         self._collector.found = {}
         pods = self._state.cache.cluster.pods
         infos = {r.uid: pods.get(f"{r.namespace}/{r.name}") for r in records}

@@ -127,14 +127,20 @@ class DecisionNotes:
         now: float,
         *,
         group: str = "",
+        group_is_binding: bool = False,
     ) -> None:
-        """Note decisions that were made together since ``began``; ``group``: their PodGroup."""
+        """Note decisions that were made together since ``began``; ``group``: their PodGroup.
+
+        ``group_is_binding``: whether members of it were being bound when the decision began.
+        """
         if self._sink is None:
             return
         more, always = self._more(), self._of_all()
         if group:
             # The details are of the last pass over the members, not of these decisions.
             more, always = {}, {**always, "pod_group": group}
+            if group_is_binding:
+                always["pod_group_binding"] = True
         count = len(decisions)
         number = self._sink.numbers(count)
         revision, each = self._state.revision, (now - began) / max(count, 1)

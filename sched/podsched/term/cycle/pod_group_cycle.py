@@ -203,10 +203,10 @@ class PodGroupCycle:
         )
         # The generator is closed before the trial: it may have trials of its own open.
         # What completes a gang must not wait for victims to leave.
-        preempts = not self._starts.may_be_partial(group.key)
+        is_binding = self._starts.may_be_partial(group.key)
         with (
             Trial(cache) as trial,
-            closing(attempt.run(trial, self._enough, preempts=preempts)) as parts,
+            closing(attempt.run(trial, self._enough, preempts=not is_binding)) as parts,
         ):
             try:
                 for _ in parts:
@@ -231,7 +231,13 @@ class PodGroupCycle:
         # Repeating the decision needs the order of the members, not of the last pass over them.
         decisions = sorted(result.decisions, key=lambda d: order[d.queued.info.uid])
         self._notes.decided(
-            runtime.scheduler_name, decisions, popped_at, began, now, group=group.key
+            runtime.scheduler_name,
+            decisions,
+            popped_at,
+            began,
+            now,
+            group=group.key,
+            group_is_binding=is_binding,
         )
         self._meter.decided(runtime.scheduler_name, result.decisions, began, now)
         self._meter.pod_group_decided(runtime.scheduler_name, _result_label(result), began, now)

@@ -269,7 +269,12 @@ class GroupStarts:
         return key in self._taking_back
 
     def take_back(self, group: PodGroup, status: Status) -> None:
-        """Evict the members that are bound, since the group cannot start; ``status`` says why."""
+        """Evict the members that are bound, since the group cannot start; ``status`` says why.
+
+        If enough members have a node, others may have failed, but the group has started.
+        """
+        if len(self.scheduled(group.key)) >= (group.min_count or 0):
+            return
         if group.key not in self._taking_back:
             self._taking_back.add(group.key)
             self._tasks.start(self._take_back(group, status), f"take back {group.key}")

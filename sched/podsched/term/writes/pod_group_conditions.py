@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from podsched.api.codec import write
@@ -124,6 +124,10 @@ class PodGroupConditions:
         found = (g for g in self._cluster.list(KIND) if is_pod_group_binding(g.status))
         self._binding = {object_key(group) for group in found}
         return sorted(self._binding)
+
+    def suppose_binding(self, keys: Collection[str]) -> None:
+        """Take these groups, and no others, for groups whose members are being bound."""
+        self._binding = set(keys)
 
     # ------------------------------------------------------------------ writing
 
