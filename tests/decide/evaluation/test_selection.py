@@ -80,16 +80,19 @@ def test_a_batch_goes_where_its_pods_would_go_one_by_one(seed: int, count: int) 
     template = seed % 4
     first = one.pending(template)
     selector, decider = Selector(one.evaluation(first)), Decider(one)
+    feasible = []
     for _ in range(count):
         pending = one.pending(template)
         choice = selector.select(pending)
         if choice is None:
             break
+        feasible.append(choice.feasible)
         decider.commit([pending], [choice.row])
     pods = [many.pending(template) for _ in range(count + 1)][1:]
     batch = Decider(many)
     run = Selector(many.evaluation(pods[0])).select_batch(pods, batch.commit)
     assert run.rows == batch.rows == decider.rows
+    assert [number for part in run.rounds for number in part.feasible] == feasible
     assert (run.ending is Ending.PLACED) == (len(decider.rows) == count)
 
 

@@ -226,21 +226,13 @@ class PodGroupCycle:
                     self._meter.postponed(queued)
                 return None
             trial.commit()
-        now = self._clock()
-        order = {queued.info.uid: place for place, queued in enumerate(members)}
-        # Repeating the decision needs the order of the members, not of the last pass over them.
-        decisions = sorted(result.decisions, key=lambda d: order[d.queued.info.uid])
+        now, profile = self._clock(), runtime.scheduler_name
+        decisions = _in_order(result.decisions, members)
         self._notes.decided(
-            runtime.scheduler_name,
-            decisions,
-            popped_at,
-            began,
-            now,
-            group=group.key,
-            group_is_binding=is_binding,
+            profile, decisions, popped_at, began, now, group=group.key, group_is_binding=is_binding
         )
-        self._meter.decided(runtime.scheduler_name, result.decisions, began, now)
-        self._meter.pod_group_decided(runtime.scheduler_name, _result_label(result), began, now)
+        self._meter.decided(profile, result.decisions, began, now)
+        self._meter.pod_group_decided(profile, _result_label(result), began, now)
         return result
 
     def _enough(self) -> bool:
@@ -350,6 +342,17 @@ class PodGroupCycle:
         self._follow_up.preempt(
             preemption, [(pod, nodes[pod.uid]) for pod in pods if pod.uid in nodes]
         )
+
+
+def _in_order(
+    decisions: Sequence[Decision], members: Sequence[QueuedPodInfo]
+) -> Sequence[Decision]:
+    """Return decisions in the order of the members, with which a decision can be repeated.
+
+    The last pass over the members may have had another order.
+    """
+    order = {queued.info.uid: place for place, queued in enumerate(members)}
+    return sorted(decisions, key=lambda decision: order[decision.queued.info.uid])
 
 
 def _scheduler_names(members: Sequence[QueuedPodInfo]) -> list[str]:
