@@ -159,7 +159,7 @@ async def test_the_page_in_a_browser(pages: Pages) -> None:
         await tab.run("document.getElementById('as-table').click()")
         await tab.until("document.querySelectorAll('#table tbody tr').length === 3")
         with Client(pages.cluster.server) as client:
-            client.create(pod(f"later-{os.getpid()}-{time.time_ns()}", "100m"))
+            client.create(pod(f"later-in-a-deployment-{os.getpid()}-{time.time_ns()}", "100m"))
         await tab.until("document.getElementById('log-list').textContent.includes('later-')")
         # Pods by name, and what is said of the nodes.
         await tab.run("document.getElementById('find-pod').value = 'lar'")
@@ -171,6 +171,8 @@ async def test_the_page_in_a_browser(pages: Pages) -> None:
         for width, dark in ((390, False), (390, True), (1440, True)):
             await tab.look(width, 844, dark=dark)
             await tab.until(f"document.documentElement.scrollWidth <= {width}")
+            names = "[...document.querySelectorAll('#log-list tbody th button')]"
+            assert await tab.run(f"{names}.every((name) => name.scrollWidth <= name.clientWidth)")
             assert (await tab.screenshot())[:4] == b"\x89PNG"
         assert int(await tab.run("document.getElementById('cost').dataset.bytes")) < 5_000
         assert tab.problems == []
