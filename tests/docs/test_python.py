@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from podsched import AlreadyBound, ApiClient
+import podsched
+from podsched import AlreadyBound, ApiClient, ClientError
 from podsched.api.objects import Node
 from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
@@ -70,3 +71,13 @@ async def test_a_program_of_the_documents_runs(
 
 def test_readme_and_the_page_about_python_have_programs() -> None:
     assert [parameter.id for parameter in PROGRAMS] == ["README-0", "python-0", "python-1"]
+
+
+def test_the_page_about_python_says_what_to_do_after_each_error() -> None:
+    page = (ROOT / "docs" / "python.md").read_text()
+    errors = [
+        name
+        for name in podsched.__all__
+        if isinstance(found := getattr(podsched, name), type) and issubclass(found, ClientError)
+    ]
+    assert [name for name in errors if f"`{name}`" not in page] == []
