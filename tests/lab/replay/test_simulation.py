@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, PodCondition
 from podsched.config.load import default_config, load_config
 from podsched.lab.replay.history import History
 from podsched.lab.replay.recording import Recording
@@ -116,3 +116,24 @@ def test_it_runs_the_same_way_on_a_machine_that_is_slow(
         monkeypatch.setattr(event_loop, clock, lambda: next(calls) * event_loop.ROUND)
     assert simulated(recording).pods == first.pods
     assert any(pod.preempted for pod in first.pods.values())
+
+
+def test_pods_that_waited_before_fit_nowhere_in_each_run_without_room_for_them(
+    tmp_path: Path,
+) -> None:
+    waiting = a_pod("big", "64")
+    waiting.status.conditions.append(
+        PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason="Unschedulable",
+            message="0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are "
+            "available: 1 Preemption is not helpful for scheduling.",
+        )
+    )
+    recording = Script(tmp_path / "a.rec", a_node("n1"), waiting).ended(5.0)
+    recorded = workload_of(recording, {"default-scheduler"}).recorded
+    assert recorded is not None and recorded.pods["uid-big"].unschedulable
+    assert simulated(recording).pods["uid-big"].unschedulable, "its condition stays as it was"
+    roomy = Script(tmp_path / "b.rec", a_node("n1", "64"), waiting).ended(5.0)
+    assert not simulated(roomy).pods["uid-big"].unschedulable

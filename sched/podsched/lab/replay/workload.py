@@ -135,7 +135,7 @@ class _Extraction:
     def run(self) -> Workload:
         recording, workload = self._recording, self._workload
         for item in recording.objects:
-            workload.objects.append(item)
+            workload.objects.append(_untried(item) if isinstance(item, Pod) else item)
             if isinstance(item, Pod):
                 self._pod_added(0.0, item, waited_before=not item.spec.node_name)
             elif isinstance(item, Node):
@@ -180,6 +180,7 @@ class _Extraction:
         history = PodHistory(uid, object_key(pod), requests_of(pod), at, decided=ours)
         history.priority = pod.spec.priority
         history.waited_before = waited_before
+        history.unschedulable = _fits_nowhere(pod)
         self._histories[uid] = history
         span = run_seconds(pod)
         if ours and span is not None:
@@ -206,9 +207,7 @@ class _Extraction:
         history = self._histories[pod.metadata.uid]
         if pod.spec.node_name and history.bound is None and not is_finished(pod):
             history.bound, history.node = step.at, pod.spec.node_name
-        scheduled = pod_condition(pod.status, "PodScheduled")
-        if scheduled is not None and scheduled.reason == "Unschedulable":
-            history.unschedulable = True
+        history.unschedulable |= _fits_nowhere(pod)
         self._note_termination(step.at, pod, history)
         if is_finished(pod):
             self._ended(step.at, pod)
@@ -240,6 +239,24 @@ class _Extraction:
         history = self._histories[pod.metadata.uid]
         if history.ended is None:
             history.ended = at
+
+
+def _fits_nowhere(pod: Pod) -> bool:
+    """Return whether the pod's status says that it fits on no node."""
+    scheduled = pod_condition(pod.status, "PodScheduled")
+    return scheduled is not None and scheduled.reason == "Unschedulable"
+
+
+def _untried(pod: Pod) -> Pod:
+    """Return a pod that waits as it was before its first attempt: each run finds out for itself."""
+    if pod.spec.node_name or not _fits_nowhere(pod):
+        return pod
+    copy = Pod()
+    copy.CopyFrom(pod)
+    kept = [each for each in pod.status.conditions if each.type != "PodScheduled"]
+    del copy.status.conditions[:]
+    copy.status.conditions.extend(kept)
+    return copy
 
 
 def _others_part(pod: Pod) -> tuple[bytes, bytes]:
