@@ -49,7 +49,7 @@ def agent(
     telemetry: TelemetrySettings,
     server: Server = "",
 ) -> None:
-    """Play hollow nodes: heartbeats, and pods that start and end; nothing is run."""
+    """Run hollow nodes, which report pods as Running but run nothing."""
     from podsched.app.hollow import run_hollow_nodes
 
     client, health = client_options(client), given.health_listen

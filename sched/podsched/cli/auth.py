@@ -65,7 +65,7 @@ class _Flags(ServerFlags):
     all_namespaces: bool = flag(False, names="--all-namespaces -A")
     """Ask about all namespaces."""
     show_list: bool = flag(False, names="--list")
-    """Show all that is permitted in the namespace."""
+    """Show everything that is permitted in the namespace."""
 
 
 @app.command("can-i", cls=Command)
@@ -81,7 +81,7 @@ def can_i(
     ] = "",
     name: Annotated[str, typer.Argument(metavar="NAME", help="One object, not all.")] = "",
 ) -> None:
-    """Say whether something is permitted: yes, or no and exit code 1."""
+    """Show whether something is permitted: prints yes, or no with exit code 1."""
     subject = v1.ReviewedSubject(username=given.as_user, groups=given.as_group or ())
     where = "" if given.all_namespaces else given.namespace
     if given.show_list:

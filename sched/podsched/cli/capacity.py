@@ -39,25 +39,23 @@ MOST = 1_000_000
 @dataclass(frozen=True, slots=True)
 class _Flags(QuestionFlags):
     filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
-    """Manifest of the pod, or of a workload whose pods are meant; with --pod, manifests of the
-    cluster, as --cluster names them."""
+    """Manifest of the pod or workload; with --pod, manifests of the cluster, as with --cluster."""
     pod_file: str = flag("", "FILE|-", names="--pod")
     """Manifest of the pod or workload, as in sched simulate."""
     most: int = flag(MOST, "N", names="--max", min=1, max=MOST)
-    """Look no further than this."""
+    """Stop counting here."""
     group_by: str = flag("", "LABEL")
-    """Label of nodes to group by, in place of what clouds call their node groups."""
+    """Label of nodes to group by, in place of the labels of clouds' node groups."""
 
 
 @takes_flags
 def capacity(
     given: _Flags,
 ) -> None:
-    """Show how many more of a pod fit, where, and what ends it.
+    """Show how many more pods like one fit, where, and what limits them.
 
-    Of a cluster given by --cluster, --live (the default) or --kubeconfig, or by -f
-    beside --pod, as in sched simulate. Pods that wait there are not counted, and
-    nothing is preempted. Nothing is changed.
+    The cluster is given by --cluster, --live (the default) or --kubeconfig, or by -f with --pod, as
+    in sched simulate. Pending pods get no room, and nothing is preempted. Nothing is changed.
 
     Ends with 0 if at least one pod fits, with 1 if none does, and with 2 if a plugin
     failed.
@@ -150,9 +148,9 @@ def headroom(
 ) -> None:
     """Show the largest pod of each usual shape that still fits, and fragmentation.
 
-    Of a cluster given by --cluster, --live (the default) or --kubeconfig. Shapes are
-    2, 4 and 8 GiB of memory for each cpu, and the requests that most running pods
-    have. A pod without tolerations is meant; docs/what-if.md defines the figures.
+    The cluster is given by --cluster, --live (the default) or --kubeconfig. Shapes are 2, 4 and 8
+    GiB of memory per cpu, and the most frequent requests of running pods. The pods have no
+    tolerations. docs/what-if.md defines the figures.
     """
     configure_logging("text", "warning")
     objects = given.source().objects()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from podsched.lib.certificates import Description
 
 app = typer.Typer(
-    help="Make certificates for trying TLS out, or show certificates.",
+    help="Make certificates to try out TLS, or show certificates.",
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -86,7 +86,7 @@ def renew(
     ],
     days: Days = 365,
 ) -> None:
-    """Replace certificates by ones that say the same, with new keys and dates.
+    """Replace certificates by new ones with the same names, and new keys and dates.
 
     For all NAME.crt in DIR and its subdirectories that the authority there, ca.crt with ca.key, has
     signed. The authority stays. Processes that use the files need no restart.

@@ -74,7 +74,7 @@ def chaos(
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Break a whole system on purpose, and check that it kept its promises.
+    """Inject faults into a whole system, and check its guarantees.
 
     Starts 3 etcd members, 2 API servers, 3 scheduler replicas and an agent,
     uses them, kills, pauses, cuts off and overloads them as a seed plans it,

@@ -37,7 +37,7 @@ class ServerFlags:
     server: str = flag(
         "", "HOST:PORT[,...]", names="--server -s", envvar="SCHED_SERVER", show_default=False
     )
-    """API servers to ask, by default 127.0.0.1:7443."""
+    """API servers to use, by default 127.0.0.1:7443."""
 
 
 Server = Annotated[

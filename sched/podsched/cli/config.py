@@ -140,10 +140,10 @@ def apply(
     ] = DryRun.NONE,
     server: Server = "",
 ) -> None:
-    """Have all running scheduler replicas go on with another configuration.
+    """Let all running scheduler replicas switch to another configuration.
 
-    Each replica validates it first, with the plugins it has; if one refuses, nothing
-    changes. A replica that is started again reads its own file: put it there, too.
+    Each replica validates it first, with its own plugins; if one refuses, nothing changes. A
+    restarted replica reads its own file: put it there, too.
     """
     text = sys.stdin.read(MAX_BYTES + 1) if str(file) == "-" else _text_of(file)
     request = ApplyConfigRequest(scheduler_configuration=text, validate_only=dry_run.asked)

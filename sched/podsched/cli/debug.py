@@ -42,7 +42,7 @@ from podsched.serve.client.errors import ClientError
 from podsched.telemetry.logs import MASK, masked, masked_data
 
 app = typer.Typer(
-    help="Gather what is needed to find a fault.",
+    help="Collect data for a bug report.",
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,

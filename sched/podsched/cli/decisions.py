@@ -71,14 +71,14 @@ class _View:
 @dataclass(frozen=True, slots=True)
 class _Flags(ServerFlags):
     node: str = flag("", "NAME")
-    """That chose this node."""
+    """Only decisions for this node."""
     since: str = flag("", "TIME")
-    """Since then: 10m (ago), or a time such as 2026-01-31T12:00:00Z."""
+    """Only decisions since then: 10m (ago), or a time such as 2026-01-31T12:00:00Z."""
     reason: str = flag("", "TEXT")
-    """With this in the outcome (Scheduled, Unschedulable, Error, Rejected, Overtaken, Gone) or in
-    the message."""
+    """Only decisions with this text in the outcome (Scheduled, Unschedulable, Error, Rejected,
+    Overtaken, Gone) or in the message."""
     shadow: bool = flag(False)
-    """Of a shadow configuration, where it differs."""
+    """Only decisions of a shadow configuration that differ."""
     limit: int = flag(100, "N", min=1, max=MOST)
     """The latest so many."""
     watch: bool = flag(False, names="--watch -w")
@@ -102,7 +102,7 @@ def decisions(
 ) -> None:
     """Show the scheduler's decisions and their outcomes.
 
-    When, where to, with which score, on which grounds; at length those on one POD.
+    With a POD, shows all details of its decisions.
     Examples: sched decisions -A; sched decisions web-0; sched decisions --reason unsched -w;
     sched decisions --file data/decisions/scheduler-0 --since 1h --export decisions.jsonl
     """
@@ -268,7 +268,12 @@ def _parquet(records: Sequence[DecisionRecord], path: Path) -> None:
         )
     )
     own = {"scores": scores, "plugin_seconds": arrow.map_(arrow.string(), arrow.float64())}
-    types = {str: arrow.string(), int: arrow.int64(), float: arrow.float64()}
+    types = {
+        bool: arrow.bool_(),
+        str: arrow.string(),
+        int: arrow.int64(),
+        float: arrow.float64(),
+    }
     time = arrow.timestamp("us", tz="UTC")
     fields = _fields()
     schema = arrow.schema(

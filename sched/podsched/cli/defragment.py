@@ -42,15 +42,15 @@ class _Flags(QuestionFlags):
     execute: str = flag("", "TOKEN")
     """Carry out the moves of a plan, one by one."""
     nodes: int = flag(1, "N", min=1, max=1000)
-    """How many nodes to free, at most."""
+    """Max number of nodes to empty."""
     for_pod: str = flag("", "POD", names="--for")
     """Make room for this waiting pod instead."""
     max_moves: int = flag(10, "N", min=1, max=1000)
     """Move at most N pods."""
     force: bool = flag(False)
-    """Move pods that no controller replaces, too: as a copy."""
+    """Also move pods without a controller, by a copy."""
     delete_emptydir_data: bool = flag(False)
-    """Move pods with emptyDir volumes, too."""
+    """Also move pods with emptyDir volumes."""
 
 
 @takes_flags
@@ -59,13 +59,12 @@ def defragment(
     namespace: Namespace = "default",
     timeout: Timeout = "60s",
 ) -> None:
-    """Find few moves of pods that free whole nodes, or make a waiting pod fit.
+    """Find a few moves of pods that empty nodes, or make room for a waiting pod.
 
-    --plan shows them and changes nothing; for the API server's cluster it prints a
-    token. --execute TOKEN carries them out there: a place is held on the new node
-    before the old pod is evicted, and evictions honour disruption budgets
-    (docs/what-if.md). With --execute only --server, --force and --timeout (for each
-    wait) count.
+    --plan shows them and changes nothing; for the API server's cluster it prints a token. --execute
+    TOKEN carries them out: room on the new node is reserved before the old pod is evicted, and
+    evictions honour disruption budgets (docs/what-if.md). --execute uses only --server, --force and
+    --timeout (for each wait).
 
     Ends with 1 if no moves help, or if they could not be carried out.
     """

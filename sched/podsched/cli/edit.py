@@ -38,7 +38,7 @@ class _NodeFlags(ServerFlags):
     everything: bool = flag(False, names="--all")
     """All objects of the kind."""
     dry_run: DryRun = flag(DryRun.NONE)
-    """server: have the API server check what is asked for, and change nothing."""
+    """server: let the API server check the request without changing anything."""
 
 
 @dataclass(frozen=True, slots=True)

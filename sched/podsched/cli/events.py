@@ -28,7 +28,7 @@ def events(
         str, typer.Option("--for", metavar="KIND/NAME", help="Show the events of one object.")
     ] = "",
     types: Annotated[
-        str, typer.Option(metavar="TYPE[,...]", help="Show Normal or Warning events alone.")
+        str, typer.Option(metavar="TYPE[,...]", help="Show only Normal or Warning events.")
     ] = "",
     watch: Watch = False,
 ) -> None:

@@ -54,11 +54,11 @@ class Form(StrEnum):
 @dataclass(frozen=True, slots=True)
 class _Flags(ServerFlags):
     node: list[str] | None = flag(None, "NODE")
-    """Tell the verdict on this node as well; repeatable."""
+    """Also show the result for this node; repeatable."""
     changes: bool = flag(True, names="--changes/--no-changes")
     """Look for the smallest changes that would make a waiting pod fit."""
     replica: str = flag("", "NAME")
-    """Replica to ask; by default the one that leads."""
+    """Replica to ask; by default the leader."""
     filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
     """Manifests of the cluster, such as kubectl get -o yaml prints; repeatable."""
     config: Path | None = flag(None, "FILE")
@@ -68,9 +68,10 @@ class _Flags(ServerFlags):
     context: str = flag("", "NAME")
     """Context of --kubeconfig, in place of the current one."""
     bundle: Path | None = flag(None, "FILE")
-    """Pack what the decision reads, to repeat it with sched simulate --bundle FILE."""
+    """Write everything that the decision reads to FILE, to repeat it with sched simulate --bundle
+    FILE."""
     anonymize: bool = flag(False)
-    """With --bundle: other names for everything."""
+    """With --bundle: replace all names."""
     output: Form = flag(Form.TEXT, names="--output -o")
     """Output format."""
 
@@ -86,20 +87,20 @@ def explain(
     given: _Flags,
     namespace: Namespace = "default",
 ) -> None:
-    """Explain why a pod or a pod group waits, or why a pod is where it is.
+    """Explain why a pod or a pod group is pending, or why a pod is on its node.
 
-    Tells the pod's place in the queue, which plugin rejects how many nodes and by how
-    much they miss, which events can wake the pod, and what preemption could do.
+    Shows the pod's place in the queue, how many nodes each plugin rejects and what these lack,
+    which events can wake the pod, and what preemption could do.
 
-    Of a pod group it tells how many members are there, how many each topology domain
-    holds, and what would let the group start.
+    For a pod group it shows how many members exist, how many fit in each topology domain, and what
+    would let the group start.
 
-    The replica that leads is asked, over the API server. With -f or --kubeconfig the
-    answer is computed here, from the cluster's objects alone; nothing is changed.
+    The leader is asked, through the API server. With -f or --kubeconfig the answer is computed
+    here, from the cluster's objects alone. Nothing is changed.
 
-    With --bundle nothing is explained: the objects that the decision reads and the
-    configuration (--config, else the leader's, else the defaults) are packed into a
-    file, without environments, arguments and other contents.
+    --bundle explains nothing: it writes the objects that the decision reads and the configuration
+    (--config, else the leader's, else the defaults) to a file, without environments and arguments
+    of containers.
     """
     kind, name = _what(what)
     nodes = list(dict.fromkeys(given.node or ()))

@@ -59,9 +59,9 @@ class KubeFlags:
     feature_gates: list[str] | None = flag(None, "NAME=BOOL,...", _GATES)
     """Feature gates of kube-scheduler; one that podsched cannot honour is an error."""
     emulated_version: str = flag("", "VERSION", _GATES)
-    """The version to behave as: 1.36 alone."""
+    """The version to behave as: only 1.36."""
     min_compatibility_version: str = flag("", "VERSION", _GATES)
-    """The oldest version to be compatible with: 1.36 alone."""
+    """The oldest version to be compatible with: only 1.36."""
     disabled_metrics: list[str] | None = flag(None, "NAME,...", _OBSERVABILITY)
     """Metrics to leave out of /metrics."""
     v: int | None = flag(None, "LEVEL", _OBSERVABILITY, names="--v -v", min=0)

@@ -39,12 +39,12 @@ class KubernetesFlags:
     master: str = flag("", "URL", _PANEL)
     """Address of the Kubernetes API server, in place of the one in --kubeconfig."""
     in_cluster: bool = flag(False, "", _PANEL)
-    """Schedule the Kubernetes cluster that this process is a pod of, by the pod's service account.
+    """Schedule the Kubernetes cluster in which this process runs, with the service account of its
+    pod.
     """
     takeover: Takeover = flag(Takeover.LEASE, "", _PANEL)
-    """When a standby takes over: once the lease has run out (lease), or already when the leader's
-    process is gone (early, by --listen-peers; docs/kubernetes.md says what protects then and what
-    does not)."""
+    """When a standby takes over: when the lease has expired (lease), or as soon as the leader's
+    process is gone (early; needs --listen-peers, and has risks: docs/kubernetes.md)."""
 
     @property
     def early(self) -> bool:

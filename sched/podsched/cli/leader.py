@@ -40,7 +40,7 @@ _LONGEST_REASON = 1000
 _WITHIN, _LOOK_EVERY = 10.0, 0.02
 
 Lock = Annotated[
-    str, typer.Option(metavar="NAMESPACE/NAME", help="The lock that the replicas race for.")
+    str, typer.Option(metavar="NAMESPACE/NAME", help="The lock of the replicas' leader election.")
 ]
 
 
@@ -52,7 +52,7 @@ def transfer(
     server: Server = "",
     lock: Lock = "kube-system/kube-scheduler",
 ) -> None:
-    """Have the leader hand over to a standby, without stopping it."""
+    """Let the leader hand over to a standby; it becomes a standby itself."""
     _check(lock)
     said = with_client(server, lambda client: _transfer(client, lock, to))
     say(said)
@@ -144,7 +144,7 @@ def pause(
 
 @app.command(cls=Command)
 def resume(server: Server = "", lock: Lock = "kube-system/kube-scheduler") -> None:
-    """Have the leader go on after sched leader pause."""
+    """End sched leader pause."""
     _check(lock)
 
     async def delete(client: ApiClient) -> bool:

@@ -18,7 +18,7 @@ _PANELS = {
 demo       local     Schedule a workload on a fresh cluster, kill the leader, and print a report.
 up         local     Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C.
 bench      bench     Measure throughput on a fresh cluster of real processes on this machine.
-chaos      chaos     Break a whole system on purpose, and check that it kept its promises.
+chaos      chaos     Inject faults into a whole system, and check its guarantees.
 """,
     "Objects": """
 apply      objects   Create the objects in manifests, or update those that exist.
@@ -38,16 +38,16 @@ events     events    Show events, the latest at the end.
 """,
     "Scheduling": """
 status     status    Show the scheduler replicas, the leader, and the cluster's addresses.
-explain    explain   Explain why a pod or a pod group waits, or why a pod is where it is.
+explain    explain   Explain why a pod or a pod group is pending, or why a pod is on its node.
 decisions  decisions Show the scheduler's decisions and their outcomes.
-debug      debug     Gather what is needed to find a fault.
-top        top       Show what nodes have and pods request, or what pods wait for, live.
+debug      debug     Collect data for a bug report.
+top        top       Show live the usage of nodes, or why pods wait.
 simulate   simulate  Show how pods would be scheduled, without changing anything.
-record     record    Record what happens in a cluster, so that it can be replayed.
+record     record    Record the changes in a cluster, for sched replay.
 replay     replay    Run a recording again in virtual time, and show what differs.
-plan       plan      Show what applying manifests would do: writes, where pods go, who is preempted.
-defragment defragment Find few moves of pods that free whole nodes, or make a waiting pod fit.
-capacity   capacity  Show how many more of a pod fit, where, and what ends it.
+plan       plan      Show what applying manifests would do: writes, placements and preemptions.
+defragment defragment Find a few moves of pods that empty nodes, or make room for a waiting pod.
+capacity   capacity  Show how many more pods like one fit, where, and what limits them.
 headroom   capacity  Show the largest pod of each usual shape that still fits, and fragmentation.
 leader     leader    Choose another leader, or pause and resume scheduling.
 config     config    Print, check or convert a KubeSchedulerConfiguration or a Policy.
@@ -55,10 +55,10 @@ config     config    Print, check or convert a KubeSchedulerConfiguration or a P
     "Processes": """
 apiserver  apiserver Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd.
 scheduler  scheduler Run a scheduler replica; it schedules pods while it holds the lease.
-agent      agent     Play hollow nodes: heartbeats, and pods that start and end; nothing is run.
-snapshot   snapshot  Save and restore everything that etcd holds.
+agent      agent     Run hollow nodes, which report pods as Running but run nothing.
+snapshot   snapshot  Save and restore the contents of etcd.
 auth       auth      Show who you are and what you may do, or make a token.
-certs      certs     Make certificates for trying TLS out, or show certificates.
+certs      certs     Make certificates to try out TLS, or show certificates.
 """,
 }
 COMMANDS = {

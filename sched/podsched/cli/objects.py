@@ -183,7 +183,7 @@ def apply(
         str,
         typer.Option(
             metavar="TOKEN|FILE",
-            help="Carry out what sched plan showed, if what it rests on has not changed.",
+            help="Carry out a plan of sched plan, unless something has changed that it depends on.",
         ),
     ] = "",
     server: Server = "",
@@ -267,8 +267,8 @@ class _Flags(ServerFlags):
     everything: bool = flag(False, names="--all")
     """Delete all objects of the kind."""
     cascade: Cascade = flag(Cascade.BACKGROUND)
-    """What becomes of objects that are owned by what is deleted: they are deleted afterwards, they
-    are deleted first (foreground), or they stay (orphan)."""
+    """Whether owned objects are deleted afterwards (background), deleted first (foreground), or
+    kept (orphan)."""
     ignore_not_found: bool = flag(False)
     """Do not fail on missing objects."""
 

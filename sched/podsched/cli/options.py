@@ -19,9 +19,7 @@ _FILENAME = typer.Option(
 Filename = Annotated[list[str], _FILENAME]
 OptionalFilename = Annotated[list[str] | None, _FILENAME]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields instead of warning.")]
-Recursive = Annotated[
-    bool, typer.Option("--recursive", "-R", help="Read the directories in directories, too.")
-]
+Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Also read subdirectories.")]
 SkipUnknown = Annotated[
     bool,
     typer.Option("--skip-unknown", help="Warn of kinds that podsched does not have, not fail."),
@@ -79,7 +77,7 @@ DryRunOption = Annotated[
     DryRun,
     typer.Option(
         "--dry-run",
-        help="server: have the API server check what is asked for, and change nothing.",
+        help="server: let the API server check the request without changing anything.",
     ),
 ]
 

@@ -94,10 +94,10 @@ def plan(
     recursive: Recursive = False,
     strict: Strict = False,
 ) -> None:
-    """Show what applying manifests would do: writes, where pods go, who is preempted.
+    """Show what applying manifests would do: writes, placements and preemptions.
 
-    Nothing is written. The token at the end is for sched apply --plan, which does it
-    only if what the plan rests on has not changed since (docs/what-if.md).
+    Nothing is written. The token at the end is for sched apply --plan, which carries out the plan
+    unless something has changed that it depends on (docs/what-if.md).
 
     Ends with 0 if all new pods would get a node, with 1 if one would not, and with 2
     if a plugin failed.

@@ -44,7 +44,7 @@ class Source:
     """ConfigMap with a Policy under policy.cfg, in kube-system unless it names another namespace.
     It is read once, from the API server."""
     algorithm_provider: str = flag("", "NAME", _PANEL)
-    """DefaultProvider or ClusterAutoscalerProvider: the predicates and priorities of old."""
+    """DefaultProvider or ClusterAutoscalerProvider: their predicates and priorities."""
     server: str = ""
     client: ClientOptions | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)

@@ -37,8 +37,8 @@ class _Flags(ServerFlags):
     duration: str = flag("10m", "TIME", names="--for")
     """How long to record, as in 10m or 2h."""
     config: Path | None = flag(None, "FILE")
-    """The KubeSchedulerConfiguration that the cluster's scheduler runs with, to be kept in the
-    recording; by default the default one."""
+    """KubeSchedulerConfiguration of the cluster's scheduler, to store in the recording. Default:
+    the default configuration."""
     kubeconfig: Path | None = flag(None, "FILE")
     """Record the Kubernetes cluster of this kubeconfig's current context."""
     max_size: int = flag(1024, "MIB", min=1)
@@ -50,12 +50,11 @@ def record(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; gzipped JSON.")],
     given: _Flags,
 ) -> None:
-    """Record what happens in a cluster, so that it can be replayed.
+    """Record the changes in a cluster, for sched replay.
 
     Writes all objects that scheduling reads, then their changes with times,
     until the time is over or Ctrl-C. Environment variables, commands and probes
-    of containers are left out. sched replay FILE shows what another
-    configuration would have made of it.
+    of containers are left out. sched replay FILE shows what another configuration would have done.
     """
     seconds = seconds_or_fail("--for", given.duration)
     if seconds <= 0:

@@ -70,19 +70,19 @@ class _Flags:
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration to try."""
     nodes: str = flag("", "+N|-N")
-    """So many nodes more, like those there are, or fewer."""
+    """Add N nodes like the existing ones, or remove N."""
     trace: Trace | None = flag(None)
     """Read a public trace of this format, its CSV tables."""
     duration: str = flag("", "TIME", names="--for")
-    """Read the first so much of a trace, as in 6h."""
+    """Read only the beginning of a trace, such as 6h."""
     plot: Path | None = flag(None, "FILE")
     """Write a chart of the runs over time (SVG)."""
     verify: bool = flag(False)
-    """Make each recorded decision again, and compare it bit by bit."""
+    """Repeat each recorded decision, and compare it bit by bit."""
     as_json: bool = flag(False, names="--json")
-    """Print everything as JSON, every pod that differs."""
+    """Print everything as JSON, with every pod that differs."""
     eta: bool = flag(False)
-    """Tell how well estimates of waiting times hold in the last run."""
+    """Show how well estimates of waiting times hold in the last run."""
 
 
 @takes_flags
@@ -92,11 +92,10 @@ def replay(
 ) -> None:
     """Run a recording again in virtual time, and show what differs.
 
-    The real scheduler decides on the recorded pods as they arrive; they run as
-    long as they ran. Without options it is the configuration of the recording
-    that decides; with --config or --nodes both runs are made and compared. A
-    recording of hours takes seconds. With --trace the pods are those of a public
-    trace of Google's, Azure's or Alibaba's clusters (docs/replay.md).
+    The real scheduler decides the recorded pods as they arrive; they run as long as they did. With
+    --config or --nodes it makes a second run and compares it with one with the configuration of the
+    recording. A recording of hours takes seconds. With --trace the pods are those of a public trace
+    of Google's, Azure's or Alibaba's clusters (docs/replay.md).
     """
     configure_logging("text", "error")
     difference = _nodes(given.nodes)

@@ -58,11 +58,11 @@ class _Flags(PageFlags):
     advertise_peers: str = flag("", "HOST:PORT")
     """Address at which other replicas reach --listen-peers. Default: the listen address."""
     decision_log_size: str = flag("", "SIZE", "Decisions")
-    """Bytes kept at most, such as 1Gi; the oldest decisions go first. Default: 256Mi in a
+    """Bytes kept at most, such as 1Gi; the oldest decisions are dropped. Default: 256Mi in a
     directory, 16Mi in memory."""
     shadow_config: Path | None = flag(None, "FILE", "Decisions")
-    """KubeSchedulerConfiguration with which to decide on every pod a second time; changes nothing,
-    and tells by metric and log where it differs. For standbys."""
+    """KubeSchedulerConfiguration to compare with: every decision is repeated with it, and
+    differences are logged and counted. Changes nothing. For standbys."""
 
 
 @app.command(cls=KubeCommand)

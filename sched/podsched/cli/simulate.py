@@ -46,22 +46,22 @@ class _Flags:
     filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
     """Manifests of the cluster: nodes, pods and so on; repeatable."""
     pod: list[str] | None = flag(None, "FILE|-")
-    """Manifest of the pod to schedule; or of several, or of workloads that make pods (Deployment,
-    ReplicaSet, StatefulSet, Job), in turn; repeatable."""
+    """Manifest of pods to schedule, or of workloads that create pods (Deployment, ReplicaSet,
+    StatefulSet, Job); repeatable."""
     replicas: int | None = flag(None, "N", min=1, max=MAX_PODS)
-    """Schedule so many of each pod, one after another."""
+    """Schedule N copies of each pod."""
     add_node: list[str] | None = flag(None, "FILE|NODE[:COUNT]")
-    """Add nodes, as in a manifest or like one that is there; repeatable."""
+    """Add nodes from a manifest, or like an existing one; repeatable."""
     remove_node: list[str] | None = flag(None, "NODE")
-    """Take a node away, with what runs there; repeatable."""
+    """Remove a node with its pods; repeatable."""
     drain: list[str] | None = flag(None, "NODE")
-    """Empty a node as budgets permit; pods that a controller replaces come back; repeatable."""
+    """Drain a node as budgets permit; pods with a controller are replaced; repeatable."""
     pending: bool = flag(False)
-    """Schedule the cluster's waiting pods, too, before --pod."""
+    """Schedule the cluster's pending pods, too, before --pod."""
     scenarios: Path | None = flag(None, "FILE")
     """Scenarios, one JSON object per line, plain or gzipped."""
     bundle: Path | None = flag(None, "FILE")
-    """Repeat a decision that sched explain --bundle packed."""
+    """Repeat the decision in a file of sched explain --bundle."""
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file."""
     output: Form = flag(Form.TABLE, names="--output -o")
@@ -76,16 +76,16 @@ def simulate(
 ) -> None:
     """Show how pods would be scheduled, without changing anything.
 
-    Of one pod, prints the filter result and scores of every node, the chosen node,
-    and the preemption if no node fits. Of several, each counts for those after it;
-    prints where they go, what is preempted for them, and why the rest does not fit.
+    For one pod, prints the filter result and scores of every node, the chosen node, and the
+    preemption if no node fits. Several pods are placed one after another; prints their nodes, the
+    victims, and why the rest does not fit.
 
-    --add-node, --remove-node and --drain change the cluster first. Nodes that are
-    added without --pod are for the pods that wait. The cluster is given by -f,
-    --live or --kubeconfig, to which -f adds.
+    --add-node, --remove-node and --drain change the cluster first. Without --pod, the pending pods
+    are scheduled on added nodes. The cluster is given by -f, --live or --kubeconfig, to which -f
+    adds.
 
     With --scenarios, each line of the file is a scenario, and each result a line of
-    JSON. With --bundle, the decision of the file is made again.
+    JSON. With --bundle, the decision in the file is repeated.
 
     Ends with 0 if all pods fit, with 1 if one does not, and with 2 if a plugin failed.
     """

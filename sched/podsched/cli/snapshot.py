@@ -31,7 +31,7 @@ from podsched.serve.store.snapshot import (
 )
 
 app = typer.Typer(
-    help="Save and restore everything that etcd holds.",
+    help="Save and restore the contents of etcd.",
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -51,10 +51,10 @@ def save(
     options: EtcdOptions,
     file: File,
     check: Annotated[
-        bool, typer.Option(help="Restore it for a moment to see what it holds.")
+        bool, typer.Option(help="Restore it temporarily to check its contents.")
     ] = True,
 ) -> None:
-    """Save a snapshot of etcd to a new FILE, and say what it holds.
+    """Save a snapshot of etcd to a new FILE, and show its contents.
 
     Without --etcd-endpoints, of the sched up that runs on this machine, if there is one.
     """
@@ -75,7 +75,7 @@ def save(
 
 @app.command(cls=Command)
 def status(file: File) -> None:
-    """Check a snapshot, and say what it holds."""
+    """Check a snapshot, and show its contents."""
     with working("checking what it holds"):
         contents = _run(contents_of(file, ROOT))
     _tell(contents)
@@ -90,9 +90,8 @@ def restore(
 ) -> None:
     """Make a data directory for sched up from a snapshot.
 
-    Stop all API servers and schedulers first: what they have in memory is
-    newer than what is restored. For an etcd of several members, restore each
-    with etcdutl.
+    Stop all API servers and schedulers first: their memory is newer than the restored data. For an
+    etcd of several members, restore each with etcdutl.
     """
     with working("restoring"):
         _run(restore_snapshot(file, data_dir / "etcd"))

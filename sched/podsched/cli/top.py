@@ -216,7 +216,7 @@ def top(
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
 ) -> None:
-    """Show what nodes have and pods request, or what pods wait for, live.
+    """Show live the usage of nodes, or why pods wait.
 
     Shares are of what pods request, which scheduling goes by. Ctrl-C ends it.
     Without a terminal it prints once.

@@ -286,7 +286,7 @@ class AgentSettings(_Checked):
     Values of the label topology.kubernetes.io/zone. Empty: no such label.
     """
     adopt: bool = flag(False, "", _NODES)
-    """Also play nodes registered by others.
+    """Also act as nodes that others have registered.
 
     Those that others register later, too.
     """

@@ -20,12 +20,12 @@ class JwtSettings:
     issuer: str = flag("", "NAME", _TOKENS, names="--jwt-issuer")
     """Issuer (iss) of the JSON Web Tokens that are accepted."""
     audience: str = flag("", "NAME", _TOKENS, names="--jwt-audience")
-    """Audience (aud) they name.
+    """Required audience (aud).
 
     Tokens for other audiences are refused.
     """
     jwks: str = flag("", "FILE|URL", _TOKENS, names="--jwt-jwks")
-    """Public keys that they are signed with, as a JSON Web Key Set."""
+    """Public keys to verify them with, as a JSON Web Key Set."""
     user_claim: str = flag("sub", "CLAIM", _TOKENS, names="--jwt-user-claim")
     """Claim with the user."""
     groups_claim: str = flag("groups", "CLAIM", _TOKENS, names="--jwt-groups-claim")
