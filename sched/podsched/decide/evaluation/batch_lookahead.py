@@ -32,6 +32,7 @@ from functools import partial
 
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.lookahead import LookaheadScores
+from podsched.decide.evaluation.nominated_rows import nominated_node
 from podsched.decide.evaluation.row_groups import NO_TOTAL
 from podsched.decide.evaluation.top_rows import TopRows, top_rows
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
@@ -93,6 +94,11 @@ class BatchLookahead:
         lookaheads = self._lookaheads(pods[0])
         if lookaheads is None:
             return Chosen()
+        # Not before that: a class that reserves has a round for each pod, so that looking at all
+        # pods in each would be quadratic.
+        pods = self._unnominated(pods)
+        if len(pods) < 2:
+            return Chosen()
         evaluation = self._evaluation
         nominated = evaluation.feasibility.nominated.rows
         top = top_rows(evaluation.total, len(pods), nominated)
@@ -109,6 +115,13 @@ class BatchLookahead:
     def reserves(self, pod: PodInfo) -> bool:
         """Whether a plugin reserves something for pods like this, which the next pod must see."""
         return self._evaluation.runtime.reserves_for(self._evaluation.state, pod)
+
+    def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
+        """Return the leading pods without a nominated node, which would be tried first."""
+        for count, pod in enumerate(pods):
+            if nominated_node(self._evaluation.cluster, pod):
+                return pods[:count]
+        return pods
 
     # ------------------------------------------------------------------ whether it is exact
 

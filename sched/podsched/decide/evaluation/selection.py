@@ -24,7 +24,7 @@ import numpy as np
 from podsched.decide.decision import ShouldStop
 from podsched.decide.evaluation.batch_lookahead import BatchLookahead
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
-from podsched.decide.evaluation.nominated_rows import nominated_node, nominated_row
+from podsched.decide.evaluation.nominated_rows import nominated_row
 from podsched.decide.evaluation.sampling import Rotation, num_feasible_nodes_to_find
 from podsched.decide.evaluation.scoring import run_pre_score, run_score
 from podsched.decide.runtime.plugin_calls import PluginFailure
@@ -228,9 +228,8 @@ class Selector:
             return Round([nominated], [None], [1], 1)
         evaluation.refresh(first)
         if evaluation.failure is None and len(evaluation.feasible_rows):
-            equal = self._unnominated(pods)
-            ahead = self._looks_ahead and len(equal) > 1
-            chosen = self._lookahead.place(equal) if ahead else None
+            ahead = self._looks_ahead and len(pods) > 1
+            chosen = self._lookahead.place(pods) if ahead else None
             if chosen is not None and chosen.rows:
                 alive = int(np.count_nonzero(evaluation.cluster.nodes.alive))
                 return Round(chosen.rows, chosen.totals, chosen.feasible, alive)
@@ -238,10 +237,3 @@ class Selector:
         if result is None:
             return None
         return Round([result.row], [result.total], [result.feasible], result.evaluated)
-
-    def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
-        """Return the leading pods without a nominated node, which would be tried first."""
-        for count, pod in enumerate(pods):
-            if nominated_node(self.evaluation.cluster, pod):
-                return pods[:count]
-        return pods
