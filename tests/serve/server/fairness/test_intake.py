@@ -64,6 +64,15 @@ async def test_a_request_that_does_not_come_ends_its_call() -> None:
     assert await intake.read(sender.read) == b"request"
 
 
+async def test_requests_behind_those_that_do_not_come_wait_no_longer_than_they() -> None:
+    intake, sender = Intake(), Sender()
+    began = asyncio.get_running_loop().time()
+    reads = [asyncio.create_task(intake.read(sender.read)) for _ in range(50)]
+    answers = await asyncio.gather(*reads, return_exceptions=True)
+    assert all(isinstance(answer, ApiError) for answer in answers)
+    assert asyncio.get_running_loop().time() - began <= 2 * READ_SECONDS
+
+
 async def test_one_client_does_not_keep_the_server_from_reading_anothers_requests() -> None:
     gate, slow, fast = Gate(), Sender(), Sender()
     alice = Identity("alice", frozenset(), Authentication.CERTIFICATE)

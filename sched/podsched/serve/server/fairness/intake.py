@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from podsched.serve.server import errors
+
+T = TypeVar("T")
 
 #: Max requests of a flow being read, and bytes being handled above which none is read.
 MOST_READ: Final = 4
 MOST_HELD: Final = 32 << 20
-#: Seconds in which a request must arrive.
+#: Seconds in which a request must arrive; before, it may wait as long for its turn.
 READ_SECONDS: Final = 30.0
 
 
@@ -31,11 +33,15 @@ class Intake:
 
     async def read(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         """Read a request within the limits; ``let_go`` must follow. Raises ApiError."""
-        async with self._reading:
+        # Requests that do not come would otherwise keep those behind them waiting, without a limit.
+        await within_time(self._reading.acquire)
+        try:
             while self.held > MOST_HELD:
                 self._room.clear()
                 await self._room.wait()
             raw = await within_time(read)
+        finally:
+            self._reading.release()
         self.held += len(raw)
         return raw
 
@@ -45,8 +51,8 @@ class Intake:
         self._room.set()
 
 
-async def within_time(read: Callable[[], Awaitable[bytes]]) -> bytes:
-    """Read a request. Raises ApiError after READ_SECONDS."""
+async def within_time(read: Callable[[], Awaitable[T]]) -> T:
+    """Read a request, or wait for its turn. Raises ApiError after READ_SECONDS."""
     try:
         async with asyncio.timeout(READ_SECONDS):
             return await read()
