@@ -1,4 +1,4 @@
-"""The decision log: what was decided on which grounds, kept in a bounded ring and read again.
+"""The decision log: records of decisions in a ring of bounded size, and their readers.
 
 SchedulingLoop --tuples--> DecisionLog (buffer) --thread--> frames --> DirectoryStore
                                                                   '--> MemoryStore

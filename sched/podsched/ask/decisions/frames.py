@@ -1,4 +1,4 @@
-"""The log's frames: an index that says what is inside, then lines of JSON, compressed.
+"""The log's frames: an index of the contents, then compressed lines of JSON.
 
     skippable zstd frame    zstd frame                       skippable zstd frame  zstd frame ...
     +--------------------+  +-----------------------------+
@@ -9,9 +9,9 @@
     | one CRC-32 per pod |
     +--------------------+
 
-``zstdcat`` prints such a file as lines of JSON, for it passes skippable frames over. A frame is
-written by one call and read whole or not at all: what a crash leaves behind at the end of a file is
-passed over.
+``zstdcat`` prints such a file as lines of JSON, because it skips skippable frames. A frame is
+written by one call, and read whole or not at all: an incomplete frame at the end of a file, left by
+a crash, is skipped.
 
 Why not SQLite: a row with an index on the pod took 4.2 µs and 240 bytes there, and takes 0.5 µs and
 37 bytes here (rows handed over by the hundred; Python 3.11, level 1).
@@ -40,7 +40,7 @@ MAX_PLAIN = 32 << 20
 
 
 class FrameKind(IntEnum):
-    """What the lines of a frame are."""
+    """The contents of a frame's lines."""
 
     FACTS = 0
     ROWS = 1
@@ -48,7 +48,7 @@ class FrameKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FrameIndex:
-    """What is in a frame; times are Unix seconds, ``pods`` four bytes for each row's pod."""
+    """The index of a frame; times are Unix seconds, ``pods`` has four bytes for each row's pod."""
 
     kind: FrameKind
     size: int
@@ -58,7 +58,7 @@ class FrameIndex:
     pods: bytes
 
     def may_have(self, pod: bytes) -> bool:
-        """Whether a pod of this ``pod_mark`` may be inside; hardly ever wrong."""
+        """Whether the frame may contain a pod with this ``pod_mark``; hardly ever wrong."""
         return pod in self.pods
 
 
@@ -70,7 +70,7 @@ class Frame:
     data: bytes
 
     def content(self) -> Any:
-        """Return what is inside: a list of rows, or facts. Raises ValueError for garbage."""
+        """Return the content: a list of rows, or facts. Raises ValueError for garbage."""
         try:
             # A frame that says its size is unpacked whole, whatever ``max_output_size`` says.
             size = zstandard.frame_content_size(self.data)
@@ -83,7 +83,7 @@ class Frame:
 
 
 def pod_mark(namespace: str, name: str) -> bytes:
-    """Return what stands for a pod in the index."""
+    """Return the mark of a pod in the index."""
     return zlib.crc32(f"{namespace}/{name}".encode()).to_bytes(4, "little")
 
 

@@ -1,4 +1,4 @@
-"""The decision log of a replica: takes what the scheduling cycle hands over, and writes it.
+"""The decision log of a replica: takes entries from the scheduling cycle, and writes them.
 
     scheduling cycle --put--> buffer --thread, every PERIOD--> rows whose outcome is known --> store
                                 |                       '--> rows that wait for it (at most HOLD)
@@ -62,7 +62,7 @@ VERSION = 1
 
 
 def facts_of(replica: str) -> dict[str, Any]:
-    """Return what each segment begins with."""
+    """Return the facts at the beginning of each segment."""
     return {"version": VERSION, "replica": replica, "fields": list(FIELDS)}
 
 
@@ -117,13 +117,13 @@ class DecisionLog:
     # ------------------------------------------------------------------ the event loop's part
 
     def numbers(self, pods: int) -> int:
-        """Return the number before that of the first of so many decisions."""
+        """Reserve numbers for ``count`` decisions; return the number before the first of them."""
         before = self._number
         self._number += pods
         return before
 
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
-        """Take an entry about so many new decisions; see ``DecisionSink``."""
+        """Take an entry about ``count`` new decisions; see ``DecisionSink``."""
         waiting = self._put - self._taken + len(self._open)
         if (pods and waiting + pods > MOST_BUFFERED) or len(self._buffer) > MOST_BUFFERED:
             self._metrics.dropped.inc(pods)

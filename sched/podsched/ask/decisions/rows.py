@@ -1,6 +1,6 @@
-"""A decision as a row of plain values, on its way into the log and out of it again.
+"""A decision as a row of plain values, for the log.
 
-``FIELDS`` names the places; every segment says with which names it was written.
+``FIELDS`` has the names of the columns; every segment stores the names that it was written with.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Row = Sequence[Any]
 
 
 def shape_of(fields: Iterable[str]) -> Mapping[str, int]:
-    """Return the places of a segment's fields by name."""
+    """Return the indices of a segment's fields by name."""
     return {name: place for place, name in enumerate(fields)}
 
 
@@ -77,7 +77,7 @@ def timestamp(seconds: float) -> Timestamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionQuery:
-    """Which decisions are wanted; what is empty does not matter.
+    """A filter for decisions; empty fields match everything.
 
     ``since`` and ``until``: Unix seconds between which they ended.
     """
@@ -94,7 +94,7 @@ class DecisionQuery:
 
     @classmethod
     def of(cls, request: decisions_pb2.DecisionsRequest, most: int) -> DecisionQuery:
-        """Return what a request asks for, of at most so many decisions."""
+        """Return the query of a request, limited to ``most`` decisions."""
         since = request.since.ToMicroseconds() / 1e6 if request.HasField("since") else 0.0
         until = request.until.ToMicroseconds() / 1e6 if request.HasField("until") else math.inf
         return cls(
@@ -109,13 +109,13 @@ class DecisionQuery:
         )
 
     def may_be_in(self, index: FrameIndex) -> bool:
-        """Whether such a decision may be in a frame."""
+        """Whether a frame may contain a matching decision."""
         if index.ended < self.since or index.began > self.until:
             return False
         return not self.name or index.may_have(pod_mark(self.namespace, self.name))
 
     def matches(self, row: Row, shape: Mapping[str, int]) -> bool:
-        """Whether a row is one that is wanted."""
+        """Whether a row matches."""
         more = row[shape["more"]] or {}
         return (
             self.namespace in ("", row[shape["namespace"]])
@@ -148,7 +148,7 @@ def find(
 ) -> list[decisions_pb2.DecisionRecord]:
     """Return the latest decisions that match, the oldest first.
 
-    garbled: is told of each frame and row that is left out because it is none.
+    garbled: called for each frame and row that is skipped because it cannot be read.
     """
     found: list[decisions_pb2.DecisionRecord] = []
     rewritten: set[tuple[str, int]] = set()
@@ -175,7 +175,7 @@ def find(
 
 
 def _about(segment: list[Frame]) -> tuple[str, Mapping[str, int]]:
-    """Return whose segment it is, and where its rows have what."""
+    """Return the process of a segment, and the indices of its rows' fields."""
     for facts in facts_in(segment):
         fields = facts.get("fields")
         if isinstance(fields, list) and all(isinstance(name, str) for name in fields):

@@ -45,10 +45,10 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """Keeps frames in memory, up to so many bytes of them."""
+    """Keeps frames in memory, up to a number of bytes."""
 
     def __init__(self, most: int, first: bytes) -> None:
-        """``first``: the frame that says whose the others are."""
+        """``first``: the frame with the facts about the process."""
         self._first = first
         self._frames: deque[bytes] = deque()
         self._most = most
@@ -71,7 +71,7 @@ class MemoryStore:
 
 
 class DirectoryStore:
-    """Keeps frames in files, up to so many bytes; one process at a time writes to a directory."""
+    """Keeps frames in files, up to a number of bytes. One process at a time may write."""
 
     def __init__(self, directory: Path, most: int, first: bytes) -> None:
         """``first``: the frame with which each segment begins.

@@ -1,5 +1,6 @@
-"""Why a pod waits, or is where it is: the same plugins as in a decision, asked to be read.
+"""Explain why a pod is pending, or why it is on its node, with the plugins of a decision.
 
-Works on the cluster of a replica or on one made from manifests, and changes neither. What only a
-replica knows, such as the queue, is added by ``live``.
+Works on
+the cluster of a replica or on one made from manifests, and changes neither. ``live_explanation``
+adds what only a replica knows, such as the queue.
 """

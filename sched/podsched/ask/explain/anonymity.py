@@ -1,10 +1,10 @@
-"""Other names for everything in a scenario that somebody has named, so that the decision stays.
+"""Replace all names in a scenario, so that the decision stays the same.
 
 Every text is replaced by another, except the words of Kubernetes' API (kinds, effects, operators,
 phases), amounts, times, numbers, and what its own domains name (``kubernetes.io``, ``k8s.io``).
 Equal texts get equal ones, so that a node's name stays the value of its host name label, a selector
-still selects, and domains of topology stay what they are. Texts of one sort keep their order: nodes
-that are listed by name are listed in the same order.
+still selects, and domains of topology stay what they are. Texts of one sort keep their order, so
+that nodes are listed in the same order.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Renaming:
         return renamed
 
     def text(self, text: str) -> str:
-        """Return the new text for an old one; the old one if it stays."""
+        """Return the new text for an old one; the old one if it is not replaced."""
         return self.names.get(text, text)
 
     def _replace(self, field: str, text: str) -> str:

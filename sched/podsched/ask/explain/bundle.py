@@ -1,8 +1,8 @@
-"""A bundle: one decision with all that it read, in a file, to be made again elsewhere.
+"""A bundle: a file with one decision and everything that it read, to repeat it elsewhere.
 
-It holds a scenario as ``sched simulate`` takes it (objects, pod, configuration), what came of it
-where the bundle was made, and the versions of what made it. Of objects, only what a decision can
-depend on is packed: no environment, arguments, annotations or contents of anything.
+It has a scenario for ``sched simulate`` (objects, pod, configuration), its result, and the versions
+of the software that computed it. Objects have only fields that a decision can depend on: no
+environment, arguments, annotations or data.
 
     {"bundle": 1, "versions": {...}, "anonymized": false, "scenario": {...}, "result": {...}}
 
@@ -111,7 +111,7 @@ def read_bundle(content: bytes) -> Bundle:
 def scenario_of(
     objects: Iterable[AnyObject], pod: v1.Pod, config: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the scenario of a pod's decision, with what it can depend on alone.
+    """Return the scenario of a pod's decision, with only the fields that it can depend on.
 
     A pod that has a node is packed as it was before it had: neither on the node nor among the
     objects. ``config``: a KubeSchedulerConfiguration, None for the default.

@@ -29,7 +29,7 @@ NO_SCORES: Final = "The scores of this decision were not recorded, to keep the l
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a replica has recorded of a pod: its decisions, and the ones while it waited.
+    """A replica's records for a pod: its decisions, and other pods' decisions while it waited.
 
     The oldest come first. ``cut``: there were more decisions while it waited than were read.
     """
@@ -65,7 +65,7 @@ def add_record(answer: Explanation, recorded: Recorded, weights: Mapping[str, in
 
 
 def _add_messages(answer: Explanation, decisions: Iterable[DecisionRecord]) -> None:
-    """Give the attempts that the queue remembers the words of their records."""
+    """Add the recorded messages to the attempts that the queue remembers."""
     by_number = {record.attempt: record for record in decisions if not record.node_name}
     for attempt in answer.attempts:
         record = by_number.get(attempt.number)
@@ -74,7 +74,7 @@ def _add_messages(answer: Explanation, decisions: Iterable[DecisionRecord]) -> N
 
 
 def _failures(decisions: Iterable[DecisionRecord], deciding: DecisionRecord) -> Iterable[Attempt]:
-    """Yield the attempts before the decision, as attempts that failed."""
+    """Yield the failed attempts before the decision."""
     for record in decisions:
         if record.number < deciding.number and record.outcome:
             attempt = Attempt(number=record.attempt, outcome=record.outcome, message=record.message)

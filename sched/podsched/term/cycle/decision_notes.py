@@ -40,7 +40,7 @@ class DecisionSink(Protocol):
     """
 
     def numbers(self, pods: int) -> int:
-        """Return the number before that of the first of so many decisions."""
+        """Reserve numbers for ``count`` decisions; return the number before the first of them."""
         ...
 
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:

@@ -1,9 +1,9 @@
 """The smallest change of each kind with which a pending pod would fit.
 
-A *kind* is one way to give in: ask for less, tolerate a taint, drop a demand, have pods gone, have
-one more node. For each kind the cheapest change is looked for that really makes the pod fit; every
-change that is suggested has been tried by an evaluation of the whole cluster. What is cheaper is
-defined kind by kind, in the module that looks for it.
+A *kind* is one sort of change: lower requests, a toleration, a dropped constraint, deleted pods,
+one more node. For each kind the search finds the cheapest change that makes the pod fit. Every
+suggested change has been tried by an evaluation of the whole cluster. Each kind has its own cost,
+defined in the module that searches for it.
 
     question     the pod, the cluster, and whom each filter rejects
     requests     lower requests: nodes that NodeResourcesFit alone rejects

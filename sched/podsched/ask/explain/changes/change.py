@@ -16,7 +16,7 @@ from podsched.v1 import scheduling_pb2 as messages
 
 
 class Kind(StrEnum):
-    """The ways in which a pod can be made to fit, each with its own measure of what is smaller."""
+    """The kinds of changes that can make a pod fit, each with its own cost."""
 
     REQUESTS = "requests"
     TOLERATION = "toleration"
@@ -33,11 +33,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change, tried: with it the pod fits ``nodes`` nodes, of which ``examples`` are some.
+    """A change that was tried: with it the pod fits ``nodes`` nodes, such as ``examples``.
 
-    ``pod`` is the pod as it would be, None where it stays as it is. ``pods`` would be gone.
-    ``node`` is to be uncordoned, or to have one more like it. ``cost`` can be compared within the
-    kind alone. ``exhaustive``: that nothing smaller of the kind is enough is certain.
+    ``pod`` is the changed pod, None if it stays as it is. ``pods`` are deleted. ``node`` is
+    uncordoned, or copied. ``cost`` can only be compared within the kind. ``exhaustive``: it is
+    certain that no smaller change of the kind is enough.
     """
 
     kind: Kind
@@ -51,7 +51,7 @@ class Change:
     exhaustive: bool = True
 
     def to_message(self, asked: v1.Pod) -> messages.Change:
-        """Return the change as it is answered; ``asked`` is the pod as it was."""
+        """Return the change as a message; ``asked`` is the unchanged pod."""
         found = messages.Change(
             kind=self.kind,
             description=self.description,

@@ -1,9 +1,9 @@
 """Drop one demand of the pod: a selector's requirement, an affinity term, a constraint, a port.
 
-Each demand that may be dropped is dropped in turn and the pod is evaluated; of those of a kind
-that are enough, the one that opens most nodes wins. One demand is as small as another, except that
-a requirement within the required node affinity is smaller than that affinity as a whole, which is
-dropped only where no requirement alone is enough.
+Each demand is dropped in turn and the pod is evaluated. Among those of a kind that are enough, the
+one with most feasible nodes wins. All demands have the same size, except that a requirement within
+the required node affinity is smaller than the whole affinity, which is dropped only if no single
+requirement is enough.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Dropped(NamedTuple):
 
 
 def remove_gates(question: Question) -> Change | None:
-    """Return that the scheduling gates are removed, if that is enough: all of them have to be."""
+    """Return the removal of all scheduling gates, if that is enough."""
     gates = question.asked.pod.spec.scheduling_gates
     if not gates:
         return None
@@ -40,7 +40,7 @@ def remove_gates(question: Question) -> Change | None:
 
 
 def drop(question: Question, kind: Kind) -> Change | None:
-    """Return the best demand of a kind to drop; None where none is enough."""
+    """Return the best demand of a kind to drop; None if none is enough."""
     dropped = _DEMANDS[kind](question.pod.pod)
     tried = list(islice(dropped, MOST_TRIES))
     cut_short = next(dropped, None) is not None

@@ -1,12 +1,12 @@
-"""A node uncordoned, or one more node like one there is.
+"""Uncordon a node, or add a node like an existing one.
 
-A cordon and the taint that goes with it are taken off one node at a time; each is as small as
-another, and the one with which most nodes would be feasible wins.
+A cordon is removed together with its taint, from one node at a time; the node with which most nodes
+would be feasible wins.
 
-Of nodes to add, the smallest that is enough wins: by cpu, then memory, then the sum of all else.
-A new node is like one there is, but with a host name of its own, not cordoned and without taints
-that the node controller puts on troubled nodes (``node.kubernetes.io/``). The pods of DaemonSets on
-the one there is are on the new one as well.
+Among nodes to add, the smallest that is enough wins: by cpu, then memory, then the sum of all other
+resources. A new node is a copy of an existing one with its own host name, not cordoned and without
+the taints of the node controller (``node.kubernetes.io/``). It has the DaemonSets' pods of the
+original.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DAEMONS: Final = "DaemonSet"
 
 
 def uncordon(question: Question) -> Change | None:
-    """Return the node to uncordon so that the pod fits; None where none is enough."""
+    """Return the node to uncordon so that the pod fits; None if none is enough."""
     candidates = list(islice(_cordoned(question), MOST_TRIES + 1))
     found = []
     for node in candidates[:MOST_TRIES]:
@@ -56,7 +56,7 @@ def uncordon(question: Question) -> Change | None:
 
 
 def _cordoned(question: Question) -> Iterator[v1.Node]:
-    """Yield cordoned nodes; those that nothing but the cordon rejects first."""
+    """Yield cordoned nodes; first those that only the cordon rejects."""
     nodes, rejections = question.cluster.columns, question.rejections
     cordoned = nodes.live_rows[nodes.unschedulable[nodes.live_rows]]
     if rejections is None or not len(cordoned):
@@ -93,7 +93,7 @@ def _keep_taints(node: v1.Node, keep: Callable[[v1.Taint], bool]) -> None:
 
 @dataclass(frozen=True, order=True, slots=True)
 class _Shape:
-    """Nodes that are alike, by size: millicores, bytes, and the sum of all else; one of them."""
+    """Equal nodes, by size: millicores, bytes, sum of all other resources; one of them."""
 
     cpu: int
     memory: int
@@ -102,7 +102,7 @@ class _Shape:
 
 
 def add_node(question: Question) -> Change | None:
-    """Return the smallest node there is of which one more would do; None where none would."""
+    """Return the smallest node of which a copy would make the pod fit; None if there is none."""
     for shape in sorted(shapes(question))[:MOST_TRIES]:
         with one_more(question, shape.name):
             rows = question.feasible(question.pod)
@@ -118,7 +118,7 @@ def add_node(question: Question) -> Change | None:
 def shapes(question: Question) -> list[_Shape]:
     """Return one of each kind of nodes, as far as plugins tell them apart, the first by name.
 
-    What plugins look at of labels has a column, once the pod has been evaluated.
+    The labels that plugins read have columns, once the pod has been evaluated.
     """
     columns = question.cluster.columns
     question.feasible(question.pod)
@@ -152,7 +152,7 @@ def _daemons(pods: Iterable[PodInfo]) -> Iterator[PodInfo]:
 
 @contextmanager
 def one_more(question: Question, like: str) -> Iterator[None]:
-    """Add a node like this one for a while; calls may be nested."""
+    """Add a copy of a node until the block ends; calls may be nested."""
     cluster, columns = question.cluster, question.cluster.columns
     row = columns.row_of(like)
     assert row is not None

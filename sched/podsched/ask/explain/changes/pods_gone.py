@@ -1,17 +1,18 @@
-"""Pods gone: the fewest whose going makes the pod fit.
+"""Find the fewest pods to delete so that the pod fits.
 
-Two forms are looked for, the smaller wins:
+Two forms are tried, the smaller wins:
 
-* one pod, on any node: one that runs in the same zone may be what keeps the pod away;
+* one pod, on any node: a pod in the same zone may be what keeps the pod away;
 * several pods of one node, on which the pod then fits, as in preemption.
 
-Of as many pods, those that are terminating anyway are preferred, then those of low priority.
+Among equal numbers, terminating pods are preferred, then pods of low priority.
 
-How: a node is out if a filter says that no eviction would help. On each of the others a lower bound
-comes from what it is short of (the largest pods first, resource by resource) and from the pods that
-have to go whatever else does: without all the others, the same filter still says the same. Sets of
-pods of the smallest possible size are then listed, equal pods being interchangeable, and tried on
-forks, many at a time; what fits there is tried for real. If none does, sets of one more are listed.
+A node is excluded if a filter says that no eviction would help. For each other node there is a
+lower bound of the number of pods: from the missing resources (the largest pods first, resource by
+resource), and from the pods that must go in any case, because a filter still rejects the node when
+only they are left. Then all sets of the smallest possible size are tried on forks, many at a time;
+equal pods are interchangeable. Sets that fit there are tried in a trial. If none fits, the size
+grows by one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _NAMED: Final = 4
 
 @dataclass(slots=True)
 class _Group:
-    """Equal pods of a node: which of them go makes no difference."""
+    """Equal pods of a node, which are interchangeable."""
 
     pods: list[PodInfo]
     amounts: tuple[int, ...]
@@ -56,7 +57,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Node:
-    """A node and how many of its pods have to go at least; ``short``: by resource, then pods."""
+    """A node, the least number of its pods to delete, and the missing amounts (``short``)."""
 
     row: int
     groups: list[_Group]
@@ -66,26 +67,26 @@ class _Node:
 
 @dataclass(slots=True)
 class _Bounds:
-    """What the search may still cost, and the smallest size that something smaller may escape."""
+    """The remaining budget of the search, and the smallest size whose sets were not all tried."""
 
     rows: int = _MOST_ROWS
     sure_up_to: int = MOST_PODS
 
     def cut_short(self, size: int) -> None:
-        """Note that not all sets of this size were looked at."""
+        """Note that not all sets of this size were tried."""
         self.sure_up_to = min(self.sure_up_to, size)
 
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """Pods of a row that would be gone."""
+    """Pods of a row to delete."""
 
     row: int
     pods: tuple[PodInfo, ...] = field(compare=False)
 
     @property
     def worth(self) -> tuple[int, int, int, tuple[str, ...]]:
-        """Key that puts the set that is missed least first."""
+        """Sort key: the set with the least important pods comes first."""
         staying = [pod for pod in self.pods if not pod.terminating]
         return (
             len(staying),
@@ -96,7 +97,7 @@ class _Set:
 
 
 def pods_gone(question: Question) -> Change | None:
-    """Return the fewest pods whose going makes the pod fit; None where there are none."""
+    """Return the fewest pods to delete so that the pod fits; None if no set is found."""
     rejections = question.rejections
     if rejections is None:
         return None
@@ -133,7 +134,7 @@ def _tried(question: Question, candidate: _Set) -> Change | None:
 
 
 def _nodes(question: Question, rejections: Rejections, bounds: _Bounds) -> list[_Node]:
-    """Return the nodes on which pods could go, those that need least first."""
+    """Return the nodes on which deletions may help, those with the smallest bound first."""
     possible = ~rejections.unresolvable
     simple = rejections.by_none_but(question.with_remedy(Remedy.REQUESTS))
     columns = question.cluster.columns
@@ -173,7 +174,7 @@ def _described(question: Question, rows: Rows) -> Iterator[_Node]:
 
 
 def _at_least(node: _Node) -> int:
-    """Return how many pods have to go, resource by resource; more than there are: never enough."""
+    """Return the least number of pods to delete; more than there are if that is never enough."""
     most = 1
     for index, lack in enumerate(node.short):
         left, count = lack, 0
@@ -190,10 +191,10 @@ def _at_least(node: _Node) -> int:
 
 
 def _necessary(question: Question, rejections: Rejections, nodes: Sequence[_Node]) -> list[_Node]:
-    """Find the pods that have to go whatever else does; leave out nodes that stay rejected.
+    """Find the pods that must go in any case; leave out nodes that stay rejected.
 
-    A filter that says the same when a pod is the last one there says so as long as it is there. A
-    pod that has to be near others proves nothing in this way: these may be among those that went.
+    If a filter rejects the node with only this pod left, it rejects it as long as the pod is there.
+    This proves nothing if the pod must be near others, since these may be among the deleted ones.
     """
     places = {int(row): place for place, row in enumerate(rejections.rows.tolist())}
     rows = np.array([n.row for n in nodes for _ in range(len(n.groups) + 1)], dtype=np.intp)
@@ -235,7 +236,7 @@ def _necessary(question: Question, rejections: Rejections, nodes: Sequence[_Node
 def _passing(
     question: Question, nodes: Sequence[_Node], size: int, bounds: _Bounds
 ) -> Iterator[list[_Set]]:
-    """Yield sets of this size with which forks pass, batch by batch."""
+    """Yield sets of this size that make the pod fit on forks, batch by batch."""
     every = (one for node in nodes if node.at_least <= size for one in _sets(node, size, bounds))
     while batch := list(islice(every, min(_AT_ONCE, bounds.rows))):
         bounds.rows -= len(batch)
@@ -257,7 +258,7 @@ def _outcome(question: Question, fork: ForkedColumns) -> FilterOutcome:
 
 
 def _sets(node: _Node, size: int, bounds: _Bounds) -> Iterator[_Set]:
-    """List the sets of ``size`` pods that free what is short; the largest pods come first."""
+    """List the sets of ``size`` pods that free enough; the largest pods come first."""
     forced = [pod for group in node.groups if group.must_go for pod in group.pods]
     left = [
         lack - sum(len(g.pods) * g.amounts[index] for g in node.groups if g.must_go)
@@ -273,7 +274,7 @@ def _sets(node: _Node, size: int, bounds: _Bounds) -> Iterator[_Set]:
 
 
 class _Choice:
-    """The ways to choose pods from groups, without those that cannot free enough."""
+    """Chooses pods from groups, without choices that cannot free enough."""
 
     def __init__(self, groups: Sequence[_Group], short: Sequence[int]) -> None:
         short_of = [index for index, lack in enumerate(short) if lack > 0]
@@ -293,7 +294,7 @@ class _Choice:
         self.steps = 0
 
     def sets(self, start: int, count: int, short: list[int]) -> Iterator[tuple[PodInfo, ...]]:
-        """Yield ``count`` pods of the groups from ``start`` on that free what is short."""
+        """Yield sets of ``count`` pods, of the groups from ``start`` on, that free enough."""
         self.steps += 1
         largest = self._largest[start]
         if self.steps > _MOST_STEPS or any(
@@ -316,9 +317,9 @@ class _Choice:
 
 
 def _one_elsewhere(question: Question, rejections: Rejections, bounds: _Bounds) -> list[_Set]:
-    """Return single pods whose going may open other nodes than their own.
+    """Return single pods whose deletion may make other nodes than their own feasible.
 
-    Only where some node is rejected for pods on other nodes alone.
+    None unless some node is rejected only because of pods on other nodes.
     """
     if not rejections.by_none_but(question.with_remedy(Remedy.PODS_ELSEWHERE)).any():
         return []
@@ -342,7 +343,7 @@ def _one_elsewhere(question: Question, rejections: Rejections, bounds: _Bounds) 
 
 
 class _Concern:
-    """Which pods may matter to a pod wherever they run, as the plugins say that reject it."""
+    """Finds pods that may affect a pod from any node, according to the plugins that reject it."""
 
     def __init__(self, question: Question, rejections: Rejections) -> None:
         self._asked = [
@@ -353,7 +354,7 @@ class _Concern:
         self._known: dict[PodClass, bool] = {}
 
     def has(self, other: PodInfo) -> bool:
-        """Return whether the other pod's going may matter on other nodes."""
+        """Return whether deleting the other pod may matter on other nodes."""
         known = self._known.get(other.cls)
         if known is None:
             known = self._known[other.cls] = any(ask(other) for ask in self._asked)

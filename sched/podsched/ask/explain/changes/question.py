@@ -1,4 +1,4 @@
-"""A pending pod, a cluster, and what the filters say of them: what a search starts from."""
+"""A pending pod, a cluster, and the results of the filters: the input of a search."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _EXAMPLES: Final = 3
 class Rejections:
     """Which filters reject which rows, all filters asked about all rows.
 
-    ``verdicts``: by plugin, on ``rows``; with nominated pods counted, a second time where there
-    are any. ``unresolvable`` has shape ``(len(rows),)``: no pod that goes would help.
+    ``verdicts``: by plugin, on ``rows``; if there are nominated pods, a second time with these
+    counted. ``unresolvable`` has shape ``(len(rows),)``: True where no deletion would help.
     """
 
     rows: Rows
@@ -52,7 +52,7 @@ class Rejections:
         return rejected
 
     def by_none_but(self, plugins: Collection[str]) -> Bools:
-        """Return for each row whether no filter but these rejects it."""
+        """Return for each row whether only these filters reject it."""
         passed = np.ones(len(self.rows), dtype=np.bool_)
         for plugin in self.verdicts.keys() - set(plugins):
             passed &= ~self.of(plugin)
@@ -60,7 +60,7 @@ class Rejections:
 
     @cached_property
     def unresolvable(self) -> Bools:
-        """Return for each row whether a filter rejects it whatever pods would go."""
+        """Return for each row whether a filter rejects it whichever pods are deleted."""
         never = np.zeros(len(self.rows), dtype=np.bool_)
         for verdicts in (one for several in self.verdicts.values() for one in several):
             for bit, reason in enumerate(verdicts.reasons):
@@ -69,7 +69,7 @@ class Rejections:
         return never
 
     def reasons(self, plugin: str, place: int) -> frozenset[str]:
-        """Return for what reasons the plugin rejects the row at a place of ``rows``."""
+        """Return the plugin's reasons to reject the row at an index of ``rows``."""
         return frozenset(
             reason
             for verdicts in self.verdicts.get(plugin, ())
@@ -78,7 +78,7 @@ class Rejections:
 
 
 class Question:
-    """How could this pod fit? Changes of the cluster are tried in trials, each rolled back.
+    """The question how a pod could fit. Changes of the cluster are tried in trials and rolled back.
 
     A pod with scheduling gates is asked about without them (``pod``), and each change for it
     removes them as well.
@@ -101,7 +101,7 @@ class Question:
     # ------------------------------------------------------------------ what fits
 
     def feasible(self, pod: PodInfo) -> Rows:
-        """Return the rows that a pod fits as the cluster is now, all plugins asked afresh."""
+        """Return the rows that a pod fits now, computed from scratch."""
         if self.runtime.gate(pod) is not None:
             return NO_ROWS
         try:
@@ -115,7 +115,7 @@ class Question:
 
     @cached_property
     def rejections(self) -> Rejections | None:
-        """Whom each filter rejects; None where PreFilter rejects the pod or a plugin fails."""
+        """The rows that filters reject; None if PreFilter rejects the pod or a plugin fails."""
         try:
             fitting = fit(self.runtime, self.cluster, self.pod)
         except PluginFailure:
@@ -146,7 +146,7 @@ class Question:
         return fork_with_nominees(nodes, rows, [pods.get(at, ()) for at in range(len(rows))])
 
     def room(self, rows: Rows) -> dict[str, Int64s]:
-        """Return what is left of each resource that the pod is short of somewhere, by row.
+        """Return the free amount, by row, of each resource that the filters compare.
 
         Nominated pods are counted; below zero where a node is overcommitted. "pods" is left out.
         """
@@ -163,7 +163,7 @@ class Question:
 
     @cached_property
     def demand(self) -> dict[str, int]:
-        """What the profile's filters compare for the pod, by resource."""
+        """The pod's requests that the profile's filters compare, by resource."""
         found: dict[str, int] = {}
         for named in self.runtime.filter:
             if isinstance(named.plugin, ComparesRequests):
@@ -171,7 +171,7 @@ class Question:
         return found
 
     def with_remedy(self, remedy: Remedy) -> list[str]:
-        """Return the filters whose rejections may end in this way."""
+        """Return the filters whose rejections this remedy may end."""
         return [named.name for named in self.runtime.filter if remedy in named.traits.remedies]
 
     # ------------------------------------------------------------------ answers
@@ -197,13 +197,13 @@ class Question:
         return Change(kind, description, cost, len(rows), names, pod=pod, **parts)  # type: ignore[arg-type]
 
     def names(self, rows: Rows) -> tuple[str, ...]:
-        """Return the first of the rows' nodes, by name."""
+        """Return the names of some of the rows' nodes, the first by name."""
         names = self.cluster.columns.names
         return tuple(sorted(names[row] for row in rows.tolist())[:_EXAMPLES])
 
     @contextmanager
     def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
-        """Take pods away for a while."""
+        """Remove pods until the block ends."""
         with Trial(self.cache) as trial:
             for pod in pods:
                 trial.remove(pod)

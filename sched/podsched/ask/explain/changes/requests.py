@@ -1,12 +1,11 @@
-"""Lower requests: the least that the pod would have to ask for less.
+"""Find the smallest reduction of requests that makes the pod fit.
 
-On one node the answer is unique: each resource that is short is lowered to what is left of it. The
-cost is the sum of the shares given up, ``sum((request - left) / request)``, and the cheapest node
-wins; so no request that is lowered may be a unit larger, and no other combination costs less.
-
-Only nodes that nothing but a lack of resources rejects, and that have room for one more pod, can be
-won in this way. A resource that is overcommitted is lowered to 0: a pod that asks for nothing of it
-is not rejected for it.
+On one node the answer is unique: each request that does not fit is lowered to the free amount. The
+cost is the sum of relative reductions, ``sum((request - free) / request)``, and the cheapest node
+wins. So no lowered request could be a unit larger, and no other combination costs less. Candidates
+are nodes that are rejected only for a lack of resources and have room for one more pod. The request
+of an overcommitted resource is lowered to 0, because a pod that requests nothing of it is not
+rejected.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from podsched.v1 import objects_pb2 as v1
 
 
 def lower_requests(question: Question) -> Change | None:
-    """Return the cheapest lowering of requests; None where none is enough."""
+    """Return the cheapest reduction of requests; None if none is enough."""
     rejections = question.rejections
     if rejections is None or not question.demand:
         return None
@@ -85,10 +84,11 @@ def _exact(resource: str, amount: int) -> Fraction:
 
 
 def with_requests(pod: v1.Pod, wanted: Mapping[str, int]) -> v1.Pod | None:
-    """Return the pod with lower requests: ``wanted`` in all, millicores for cpu, else whole units.
+    """Return the pod with lower requests: ``wanted`` in total.
 
-    What has to go is taken from the container that asks for most, then from the next; init
-    containers are capped. None where overhead alone exceeds what is wanted.
+    ``wanted`` is in millicores for cpu, else in whole units. The container with the largest request
+    is reduced first; init containers are capped. Returns None if the overhead alone exceeds
+    ``wanted``.
     """
     changed = copy_of(pod)
     for resource, amount in wanted.items():

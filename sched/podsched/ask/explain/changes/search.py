@@ -1,6 +1,7 @@
-"""The search for changes: one finder for each kind, each of which can be called by itself.
+"""The search for changes, with one finder for each kind.
 
-A caller that has other things to do between the kinds takes them one by one from ``FINDERS``.
+A caller that has other work between the
+kinds can call the finders in ``FINDERS`` one by one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProx
 def find_changes(question: Question) -> list[Change]:
     """Return the smallest change of each kind that has one; none where the pod fits already.
 
-    Where removing its gates is enough, nothing else is: whatever else changes, they keep it.
+    If removing its gates is enough, no other change is: the gates would still hold it.
     """
     if len(question.feasible(question.asked)):
         return []
@@ -48,7 +49,7 @@ def find_changes(question: Question) -> list[Change]:
 
 
 def add_changes(answer: Explanation, question: Question) -> None:
-    """Add to an explanation of the pod what would make it fit, or that no single change would."""
+    """Add changes that would make the pod fit to its explanation, or a note that there are none."""
     if len(question.feasible(question.asked)):
         return
     found = find_changes(question)

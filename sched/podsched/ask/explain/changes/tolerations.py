@@ -1,6 +1,6 @@
 """One more toleration: the narrowest that makes the pod fit.
 
-Tolerations get wider in steps; one that is needed is taken from the taints there are:
+Tolerations get wider in steps, and are derived from the existing taints:
 
     1  key, value and effect         key=dedicated, value=db, effect=NoSchedule
     2  key and effect; key and value
@@ -8,8 +8,8 @@ Tolerations get wider in steps; one that is needed is taken from the taints ther
     4  effect                        every taint of the effect
     5  every taint
 
-The first step with a toleration that is enough wins, and within the step the one with most nodes.
-A cordoned node counts as having the taint that goes with it.
+The first step with a sufficient toleration wins, and within the step the one with most nodes. A
+cordoned node counts as having the taint of its cordon.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Taints = frozenset[tuple[str, str, str]]
 
 
 def add_toleration(question: Question) -> Change | None:
-    """Return the narrowest toleration with which the pod fits; None where none is enough."""
+    """Return the narrowest toleration with which the pod fits; None if none is enough."""
     rejections = question.rejections
     if rejections is None:
         return None
@@ -62,7 +62,7 @@ def add_toleration(question: Question) -> Change | None:
 
 
 def _standing(question: Question, rejections: Rejections, *, everywhere: bool) -> dict[Taints, int]:
-    """Return the sets of taints in the way, and on how many nodes they alone are."""
+    """Return the sets of taints that reject nodes, and how many nodes only they reject."""
     nodes, tolerations = question.cluster.columns, question.pod.cls.spec.tolerations
     alone = rejections.by_none_but(question.with_remedy(Remedy.TAINTS))
     rows = rejections.rows if everywhere else rejections.rows[alone]
@@ -103,7 +103,7 @@ def _by_width(taints: Iterable[tuple[str, str, str]]) -> Iterator[list[v1.Tolera
 def _worth_trying(
     tolerations: Iterable[v1.Toleration], standing: dict[Taints, int], *, everywhere: bool
 ) -> Iterable[v1.Toleration]:
-    """Leave out what leaves a taint in the way on each node; the best come first."""
+    """Leave out tolerations that are not enough on any node; the best come first."""
     if everywhere:
         return tolerations
 
