@@ -1,4 +1,4 @@
-"""What a replica adds to an explanation: state, queue, attempts and nominations of a pod.
+"""Explain a pod with what only a replica knows: state, queue, attempts and nominations.
 
 ``Clock`` turns the queue's times into Unix seconds.
 """
@@ -43,7 +43,7 @@ class Clock:
     unix: float
 
     def stamp(self, time: float) -> Timestamp:
-        """Return a time of the queue's clock as people read it."""
+        """Return a time of the queue's clock as a timestamp."""
         return timestamp(self.unix + time - self.queue)
 
 
@@ -91,7 +91,7 @@ def explain_live(
 def explain_group_live(
     state: SchedulingState, request: ExplainRequest, clock: Clock
 ) -> Explanation | None:
-    """Tell how far a PodGroup is, and where its first waiting member is in the queue.
+    """Explain a PodGroup: its state, and the place of its first waiting member in the queue.
 
     Returns None if there is neither the group nor a member of it.
     """

@@ -1,4 +1,4 @@
-"""Explanations from a cluster's objects alone, such as a dump: no replica is asked.
+"""Explanations from a cluster's objects alone, such as a dump, without a replica.
 
 Queue, attempts, backoff and past decisions are missing, because only a replica knows them. For a
 pod that has a node, the answer is what a decision would be now, without the pod on its node.
@@ -105,7 +105,7 @@ def _explain(
 
 
 def _without_node(world: World, info: PodInfo) -> PodInfo:
-    """Take a pod off its node; return it as it was before it was bound."""
+    """Remove a pod from its node; return it as it was before it was bound."""
     world.remove(info)
     unbound = Pod()
     unbound.CopyFrom(info.pod)

@@ -46,7 +46,7 @@ DYNAMIC_RESOURCES = "DynamicResources"
 
 
 class BadScenario(ValueError):
-    """The scenario lacks a part, or a part is of the wrong kind: its author is at fault."""
+    """The scenario lacks a part, or a part has the wrong type."""
 
 
 def simulate(
@@ -58,8 +58,8 @@ def simulate(
     """Return the decision for a scenario ``{"id", "config"?, "objects", "pod"}``.
 
     It has the form of ``expected`` in the conformance cases; a gated pod has its "gate" and no
-    verdicts. ``plugins``: those that may be used. With ``changes``, a pod that does not fit gets
-    the smallest ones with which it would, as "changes". Raises ManifestError, ConfigError,
+    verdicts. ``plugins``: all plugins that may be used. With ``changes``, a pod that does not fit
+    gets the smallest changes with which it would fit. Raises ManifestError, ConfigError,
     QuantityError or BadScenario for a broken scenario, PluginError for a broken plugin.
     """
     cache, pod = _read(scenario)
@@ -158,13 +158,13 @@ def _read(scenario: Mapping[str, Any]) -> tuple[Cache, PodInfo]:
 
 
 def _gated(plugin: str, status: Status) -> dict[str, Any]:
-    """Return what becomes of a pod that is not even tried."""
+    """Return the result for a gated pod, which is not tried."""
     gate = {"plugin": plugin, "reasons": sorted(status.reasons)}
     return {"outcome": GATED, "message": f"{plugin}: {status.message}", "gate": gate}
 
 
 def simulate_pod(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> dict[str, Any]:
-    """Return the decision for a pending pod, as plain data, nodes by name; nothing is changed."""
+    """Return the decision for a pending pod as plain data, by node name; changes nothing."""
     try:
         fitting = fit(runtime, cluster, pod)
     except PluginFailure as failure:
@@ -194,7 +194,7 @@ def _status(status: Status) -> dict[str, Any]:
 
 
 def _choose(fitting: Fitting, names: Sequence[str]) -> dict[str, Any]:
-    """Return the scores of the feasible nodes, which have these names, and the best of them."""
+    """Return the scores of the feasible nodes by name, and the best of them."""
     result: dict[str, Any] = {}
     if fitting.pod.nominated_node_name in names:
         result["nominatedNodeUsed"] = fitting.pod.nominated_node_name
@@ -228,7 +228,7 @@ def _unschedulable(fitting: Fitting, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _preemption(report: PreemptionReport) -> dict[str, Any]:
-    """Write a report in the form of the recorded results: of equal nodes the first by name."""
+    """Return a report in the form of the recorded results; among equal nodes the first by name."""
     selected = report.best[0] if report.best else ""
     victims = report.candidates[selected].pods if selected else ()
     result: dict[str, Any] = {

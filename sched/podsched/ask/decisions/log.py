@@ -117,13 +117,13 @@ class DecisionLog:
     # ------------------------------------------------------------------ the event loop's part
 
     def numbers(self, pods: int) -> int:
-        """Reserve numbers for ``count`` decisions; return the number before the first of them."""
+        """Reserve numbers for ``pods`` decisions; return the number before the first of them."""
         before = self._number
         self._number += pods
         return before
 
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
-        """Take an entry about ``count`` new decisions; see ``DecisionSink``."""
+        """Take an entry about ``pods`` new decisions; see ``DecisionSink``."""
         waiting = self._put - self._taken + len(self._open)
         if (pods and waiting + pods > MOST_BUFFERED) or len(self._buffer) > MOST_BUFFERED:
             self._metrics.dropped.inc(pods)

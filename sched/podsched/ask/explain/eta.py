@@ -1,39 +1,38 @@
-"""When a waiting pod will get a node, as quantiles: from how fast pods like it got theirs lately.
+"""Estimate when a pending pod will get a node, as quantiles, from recent bindings of similar pods.
 
-Pods are alike that ask for about the same (``shape_of``). Two estimates are made.
+Similar pods have about the same requests (``shape_of``). Two estimates are combined.
 
-By rank and rate (``estimate``). Of the last bindings of such pods:
+By rank and rate (``estimate``), from the last bindings of similar pods:
 
-* ``busy``: seconds in which at least one of them waited. Bindings while nobody waits say nothing
-  about how fast room comes.
+* ``busy``: seconds in which at least one of them waited. Bindings while no pod waits say nothing
+  about how fast nodes become free.
 * Bindings at one time count as one event as far as they come in bursts. With ``b`` for the sizes
   of the bursts, ``spread = sum(b^2) / sum(b)`` (the index of dispersion of a compound Poisson
-  process), ``events = bindings / spread``, of which ``MOST_EVENTS`` count at most: the past is no
-  better a guide than that. Of fewer than ``_ENOUGH`` events, the ends of such pods count instead,
-  and the seconds in which they were.
-* Pods of higher priority that come later overtake: with their rate as a share of the rate of
-  bindings, at most ``_MOST_OVERTAKING``, all takes ``1 / (1 - share)`` as long.
+  process), ``events = bindings / spread``, of which at most ``MOST_EVENTS`` count, because the past
+  is no better guide than that. If there are fewer than ``_ENOUGH`` events, the ends of such pods
+  count instead, and the seconds in which they ended.
+* Later pods of higher priority overtake. If their rate is ``share`` of the rate of bindings (at
+  most ``_MOST_OVERTAKING``), everything takes ``1 / (1 - share)`` times as long.
 
-The pod waits for the ``k``-th binding from now on, ``k`` being its rank among those that wait, or
-for ``k / spread`` events, at least one. If events come at a constant but unknown rate (Poisson; the
-rate has a Gamma posterior with half an event as the prior), the wait divided by ``busy`` is
-BetaPrime(k / spread, events + 1/2). So few observations give wide intervals.
+The pod waits for the ``k``-th binding from now on, where ``k`` is its rank among the waiting pods,
+that is, for ``k / spread`` events, at least one. If events come at a constant but unknown rate
+(Poisson; the rate has a Gamma posterior with half an event as the prior), the wait divided by
+``busy`` is BetaPrime(k / spread, events + 1/2). So few observations give wide intervals.
 
-By what came of others (``waits_from``). Where more pods come than end, rank says little: room goes
-to whom it fits and who was tried last, a pod that has just come before one that waits for its
-backoff, so that most wait for a short time and some for good. So it is asked how much longer pods
-waited that had waited as long as this one: the last ``MOST_BINDINGS`` of its shape and priority,
-where too few of them were bound (``_ENOUGH_WAITS``) of its shape, of its priority, of all. Pods
-that wait still are not left out, which would make waits look short: each counts as one that was
-there to be bound until now, and was not (right-censored; Kaplan and Meier, *Nonparametric
-Estimation from Incomplete Observations*, JASA 53, 1958).
+By the waits of others (``waits_from``). If more pods arrive than end, the rank says little: a new
+pod may get free room before one in backoff, so most pods wait for a short time and some for ever.
+So this estimate uses how much longer other pods waited after they had waited as long as this one:
+the last ``MOST_BINDINGS`` pods of its shape and priority; if too few of them were bound
+(``_ENOUGH_WAITS``), of its shape, of its priority, or all pods. Pods that still wait are
+right-censored observations, since leaving them out would make waits look short (Kaplan and Meier,
+*Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958).
 
-The interval holds both; the median is that of what came of others, where there is one. Its end is
-``FOREVER`` where fewer than nine of ten such pods ever got a node. The backoff that is left is a
-lower bound. How many pods the interval holds is measured by ``podsched.lab.replay.calibration``.
+The interval covers both estimates; the median is that of the waits of others, if there is one. Its
+end is ``FOREVER`` if fewer than nine of ten such pods got a node. The remaining backoff is a lower
+bound. ``podsched.lab.replay.calibration`` measures for how many pods the interval is right.
 
-Rejected: to scale the first estimate by how wrong it was for earlier pods (conformal prediction).
-It takes an estimate for each of them, and held 34 to 81 % on the made-up traces with fewer nodes.
+Rejected: scaling the first estimate by its errors for earlier pods (conformal prediction). It needs
+an estimate for each of them, and was right for 34 to 81 % on synthetic traces with fewer nodes.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ Times = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Seconds that pods went on waiting from an age on; ``over``: whether they were bound then."""
+    """How many seconds pods waited after some age; ``over``: whether they were bound then."""
 
     seconds: Times
     over: npt.NDArray[np.bool_]
@@ -73,9 +72,9 @@ class Waits:
 
 
 def waits_from(began: Times, bound: Times, ended: Times, age: float, now: float) -> Waits:
-    """Return what came of pods that waited longer than ``age`` seconds, in the order given.
+    """Return the waits of pods that waited longer than ``age`` seconds, in the given order.
 
-    ``bound``, ``ended``: NaN for what has not happened by ``now``.
+    ``bound``, ``ended``: NaN if it has not happened by ``now``.
     """
     left = np.where(np.isnan(bound), np.where(np.isnan(ended), now, ended), bound)
     rest = left - began - age
@@ -101,13 +100,13 @@ Shape = tuple[tuple[str, int], ...]
 
 
 def shape_of(requests: Mapping[str, int]) -> Shape:
-    """Return what pods that are alike have in common: requests, as powers of two."""
+    """Return the shape of a pod: its requests, rounded to powers of two."""
     return tuple(sorted((name, n.bit_length()) for name, n in requests.items() if n > 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Pods of one shape: when each began to wait, was bound and ended; NaN: not yet."""
+    """Pods of one shape: when each began to wait, was bound, and ended; NaN: not yet."""
 
     began: Times
     bound: Times
@@ -117,7 +116,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The pod: since when it waits, and how many seconds of its backoff are left."""
+    """The pod: the time at which it began to wait, and the seconds left of its backoff."""
 
     began: float
     priority: int
@@ -126,7 +125,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Seconds from now by probability, in ascending order, and on what they are based."""
+    """Seconds from now by probability, in ascending order, and a text about their basis."""
 
     seconds: tuple[float, ...]
     rank: int
@@ -139,10 +138,10 @@ class Estimate:
 
 
 def estimate_among(pasts: Sequence[Past], pod: Waiting, now: float) -> Estimate | None:
-    """Return the estimate from the first pods that say enough, within the bounds of all.
+    """Return the estimate from the first group with enough bindings.
 
-    ``pasts``: pods like it, then all pods. Pods that ask for something else may go before the pod,
-    or after it: who is next depends on the room that comes.
+    ``pasts``: similar pods, then all pods. Pods with other requests may get a node before the pod
+    or after it, depending on which room becomes free.
     """
     by_rate = _by_rate(pasts, pod, now)
     if by_rate is None:
@@ -161,14 +160,14 @@ def estimate_among(pasts: Sequence[Past], pod: Waiting, now: float) -> Estimate 
 
 
 def _waits_like(pasts: Sequence[Past], pod: Waiting, now: float) -> Waits:
-    """Return how much longer pods waited, of the first group of which enough were bound."""
+    """Return how much longer pods waited, for the first group with enough bindings."""
     groups = [_last_waits(past, pod, now) for past in _groups(pasts, pod)]
     enough = (waits for waits in groups if waits.bound >= _ENOUGH_WAITS)
     return next(enough, max(groups, key=lambda waits: waits.bound))
 
 
 def _groups(pasts: Sequence[Past], pod: Waiting) -> Iterator[Past]:
-    """Yield pods by how much they are like the pod, the most alike first."""
+    """Yield groups of pods, the most similar to the pod first."""
     for past in pasts:
         same = past.priority == pod.priority
         yield Past(past.began[same], past.bound[same], past.ended[same], past.priority[same])
@@ -196,9 +195,9 @@ def _by_rate(pasts: Sequence[Past], pod: Waiting, now: float) -> Estimate | None
 
 
 def estimate(past: Past, pod: Waiting, now: float) -> Estimate | None:
-    """Return when the pod will be bound; None where no pod like it has been bound yet.
+    """Return when the pod will be bound; None if no similar pod has been bound yet.
 
-    ``past`` has the pod itself as well.
+    ``past`` includes the pod itself.
     """
     waits = np.isnan(past.bound) & (past.began <= now)
     ahead = waits & (
@@ -219,7 +218,7 @@ def estimate(past: Past, pod: Waiting, now: float) -> Estimate | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """How often room came: ``count`` times in so many seconds after ``since``."""
+    """How often pods were bound: ``count`` times in ``seconds`` after ``since``."""
 
     count: int
     seconds: float
@@ -232,7 +231,7 @@ class _Rate:
 
 
 def _rate(past: Past, now: float) -> _Rate | None:
-    """Return how often pods that waited were bound; of few, how often pods ended."""
+    """Return how often waiting pods were bound; if there are too few, how often pods ended."""
     waited = past.bound - past.began > _BURST
     bound = _counted(past.bound[waited], now, lambda since: _busy(past, since, now))
     if bound is not None and bound.events >= _ENOUGH:
@@ -279,7 +278,7 @@ def _bursts(times: Times) -> tuple[int, float]:
 
 
 def _overtaking(past: Past, pod: Waiting, now: float, rate: _Rate) -> float:
-    """Return the arrivals of higher priority as a share of what room comes for."""
+    """Return the rate of arrivals of higher priority as a share of the rate."""
     higher = (past.priority > pod.priority) & (past.began > rate.since) & (past.began <= now)
     arrivals = float(higher.sum()) / max(now - rate.since, _BURST)
     return min(_MOST_OVERTAKING, arrivals * rate.seconds / rate.count)

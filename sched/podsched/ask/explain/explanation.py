@@ -22,7 +22,7 @@ from podsched.v1.scheduling_pb2 import Explanation, FunnelStep, PodReference, Po
 
 
 def reference(pod: PodInfo) -> PodReference:
-    """Return a pod's name and what else tells it apart."""
+    """Return a reference to a pod."""
     return PodReference(
         namespace=pod.namespace,
         name=pod.name,
@@ -35,7 +35,7 @@ def reference(pod: PodInfo) -> PodReference:
 def wake_events(runtime: ProfileRuntime, plugins: Iterable[str]) -> list[WakeEvent]:
     """Return the events by name, each with the plugins that wait for it.
 
-    A plugin that does not say what can help is asked about everything.
+    A plugin that registers no events waits for all events.
     """
     found: dict[str, WakeEvent] = {}
     extensions = runtime.enqueue_extensions()
@@ -51,7 +51,7 @@ def wake_events(runtime: ProfileRuntime, plugins: Iterable[str]) -> list[WakeEve
 
 
 def _names(event: ClusterEvent) -> list[str]:
-    """Return the name of each single event that a registration asks for."""
+    """Return the names of all single events of a registration."""
     if event.is_wildcard:
         return ["*"]
     if event.action & ActionType.UPDATE == ActionType.UPDATE:
@@ -75,10 +75,10 @@ PRE_FILTER, FILTER = "PreFilter", "Filter"
 
 
 def funnel(fitting: Fitting) -> list[FunnelStep]:
-    """Return the steps; a node counts where it is rejected first, as in kube-scheduler.
+    """Return the steps; a node counts at the first filter that rejects it, as in kube-scheduler.
 
-    Each step begins with what the one before it has left, and the last one leaves the feasible
-    nodes. PreFilter is a step where it rejects nodes, or the pod altogether.
+    Each step begins with the nodes that the one before it has left; the last one leaves the
+    feasible nodes. PreFilter is a step if it rejects nodes, or the pod as a whole.
     """
     outcome, left = fitting.outcome, len(fitting.outcome.rows)
     steps = []
@@ -115,10 +115,7 @@ def funnel(fitting: Fitting) -> list[FunnelStep]:
 
 
 def add_rejections_alone(fitting: Fitting, steps: list[FunnelStep]) -> None:
-    """Say of each filter how many of all nodes it rejects, whatever the others say.
-
-    Nominated pods are not counted here.
-    """
+    """Add to each step how many of all nodes its filter rejects, without nominated pods."""
     by_name = {step.plugin: step for step in steps if step.extension_point == FILTER}
     nodes = fitting.cluster.columns
     for named in fitting.runtime.filter:
@@ -131,7 +128,7 @@ def add_rejections_alone(fitting: Fitting, steps: list[FunnelStep]) -> None:
 
 
 def _reasons(fitting: Fitting, index: int) -> Counter[str]:
-    """Return by reason how many nodes a plugin rejects for it; a node may have several."""
+    """Return how many nodes a plugin rejects, by reason; a node may have several reasons."""
     outcome = fitting.outcome
     bits = outcome.bits[outcome.plugin == index]
     if not len(bits):
@@ -159,8 +156,8 @@ def explain_fit(
 ) -> Fitting | None:
     """Add where the pod fits and why not elsewhere.
 
-    ``wanted``: nodes to tell of one by one; ``chosen``: the node whose scores come first.
-    Returns None where a plugin failed, which the message says.
+    ``wanted``: nodes to describe one by one; ``chosen``: the node whose scores come first. Returns
+    None if a plugin failed; the message says so.
     """
     answer.nodes = len(cluster.columns.live_rows)
     try:
@@ -210,7 +207,7 @@ def _add_scores(answer: Explanation, fitting: Fitting, chosen: str) -> None:
 
 
 def explain_ended(pod: Pod) -> Explanation:
-    """Return what is to be said of a pod that has ended."""
+    """Return the explanation of a pod that has ended."""
     named = PodReference(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,

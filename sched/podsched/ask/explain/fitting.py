@@ -32,7 +32,7 @@ from podsched.v1.scheduling_pb2 import NodeScore
 
 @dataclass(eq=False)
 class Fitting:
-    """What the filters of a profile say of one pod on every node."""
+    """The results of a profile's filters for one pod on every node."""
 
     runtime: ProfileRuntime
     cluster: ClusterState
@@ -49,10 +49,7 @@ class Fitting:
 
     @cached_property
     def nominees(self) -> Nominees:
-        """The nominated pods that the filters counted as if they ran where they are nominated to.
-
-        Places are those of ``outcome.rows``.
-        """
+        """The nominated pods that the filters counted, by index of ``outcome.rows``."""
         return nominees(self.pod, self.cluster, self.cluster.columns, self.outcome.rows)
 
     @property
@@ -61,9 +58,9 @@ class Fitting:
         return ProfileFilters(self.runtime, self.cluster, self.outcome)
 
     def seen_by_filters(self, places: Rows) -> tuple[NodeColumns, Rows]:
-        """Return columns and rows on which the filters rejected these places of the outcome.
+        """Return the columns and rows on which the filters rejected these indices of the outcome.
 
-        It is the cluster's columns, or a fork of them where nominated pods count.
+        The columns are the cluster's, or a fork of them if nominated pods count.
         """
         nodes, rows = self.cluster.columns, self.outcome.rows[places]
         if not self.nominees or not np.isin(places, self.nominees.places).any():
@@ -110,7 +107,7 @@ class Choosing:
         return int((self._scores.total == self._scores.total.max(initial=0)).sum())
 
     def best(self, chosen: str = "") -> list[NodeScore]:
-        """Return the best nodes' scores, equal ones by name, but first those of the chosen one."""
+        """Return the best scores, the chosen node first; equal ones are sorted by name."""
         total = self._scores.total
         if len(total) > MAX_SCORES:
             least = np.partition(total, -MAX_SCORES)[-MAX_SCORES]

@@ -1,7 +1,7 @@
-"""Nodes that are rejected for the same reasons, and by how much they miss.
+"""Group nodes that are rejected for the same reasons, and measure what they lack.
 
-5,000 nodes make a handful of groups. A group's examples are the nodes that come nearest: they miss
-the fewest requirements, and lack the least part of what is wanted.
+5,000 nodes make a handful of groups. The examples of a group are the nodes that lack least: the
+fewest requirements, then the smallest share of the requested amount.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_SHORTFALLS: Final = 10
 
 
 class _Rejected(NamedTuple):
-    """Places of the outcome that have one status, by the filter at ``plugin`` or PreFilter."""
+    """Indices of the outcome with one status, set by the filter at ``plugin`` or PreFilter."""
 
     status: Status
     plugin: int
@@ -44,7 +44,7 @@ def groups(fitting: Fitting) -> list[NodeGroup]:
 
 
 def verdict(fitting: Fitting, name: str) -> NodeVerdict:
-    """Return what the filters say of one node."""
+    """Return the results of the filters for one node."""
     row = fitting.cluster.columns.row_of(name)
     if row is None:
         return NodeVerdict(node=name, code="NotFound")
@@ -91,10 +91,10 @@ def _group(fitting: Fitting, rejected: _Rejected) -> NodeGroup:
 
 
 def _missed(fitting: Fitting, index: int, places: Rows) -> list[Requirement]:
-    """Return the requirements that some of the places miss, if their plugins can tell.
+    """Return the requirements that some of the rows do not meet, if their plugins can measure them.
 
-    Nodes that PreFilter left out are told what the plugins wanted that left them out. Where it
-    rejected the pod itself, nothing is to be measured on nodes.
+    For nodes that PreFilter left out, these are the requirements of the plugins that did so. If it
+    rejected the pod as a whole, there is nothing to measure.
     """
     asked: list[Requirement] = []
     nodes, rows = fitting.seen_by_filters(places)

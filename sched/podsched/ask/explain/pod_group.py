@@ -1,4 +1,4 @@
-"""How far a PodGroup is, from the objects alone."""
+"""The state of a PodGroup, from the objects alone."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MAX_MEMBERS: Final = 5
 
 
 def pod_group_standing(cluster: ClusterView, key: str) -> PodGroupStanding:
-    """Return how far the group "namespace/name" is.
+    """Return the state of the group "namespace/name".
 
-    A member is stuck if the last attempt found no node for it even by itself.
+    A member is stuck if the last attempt found no node for it even alone.
     """
     namespace, _, name = key.partition("/")
     members = sorted(cluster.members(key), key=lambda member: member.name)
@@ -43,7 +43,7 @@ def pod_group_standing(cluster: ClusterView, key: str) -> PodGroupStanding:
 
 
 def _why_stuck(member: PodInfo) -> str:
-    """Return why a member fits no node; "" if it has one, would fit, or was not tried."""
+    """Return why a member fits no node; "" if it has a node, would fit, or was not tried."""
     condition = pod_condition(member.pod.status, POD_SCHEDULED)
     if member.node_name or condition is None or REASON_UNSCHEDULABLE in condition.message:
         return ""

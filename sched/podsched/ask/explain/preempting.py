@@ -1,4 +1,4 @@
-"""What preemption could do for a pod that fits nowhere."""
+"""Show what preemption could do for a pod that fits nowhere."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WORDING: Final = 'explaining "{}"'
 
 
 def preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
-    """Return what the profile's plugin would do; None where none preempts, or it cannot tell.
+    """Return what the profile's plugin would do; None if none preempts, or if it cannot explain.
 
-    most: nodes on which victims are looked for, None for all.
+    most: max number of nodes on which victims are searched for; None for all.
     """
     for named in fitting.runtime.post_filter:
         plugin = named.plugin
@@ -51,7 +51,7 @@ def preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
 
 
 def add_preemption(answer: Explanation, fitting: Fitting, most: int | None = None) -> None:
-    """Add it to the answer about a pod that fits nowhere."""
+    """Add preemption to the explanation of a pod that fits nowhere."""
     found = preemption(fitting, most) if not len(fitting.feasible) else None
     if found is not None:
         answer.preemption.CopyFrom(found)
@@ -78,7 +78,7 @@ def _fill(found: Preemption, report: PreemptionReport, fitting: Fitting) -> None
 
 
 def _cost(report: PreemptionReport) -> Any:
-    """Return how candidates are listed: fewest budgets violated, lowest priorities, fewest pods."""
+    """Return the sort key of candidates: violated budgets, priorities, number of pods."""
 
     def key(name: str) -> tuple[int, int, int, str]:
         victims = report.candidates[name]

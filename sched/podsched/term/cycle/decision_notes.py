@@ -40,7 +40,7 @@ class DecisionSink(Protocol):
     """
 
     def numbers(self, pods: int) -> int:
-        """Reserve numbers for ``count`` decisions; return the number before the first of them."""
+        """Reserve numbers for ``pods`` decisions; return the number before the first of them."""
         ...
 
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
