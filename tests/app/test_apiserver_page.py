@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from podsched.api.objects import Node
-from podsched.app.apiserver_page import RestFace, WatchCacheSource
+from podsched.app.apiserver_page import CallerApi, WatchCacheSource
 from podsched.ask.web.access import Caller, act, review
 from podsched.serve.server.access.authentication import CallAuthenticator
 from podsched.serve.server.core import ServerCore
@@ -39,9 +39,9 @@ async def create(core: ServerCore, *names: str) -> None:
     await core.reflector.wait_until_fresh()
 
 
-def face(core: ServerCore, pipeline: Pipeline) -> RestFace:
+def face(core: ServerCore, pipeline: Pipeline) -> CallerApi:
     handler = Handler(core, pipeline, Probes(HealthChecks()))
-    return RestFace(handler, SchedulingService(Replicas(), core.storage), pipeline)
+    return CallerApi(handler, SchedulingService(Replicas(), core.storage), pipeline)
 
 
 async def test_what_changes_is_read_when_somebody_asks(core: ServerCore) -> None:

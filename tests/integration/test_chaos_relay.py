@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from podsched.lib.relay import Relay, Weather
+from podsched.lib.relay import LinkState, Relay
 from podsched.lib.tasks import TaskSet
 from support.eventually import PATIENCE
 
 pytestmark = pytest.mark.integration
 
-CUT = Weather(forth=False, back=False)
+CUT = LinkState(forth=False, back=False)
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -102,7 +102,7 @@ async def test_a_new_connection_over_a_cut_link_is_neither_refused_nor_answered(
 
 async def test_over_a_half_open_link_requests_arrive_and_answers_do_not() -> None:
     async with echo() as server:
-        half_open = Weather(back=False)
+        half_open = LinkState(back=False)
         connection = await server.connect()
         server.relay.strike(half_open)
         await says(connection, b"one")
@@ -115,7 +115,7 @@ async def test_over_a_half_open_link_requests_arrive_and_answers_do_not() -> Non
 
 async def test_a_link_that_is_broken_twice_stays_broken_until_both_are_mended() -> None:
     async with echo() as server:
-        slow = Weather(delay=0.01)
+        slow = LinkState(delay=0.01)
         connection = await server.connect()
         for weather in (CUT, slow):
             server.relay.strike(weather)
@@ -127,8 +127,8 @@ async def test_a_link_that_is_broken_twice_stays_broken_until_both_are_mended() 
         assert await hears(connection) == b"one"
 
 
-@pytest.mark.parametrize("weather", [Weather(delay=0.15), Weather(loss=0.999)])
-async def test_a_slow_or_lossy_link_delays_bytes(weather: Weather) -> None:
+@pytest.mark.parametrize("weather", [LinkState(delay=0.15), LinkState(loss=0.999)])
+async def test_a_slow_or_lossy_link_delays_bytes(weather: LinkState) -> None:
     async with echo() as server:
         connection = await server.connect()
         server.relay.strike(weather)

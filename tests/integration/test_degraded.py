@@ -15,7 +15,7 @@ from podsched.app.replica import CUT_OFF_AFTER
 from podsched.lab.bench.shapes import copies, pod_template
 from podsched.lab.chaos.system import EtcdMembers
 from podsched.lib.network import free_port
-from podsched.lib.relay import Relay, Weather
+from podsched.lib.relay import LinkState, Relay
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import ClientError
 from podsched.v1 import api_pb2
@@ -31,7 +31,7 @@ numbers = itertools.count()
 #: Seconds by which a leader counts from earlier: when it last saw a sign of an API server.
 SLACK = 4.0
 #: Nothing passes, and nothing is closed.
-CUT = Weather(forth=False, back=False)
+CUT = LinkState(forth=False, back=False)
 
 
 class Links:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from podsched.lib.bounded_text import TooMuch, bounded_lines, parse_json
+from podsched.lib.bounded_text import SizeExceeded, bounded_lines, parse_json
 
 
 def test_lines_come_with_their_ends() -> None:
@@ -14,12 +14,12 @@ def test_lines_come_with_their_ends() -> None:
 
 
 def test_a_line_that_never_ends_is_too_much() -> None:
-    with pytest.raises(TooMuch, match="more than 1 MiB in a line"):
+    with pytest.raises(SizeExceeded, match="more than 1 MiB in a line"):
         list(bounded_lines(io.BytesIO(bytes(3 << 20)), most_line=1 << 20))
 
 
 def test_lines_that_never_end_are_too_much() -> None:
-    with pytest.raises(TooMuch, match="in all"):
+    with pytest.raises(SizeExceeded, match="in all"):
         list(bounded_lines(io.BytesIO(b"a\n" * 100), most_in_all=100))
 
 

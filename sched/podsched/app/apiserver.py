@@ -90,12 +90,12 @@ async def _serve_page(
     """Serve the page, if it is wanted; what it does goes through the REST API's handlers."""
     if process.options.web_listen is None:
         return None
-    from podsched.app.apiserver_page import RestFace, WatchCacheSource
+    from podsched.app.apiserver_page import CallerApi, WatchCacheSource
     from podsched.serve.server.rest.handling import Handler
 
     source = WatchCacheSource(server.core.cache)
     pipeline = server.pipeline
-    face = RestFace(Handler(server.core, pipeline, probes), server.scheduling, pipeline)
+    face = CallerApi(Handler(server.core, pipeline, probes), server.scheduling, pipeline)
     return await process.serve_page(
         tasks, source, LeasedLeadership(source), PageServices(face, face)
     )

@@ -68,8 +68,8 @@ class WatchCacheSource:
         return found
 
 
-class RestFace:
-    """A ``Face`` and an ``Explainer``: as if the caller had called the API itself."""
+class CallerApi:
+    """A ``RestApi`` and an ``Explainer``: as if the caller had called the API itself."""
 
     def __init__(self, handler: Handler, scheduling: SchedulingService, pipeline: Pipeline) -> None:
         self._handler = handler
@@ -77,7 +77,7 @@ class RestFace:
         self._pipeline = pipeline
 
     async def ask(self, caller: Caller, asked: Act) -> Reply:
-        """See ``Face``."""
+        """See ``RestApi``."""
         replies: list[Answer] = []
 
         async def keep(answer: Answer, _: Call) -> None:

@@ -121,7 +121,7 @@ class Process:
             "instance": options.instance,
             "host": socket.gethostname(),
             "version": __version__,
-            "acts": services.face is not None,
+            "acts": services.api is not None,
         }
         feed = Feed(source, read_leadership, lambda: about)
         host, port = options.web_listen

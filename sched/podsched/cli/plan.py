@@ -18,10 +18,10 @@ from podsched.api.objects import AnyObject, Pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
 from podsched.ask.whatif.plan import (
     Decision,
-    Foresight,
+    Forecast,
     differing,
     fingerprints,
-    foresee,
+    forecast,
     on_nodes,
     reference,
 )
@@ -112,19 +112,19 @@ def plan(
         fail(f"{kind} with generateName: a plan needs names, to see whether they are free", USAGE)
     now = with_client(given.server, lambda client: _read(client, found.objects))
     writes = [_write(manifest, now) for manifest in found.objects]
-    foresight = _foresee(now, writes, config_of(source))
+    forecast = _forecast(now, writes, config_of(source))
     written = read_source(source)[1] if source.given else {}
-    token = plan_files.save(_document(now, writes, foresight, written), given.out)
+    token = plan_files.save(_document(now, writes, forecast, written), given.out)
     if given.output is Form.JSON:
-        print(json.dumps(_shown(writes, foresight, token), indent=2))
+        print(json.dumps(_shown(writes, forecast, token), indent=2))
     else:
-        for line in _lines(writes, foresight):
+        for line in _lines(writes, forecast):
             say(line)
         say()
         say(f"To do exactly this: sched apply --plan {given.out or token}")
-    if foresight.failed:
+    if forecast.failed:
         raise typer.Exit(2)
-    if not all(one.node for one in foresight.decisions):
+    if not all(one.node for one in forecast.decisions):
         raise typer.Exit(FAILED)
 
 
@@ -165,7 +165,7 @@ def _write(manifest: AnyObject, now: Now) -> Write:
     return Write(action, manifest, after, before.metadata.resource_version)
 
 
-def _foresee(now: Now, writes: Sequence[Write], config: SchedulerConfiguration) -> Foresight:
+def _forecast(now: Now, writes: Sequence[Write], config: SchedulerConfiguration) -> Forecast:
     """Return what scheduling would come to once everything is written."""
     after = {reference(obj): obj for obj in now.objects}
     after |= {reference(write.after): write.after for write in writes}
@@ -177,11 +177,11 @@ def _foresee(now: Now, writes: Sequence[Write], config: SchedulerConfiguration) 
     admit(list(after.values()), new)
     bound = [pod for pod in new if pod.spec.node_name]
     waiting = [pod for pod in new if not pod.spec.node_name]
-    return foresee(world_of([*after.values(), *bound], config), waiting)
+    return forecast(world_of([*after.values(), *bound], config), waiting)
 
 
 def _document(
-    now: Now, writes: Sequence[Write], foresight: Foresight, config: Mapping[str, Any]
+    now: Now, writes: Sequence[Write], forecast: Forecast, config: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what is kept of a plan."""
     return {
@@ -195,10 +195,10 @@ def _document(
             }
             for write in writes
         ],
-        "decisions": [_decision_document(one) for one in foresight.decisions],
+        "decisions": [_decision_document(one) for one in forecast.decisions],
         "read": fingerprints(now.objects),
-        "nodes": sorted(foresight.touched),
-        "touched": sorted(on_nodes(now.objects, foresight.touched)),
+        "nodes": sorted(forecast.touched),
+        "touched": sorted(on_nodes(now.objects, forecast.touched)),
     }
 
 
@@ -213,16 +213,16 @@ def _decision_document(one: Decision) -> dict[str, Any]:
     return found
 
 
-def _shown(writes: Sequence[Write], foresight: Foresight, token: str) -> dict[str, Any]:
+def _shown(writes: Sequence[Write], forecast: Forecast, token: str) -> dict[str, Any]:
     return {
         "token": token,
         "writes": [{"action": w.action.value, "object": reference(w.after)} for w in writes],
-        "pods": [_decision_document(one) for one in foresight.decisions],
-        "moves": move_documents(foresight.moves),
+        "pods": [_decision_document(one) for one in forecast.decisions],
+        "moves": move_documents(forecast.moves),
     }
 
 
-def _lines(writes: Sequence[Write], foresight: Foresight) -> Iterator[str]:
+def _lines(writes: Sequence[Write], forecast: Forecast) -> Iterator[str]:
     counts = Counter(write.action for write in writes)
     words = dict(zip(Action, ("to create", "to change", "unchanged"), strict=True))
     yield ", ".join(f"{counts[action]:,} {words[action]}" for action in Action if counts[action])
@@ -234,7 +234,7 @@ def _lines(writes: Sequence[Write], foresight: Foresight) -> Iterator[str]:
         )
         if len(shown) > _LISTED:
             yield f"... and {len(shown) - _LISTED:,} more"
-    placed = [one for one in foresight.decisions if one.node]
+    placed = [one for one in forecast.decisions if one.node]
     if placed:
         yield ""
         rows = [["POD", "NODE", "PREEMPTS"]]
@@ -244,13 +244,13 @@ def _lines(writes: Sequence[Write], foresight: Foresight) -> Iterator[str]:
         yield from wrapped(rows)
         if len(placed) > _LISTED:
             yield f"... and {len(placed) - _LISTED:,} more (-o json has all)"
-    misfits = [[one.pod, one.message] for one in foresight.decisions if not one.node]
+    misfits = [[one.pod, one.message] for one in forecast.decisions if not one.node]
     if misfits:
         yield ""
         yield from wrapped([["WITHOUT A NODE", "WHY"], *misfits[:_LISTED]])
-    if foresight.moves:
+    if forecast.moves:
         yield ""
-        yield from move_lines(foresight.moves)
+        yield from move_lines(forecast.moves)
 
 
 # ---------------------------------------------------------------------- before it is carried out
@@ -328,7 +328,7 @@ def _other_decisions(
         )
     except ConfigError as exc:
         fail(f"--plan: config: {exc}", FAILED)
-    again = {one.pod: one for one in _foresee(now, writes, loaded or default_config()).decisions}
+    again = {one.pod: one for one in _forecast(now, writes, loaded or default_config()).decisions}
     different = False
     for one in planned:
         other = again.get(one.pod, Decision(one.pod, ""))

@@ -27,7 +27,15 @@ from podsched.config.load import SchedulerConfiguration, default_config, load_co
 from podsched.decide.runtime.user_plugins import user_plugin_specs
 from podsched.lab.bench.plot import write_chart
 from podsched.lab.replay.calibration import calibrate, calibration_line
-from podsched.lab.replay.comparison import QUANTILES, Comparison, Fate, Run, chart, compare, run_of
+from podsched.lab.replay.comparison import (
+    QUANTILES,
+    Comparison,
+    PodComparison,
+    Run,
+    chart,
+    compare,
+    run_of,
+)
 from podsched.lab.replay.history import History, large_pod
 from podsched.lab.replay.recording import MAX_SECONDS, BadRecording, Recording, read_recording
 from podsched.lab.replay.repetition import NotRepeatable, Verdict, repeat
@@ -282,9 +290,9 @@ def differences(runs: Sequence[Run], found: Comparison | None) -> list[str]:
     return lines
 
 
-def _shown(found: Comparison) -> list[Fate]:
+def _shown(found: Comparison) -> list[PodComparison]:
     """Return a few pods for which most differs."""
-    shown: dict[str, Fate] = {}
+    shown: dict[str, PodComparison] = {}
     for fates in (found.only_before, found.longer, found.only_after, found.shorter):
         for fate in fates[: MOST_SHOWN // 3 + 1]:
             shown.setdefault(fate.before.uid, fate)
@@ -293,7 +301,7 @@ def _shown(found: Comparison) -> list[Fate]:
     return list(shown.values())[:MOST_SHOWN]
 
 
-def _row(fate: Fate) -> list[str]:
+def _row(fate: PodComparison) -> list[str]:
     waits = [span(pod.waited) for pod in (fate.before, fate.after)]
     return [fate.before.key, fate.before.node or "-", fate.after.node or "-", *waits]
 

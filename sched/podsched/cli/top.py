@@ -33,7 +33,7 @@ _RATE_WINDOW = 10.0
 _LONGEST_REASON = 200
 
 
-class What(StrEnum):
+class TopView(StrEnum):
     """What is shown."""
 
     NODES = "nodes"
@@ -185,17 +185,17 @@ Rows = Callable[[], list[list[str]]]
 _NAMES = {"node": "nodes", "no": "nodes", "pod": "pods", "po": "pods", "queue": "queues"}
 
 
-def _what(text: str) -> What:
+def _what(text: str) -> TopView:
     """Return what is named, in the singular as well. Raises click's error for anything else."""
     name = text.lower()
     try:
-        return What(_NAMES.get(name, name))
+        return TopView(_NAMES.get(name, name))
     except ValueError:
-        raise typer.BadParameter(f"'{text}' is none of {', '.join(What)}") from None
+        raise typer.BadParameter(f"'{text}' is none of {', '.join(TopView)}") from None
 
 
 WhatArgument = Annotated[
-    What, typer.Argument(parser=_what, metavar="[nodes|pods|queues]", help="What to show.")
+    TopView, typer.Argument(parser=_what, metavar="[nodes|pods|queues]", help="What to show.")
 ]
 
 
@@ -212,7 +212,7 @@ class _Flags(ServerFlags):
 @takes_flags
 def top(
     given: _Flags,
-    what: WhatArgument = What.NODES,
+    what: WhatArgument = TopView.NODES,
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
 ) -> None:
@@ -221,14 +221,14 @@ def top(
     Shares are of what pods request, which scheduling goes by. Ctrl-C ends it.
     Without a terminal it prints once.
     """
-    everywhere = all_namespaces or what is What.NODES
+    everywhere = all_namespaces or what is TopView.NODES
     view = View("" if everywhere else namespace)
 
     def rows() -> list[list[str]]:
         now = time.time()
-        if what is What.NODES:
+        if what is TopView.NODES:
             return node_rows(view, given.sort_by)
-        return pod_rows(view, given.sort_by, now) if what is What.PODS else queue_rows(view, now)
+        return pod_rows(view, given.sort_by, now) if what is TopView.PODS else queue_rows(view, now)
 
     if given.once or not is_terminal():
         with_client(given.server, lambda client: _load(client, view))
@@ -236,7 +236,9 @@ def top(
         if len(found) > 1:
             say("\n".join(wrapped(found)))
         else:
-            say("No pods wait." if what is What.QUEUES else f"No {what.value} found.", error=True)
+            say(
+                "No pods wait." if what is TopView.QUEUES else f"No {what.value} found.", error=True
+            )
         return
     with_client(
         given.server, lambda client: _live(client, view, rows, given.interval, f"top {what.value}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.quantity import QuantityError
-from podsched.ask.whatif.evacuation import Fate, Move, Report, Scenario, play
+from podsched.ask.whatif.evacuation import Move, MoveOutcome, Report, Scenario, play
 from podsched.ask.whatif.world import Outcome, World
 from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source
@@ -167,7 +167,11 @@ def _outcome_document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _move_document(move: Move) -> dict[str, Any]:
-    found: dict[str, Any] = {"pod": move.pod.key, "from": move.from_node, "fate": move.fate.value}
+    found: dict[str, Any] = {
+        "pod": move.pod.key,
+        "from": move.from_node,
+        "fate": move.outcome.value,
+    }
     if move.to_node:
         found["to"] = move.to_node
     if move.wave:
@@ -182,12 +186,12 @@ def _move_document(move: Move) -> dict[str, Any]:
 
 
 _FATES = {
-    Fate.MOVES: "",
-    Fate.NO_LONGER_FITS: "no longer fits: ",
-    Fate.BLOCKED: "blocked: ",
-    Fate.STAYS: "stays: ",
-    Fate.LOST: "lost: ",
-    Fate.GOES_WITH_NODE: "goes with the node: ",
+    MoveOutcome.MOVES: "",
+    MoveOutcome.NO_LONGER_FITS: "no longer fits: ",
+    MoveOutcome.BLOCKED: "blocked: ",
+    MoveOutcome.STAYS: "stays: ",
+    MoveOutcome.LOST: "lost: ",
+    MoveOutcome.GOES_WITH_NODE: "goes with the node: ",
 }
 
 
@@ -224,23 +228,23 @@ def move_lines(moves: Sequence[Move]) -> list[str]:
 
 
 def _summary(moves: Sequence[Move]) -> str:
-    counts = Counter(move.fate for move in moves)
+    counts = Counter(move.outcome for move in moves)
     one_and_more = {
-        Fate.MOVES: ("moves to another node", "move to other nodes"),
-        Fate.NO_LONGER_FITS: ("no longer fits", "no longer fit"),
-        Fate.BLOCKED: ("is blocked by a budget", "are blocked by budgets"),
-        Fate.STAYS: ("stays", "stay"),
-        Fate.LOST: ("is lost", "are lost"),
-        Fate.GOES_WITH_NODE: ("goes with its node", "go with their nodes"),
+        MoveOutcome.MOVES: ("moves to another node", "move to other nodes"),
+        MoveOutcome.NO_LONGER_FITS: ("no longer fits", "no longer fit"),
+        MoveOutcome.BLOCKED: ("is blocked by a budget", "are blocked by budgets"),
+        MoveOutcome.STAYS: ("stays", "stay"),
+        MoveOutcome.LOST: ("is lost", "are lost"),
+        MoveOutcome.GOES_WITH_NODE: ("goes with its node", "go with their nodes"),
     }
-    parts = [f"{counts[f]:,} {one_and_more[f][counts[f] > 1]}" for f in Fate if counts[f]]
+    parts = [f"{counts[f]:,} {one_and_more[f][counts[f] > 1]}" for f in MoveOutcome if counts[f]]
     return f"Pods concerned: {len(moves):,} ({', '.join(parts)})"
 
 
 def _move_rows(moves: Sequence[Move]) -> list[list[str]]:
     rows = [["POD", "FROM", "TO", "WAVE", "BUDGET", "REMARK"]]
     for move in moves:
-        remark = _FATES[move.fate] + move.reason
+        remark = _FATES[move.outcome] + move.reason
         if move.victims:
             keys = ", ".join(victim.key for victim in move.victims)
             remark = f"{remark}; preempts {keys}" if remark else f"preempts {keys}"

@@ -13,12 +13,12 @@ MOST_LINE: Final = 8 << 20
 MOST_IN_ALL: Final = 8 << 30
 
 
-class TooMuch(ValueError):
-    """There is more of it than anybody needs, or it never ends."""
+class SizeExceeded(ValueError):
+    """A line, or the whole file, is too large, or never ends."""
 
 
 class Lines(Protocol):
-    """What lines are read from: a file, maybe one that decompresses."""
+    """A file to read lines from, possibly one that decompresses."""
 
     def readline(self, size: int = -1, /) -> bytes:
         """Return the next line, or so many bytes of it."""
@@ -27,25 +27,25 @@ class Lines(Protocol):
 def bounded_lines(
     file: Lines, most_line: int = MOST_LINE, most_in_all: int = MOST_IN_ALL
 ) -> Iterator[bytes]:
-    """Yield lines with their ends, if they have one. Raises TooMuch, and what ``file`` raises."""
+    """Yield lines with their line ends. Raises SizeExceeded, and the errors of ``file``."""
     total = 0
     while line := file.readline(most_line + 1):
         total += len(line)
         if len(line) > most_line:
-            raise TooMuch(f"more than {most_line >> 20} MiB in a line")
+            raise SizeExceeded(f"more than {most_line >> 20} MiB in a line")
         if total > most_in_all:
-            raise TooMuch(f"more than {most_in_all >> 30} GiB in all")
+            raise SizeExceeded(f"more than {most_in_all >> 30} GiB in all")
         yield line
 
 
 def parse_json(text: bytes, most_values: int = MOST_VALUES) -> Any:
-    """Return what JSON says; Infinity and NaN are none. Raises ValueError, TooMuch is one."""
+    """Return what JSON says; Infinity and NaN are none. Raises ValueError, SizeExceeded is one."""
     if separators(text) > most_values:
-        raise TooMuch(f"more than {most_values:,} values")
+        raise SizeExceeded(f"more than {most_values:,} values")
     try:
         return json.loads(text, parse_constant=_no_number)
     except RecursionError:
-        raise TooMuch("nested too deeply") from None
+        raise SizeExceeded("nested too deeply") from None
 
 
 def separators(text: bytes) -> int:

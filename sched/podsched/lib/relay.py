@@ -20,7 +20,7 @@ _RESEND, _DOUBLINGS = 0.2, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class LinkState:
     """What a link does to bytes.
 
     forth, back: whether they pass, from who connected and to him. delay: seconds for each chunk.
@@ -48,7 +48,7 @@ class Relay:
         self._target = (host, int(port))
         self._tasks = tasks
         self._chance = chance
-        self._weathers: list[Weather] = []
+        self._weathers: list[LinkState] = []
         self._changed = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._listen_host = listen_host
@@ -62,11 +62,11 @@ class Relay:
         """Where to connect to instead of to the target."""
         return f"{self._listen_host}:{self.port}"
 
-    def strike(self, weather: Weather) -> None:
+    def strike(self, weather: LinkState) -> None:
         """Do this to bytes, too, until it is mended."""
         self._weathers.append(weather)
 
-    def mend(self, weather: Weather) -> None:
+    def mend(self, weather: LinkState) -> None:
         """Take back a ``strike``; others stay."""
         self._weathers.remove(weather)
         self._changed.set()

@@ -28,8 +28,8 @@ OWN = {"X-Podsched-Page": "1"}
 
 
 @dataclass
-class FakeFace:
-    """A ``Face`` and ``Explainer`` that knows who may do what by his token."""
+class FakeApi:
+    """A ``RestApi`` and ``Explainer`` that knows who may do what by his token."""
 
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     readers: frozenset[str] = frozenset({"Bearer reader", "Bearer admin"})
@@ -155,7 +155,7 @@ async def test_without_a_face_nothing_can_be_changed(world: World) -> None:
 
 
 async def test_callers_see_and_do_what_they_may(world: World) -> None:
-    face = FakeFace()
+    face = FakeApi()
     services = PageServices(face, face)
     async with serving(world, services=services) as server, client_of(server) as get:
         assert (await get("/"))[0] == 200, "no data in it"
@@ -172,7 +172,7 @@ async def test_callers_see_and_do_what_they_may(world: World) -> None:
 
 
 async def test_actions_are_made_in_the_callers_name_and_by_the_page_alone(world: World) -> None:
-    face = FakeFace()
+    face = FakeApi()
     async with serving(world, services=PageServices(face)) as server, client_of(server) as get:
         admin = {"Authorization": "Bearer admin"}
         assert (await get("/api/do/cordon/n0", "POST", **admin))[0] == 403, "no header of its own"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.ask.whatif.budgets import Budgets
-from podsched.ask.whatif.evacuation import Fate, Move, drain, lose, schedule_all
+from podsched.ask.whatif.evacuation import Move, MoveOutcome, drain, lose, schedule_all
 from podsched.ask.whatif.world import World
 from support.examples import examples
 from support.whatif_world import budget, node, owned, world
@@ -20,22 +20,22 @@ def budgets_of(made: World) -> Budgets:
 
 
 def fates(moves: list[Move]) -> dict[str, Any]:
-    return {move.pod.name: (move.fate, move.to_node, move.wave) for move in moves}
+    return {move.pod.name: (move.outcome, move.to_node, move.wave) for move in moves}
 
 
 def test_pods_move_in_waves_that_their_budget_permits() -> None:
     pods = [owned(f"web-{i}", "a") for i in range(3)]
     made = world([node("a"), node("b"), *pods, budget("web", min_available="2")])
     moves = drain(made, ["a"], budgets_of(made))
-    assert fates(moves) == {f"web-{i}": (Fate.MOVES, "b", i + 1) for i in range(3)}
+    assert fates(moves) == {f"web-{i}": (MoveOutcome.MOVES, "b", i + 1) for i in range(3)}
     assert moves[0].budgets == ("web",)
 
 
 def test_a_budget_that_permits_nothing_blocks_and_is_named() -> None:
     made = world([node("a"), node("b"), owned("web-0", "a"), budget("web", min_available="1")])
     [move] = drain(made, ["a"], budgets_of(made))
-    assert (move.fate, move.reason) == (
-        Fate.BLOCKED,
+    assert (move.outcome, move.reason) == (
+        MoveOutcome.BLOCKED,
         "budget web needs 1 healthy pods and has 1",
     )
     assert [pod.name for pod in made.pods_on("a")] == ["web-0"]
@@ -44,7 +44,7 @@ def test_a_budget_that_permits_nothing_blocks_and_is_named() -> None:
 def test_without_a_place_for_the_first_ones_a_budget_lets_no_more_go() -> None:
     pods = [owned(f"web-{i}", "a", "2") for i in range(2)]
     made = world([node("a"), *pods, budget("web", max_unavailable="1")])
-    assert sorted(move.fate.value for move in drain(made, ["a"], budgets_of(made))) == [
+    assert sorted(move.outcome.value for move in drain(made, ["a"], budgets_of(made))) == [
         "Blocked",
         "NoLongerFits",
     ]
@@ -67,9 +67,9 @@ def test_a_node_that_is_lost_takes_its_pods_along_whatever_budgets_say() -> None
     made = world([node("a"), node("b"), *pods, budget("web", min_available="1")])
     moves = lose(made, ["a"], budgets_of(made))
     assert fates(moves) == {
-        "web-0": (Fate.MOVES, "b", 0),
-        "alone": (Fate.LOST, "", 0),
-        "ds": (Fate.GOES_WITH_NODE, "", 0),
+        "web-0": (MoveOutcome.MOVES, "b", 0),
+        "alone": (MoveOutcome.LOST, "", 0),
+        "ds": (MoveOutcome.GOES_WITH_NODE, "", 0),
     }
     assert made.node_names() == ["b"]
 
@@ -81,9 +81,9 @@ def test_victims_of_a_preemption_are_looked_after() -> None:
     urgent = [made.submit(owned(f"high-{i}", cpu="2", priority=10)) for i in range(2)]
     outcomes, moves = schedule_all(made, urgent)
     assert all(outcome.node_name for outcome in outcomes)
-    assert {move.pod.name: move.fate for move in moves} == {
-        "low": Fate.NO_LONGER_FITS,
-        "alone": Fate.LOST,
+    assert {move.pod.name: move.outcome for move in moves} == {
+        "low": MoveOutcome.NO_LONGER_FITS,
+        "alone": MoveOutcome.LOST,
     }
 
 
@@ -126,6 +126,6 @@ def test_at_no_moment_of_a_drain_is_a_budget_violated(objects: list[Any], number
         touched = {name for move in gone for name in move.budgets}
         assert all(there[app] >= needed[app] for app in touched)
         for move in gone:
-            there[move.pod.pod.metadata.labels["app"]] += move.fate is Fate.MOVES
-    left = [move for move in moves if move.fate is Fate.BLOCKED]
+            there[move.pod.pod.metadata.labels["app"]] += move.outcome is MoveOutcome.MOVES
+    left = [move for move in moves if move.outcome is MoveOutcome.BLOCKED]
     assert all(there[move.budgets[0]] <= needed[move.budgets[0]] for move in left)

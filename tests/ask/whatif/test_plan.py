@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Node
-from podsched.ask.whatif.plan import differing, fingerprint, fingerprints, foresee, on_nodes
+from podsched.ask.whatif.plan import differing, fingerprint, fingerprints, forecast, on_nodes
 from support.engine_world import container
 from support.whatif_world import node, owned, world
 
@@ -87,17 +87,17 @@ def test_new_pods_are_scheduled_with_those_that_wait_as_the_queue_orders_them() 
     made = world([node("a", allocatable=SMALL), node("b", allocatable=SMALL), waits])
     late = {"metadata": {"creationTimestamp": "2026-01-02T00:00:00Z"}}
     new = [owned("plain", cpu="2", **late), owned("urgent", cpu="2", priority=5, **late)]
-    foresight = foresee(made, new)
-    assert {one.pod: one.node for one in foresight.decisions} == {
+    expected = forecast(made, new)
+    assert {one.pod: one.node for one in expected.decisions} == {
         "default/urgent": "a",
         "default/plain": "",
     }
-    assert foresight.touched == {"a"}
+    assert expected.touched == {"a"}
 
 
 def test_victims_belong_to_the_decision() -> None:
     made = world([node("a", allocatable=SMALL), owned("low", "a", "2")])
     spec = {"containers": [container({"cpu": "2"})], "priority": 5}
-    foresight = foresee(made, [owned("high", **spec)])
-    assert foresight.decisions[0].victims == ("default/low",)
-    assert [move.pod.name for move in foresight.moves] == ["low"]
+    expected = forecast(made, [owned("high", **spec)])
+    assert expected.decisions[0].victims == ("default/low",)
+    assert [move.pod.name for move in expected.moves] == ["low"]

@@ -13,7 +13,7 @@ from podsched.lab.chaos import shapes
 from podsched.lab.chaos.history import VERSION, World, load
 from podsched.lab.chaos.recorder import Recorder
 from podsched.lab.chaos.records import Begin, Call, Outcome
-from podsched.lab.chaos.workload import Caller, Live
+from podsched.lab.chaos.workload import Caller, LiveWorld
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError, OutcomeUnknown, Unavailable
 from podsched.v1.api_pb2 import BatchResult
@@ -41,7 +41,7 @@ async def calls(tmp_path: Path, answer: Any) -> list[Call]:
     """What is recorded of a creation of two pods and a deletion."""
     recorder = Recorder(tmp_path / "h")
     recorder.write(Begin(version=VERSION))
-    live = cast(Live, SimpleNamespace(world=World(uids={"default/a": "u"})))
+    live = cast(LiveWorld, SimpleNamespace(world=World(uids={"default/a": "u"})))
     caller = Caller("c", cast(ApiClient, Answering(answer)), recorder, live)
     try:
         await caller.create_pods([shapes.plain("a"), shapes.plain("b")])

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from podsched.lab.chaos.system import System
-from podsched.lab.chaos.workload import Live
+from podsched.lab.chaos.workload import LiveWorld
 from support.chaos_history import LOCK, Story
 
 
-def seen(story: Story) -> tuple[Live, Any]:
+def seen(story: Story) -> tuple[LiveWorld, Any]:
     """What is known after a story, and what the system was told."""
     system = SimpleNamespace(leader_identity="", recorded=0)
-    live = Live(cast(System, system), LOCK)
+    live = LiveWorld(cast(System, system), LOCK)
     for revision in story.history.revisions:
         live.see(revision)
     return live, system

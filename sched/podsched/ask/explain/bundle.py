@@ -23,7 +23,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cache.pod_class import relevant_spec
 from podsched.framework.nodes import PREFER_AVOID_PODS
-from podsched.lib.bounded_text import TooMuch, parse_json
+from podsched.lib.bounded_text import SizeExceeded, parse_json
 from podsched.v1 import objects_pb2 as v1
 
 FORMAT: Final = 1
@@ -93,7 +93,7 @@ def read_bundle(content: bytes) -> Bundle:
         if inflate.unconsumed_tail:
             raise BadBundle(f"more than {MAX_BYTES >> 20} MiB")
         document = parse_json(text)
-    except TooMuch as error:
+    except SizeExceeded as error:
         raise BadBundle(str(error)) from error
     except (zlib.error, ValueError) as error:
         if isinstance(error, BadBundle):

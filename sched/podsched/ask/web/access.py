@@ -1,16 +1,15 @@
-"""Who may look at the page, and who may change something through it.
+"""Access to the page: who may read it, and who may change something through it.
 
-The page knows no users of its own. Where an API server serves it, each request is made in the
-caller's name to Kubernetes' REST API of that server (``Face``): the same certificates and tokens,
-the same roles, the same audit log. A replica answers all clients that its certificates admit, and
-changes nothing.
+The page has no users of its own. If an API server serves it, each request is made in the caller's
+name to that server's Kubernetes REST API (``RestApi``), with the same certificates, tokens, roles
+and audit log. A replica answers all clients that its certificates admit, and changes nothing.
 
 Protection against other sites in the same browser: a request must name a host of this machine (no
 name from another DNS zone) and come from the page itself as far as the browser reports it. Requests
 that change something need a header that a page of another site cannot send.
 
-What the page can do to the cluster is one request of that API each (``act``). The names in it come
-from the page, so they are checked before they become part of a path.
+Each action of the page is one request to that API (``act``). The names in it come from the page, so
+they are checked before they become part of a path.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Act(NamedTuple):
 
 
 def act(verb: str, name: str) -> Act | None:
-    """Return what a verb does: cordon, uncordon NODE; delete NAMESPACE/POD. None: nothing known."""
+    """Return the request of a verb: cordon, uncordon NODE; delete NAMESPACE/POD. None: unknown."""
     parts = name.split("/")
     if not all(_NAME.fullmatch(part) for part in parts):
         return None
@@ -56,7 +55,7 @@ def act(verb: str, name: str) -> Act | None:
 
 
 def review(verb: str, resource: str, subresource: str = "") -> Act:
-    """Return the question whether the caller may do something, in all namespaces."""
+    """Return the request that asks whether the caller may do something in all namespaces."""
     asked = {"verb": verb, "resource": resource, "subresource": subresource}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -95,18 +94,18 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as the connection and the request tell it. authorization: the header, or ""."""
+    """The caller of a request. authorization: the header, or ""."""
 
     authorization: str
     certificate: bytes
     peer: str
 
 
-class Face(Protocol):
-    """Kubernetes' REST API of the process, without its port."""
+class RestApi(Protocol):
+    """Kubernetes' REST API of the process, called without a connection."""
 
     async def ask(self, caller: Caller, asked: Act) -> Reply:
-        """Answer one request; what is refused is answered, too."""
+        """Answer one request; a refusal is an answer, too."""
         ...
 
 
@@ -119,15 +118,15 @@ class Explainer(Protocol):
 
 
 def refusal(status: int, reason: str) -> web.Response:
-    """Return an answer that says why not."""
+    """Return a refusal with its reason."""
     return web.json_response({"message": reason}, status=status)
 
 
 def of_a_stranger(request: web.Request, hosts: frozenset[str]) -> str:
     """Return why a request seems to come from another site's page; "" if it does not.
 
-    hosts: names by which the process may be called, beside addresses. Over TLS any will do: the
-    certificate says whose name it is.
+    hosts: allowed names of the process, besides addresses. Over TLS all names are allowed, because
+    the certificate proves the name.
     """
     try:
         host = urlsplit(f"//{request.host}").hostname or ""
@@ -153,7 +152,7 @@ def _is_of(origin: str, host: str) -> bool:
 
 
 def own_names(listening: str) -> frozenset[str]:
-    """Return the names by which a listener may be called."""
+    """Return the allowed host names of a listener."""
     return frozenset({"localhost", socket.gethostname().lower(), listening.lower()})
 
 

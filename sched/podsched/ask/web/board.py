@@ -1,8 +1,8 @@
-"""What the browsers know of the cluster: built when the first one looks, then kept by changes.
+"""The table of the cluster that browsers have: built for the first one, then kept current.
 
 Invariant (a property test checks it): a state with all later deltas applied is the later state.
-Bounded: of pending pods, events and decisions only the foremost are sent, and the explanations
-that most pods share. Pure: ``put`` is told what is, nothing is asked for.
+Bounded: only the first pending pods, events and decisions are sent, and the most frequent
+explanations. Pure: it knows only what ``put`` gets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 
 
 class Difference(NamedTuple):
-    """What makes one list another: rows that are new or changed, and keys that are gone."""
+    """The difference of two lists: rows that are new or changed, and removed keys."""
 
     set: list[list[Any]]
     gone: list[str]
@@ -47,27 +47,27 @@ class SentList:
         return [[key, *row] for key, row in self.rows.items()]
 
     def update(self, rows: Mapping[str, Row]) -> Difference | None:
-        """Take over new rows; return how they differ, None if they do not."""
+        """Replace the rows; return the difference, None if there is none."""
         before, self.rows = self.rows, rows
         changed = [[key, *row] for key, row in rows.items() if before.get(key) != row]
         gone = [key for key in before if key not in rows]
         return Difference(changed, gone) if changed or gone else None
 
 
-class Dated(Protocol):
+class Timed(Protocol):
     """Something that happened at a time."""
 
     @property
     def at(self) -> float: ...
 
 
-D = TypeVar("D", bound=Dated)
+D = TypeVar("D", bound=Timed)
 
 
 class Latest(Generic[D]):
-    """What happened last, by key: ``count`` of it can be had.
+    """The latest ``count`` items by key.
 
-    Four times as many are kept, so that those that are removed uncover older ones.
+    Four times as many are kept, so that older ones can replace removed ones.
     """
 
     def __init__(self, count: int) -> None:
@@ -119,7 +119,7 @@ class Board:
     # ------------------------------------------------------------------ what is
 
     def put(self, kind: str, key: str, found: AnyObject | None) -> None:
-        """Take in an object as it is now; None: there is none."""
+        """Update an object; None: it is gone."""
         if kind == "Pod":
             self._put_pod(key, pod_row(found) if isinstance(found, Pod) else None)
         elif kind == "Node":
@@ -184,22 +184,22 @@ class Board:
         return [[*astuple(row)] for _, row in self._events.newest() if row.object == about]
 
     def pods(self) -> list[tuple[str, str]]:
-        """Return the key of each pod and the node on which it takes room, "" for none."""
+        """Return the key of each pod and the node on which its requests count, "" for none."""
         return [(key, row.node) for key, row in self._pods.items()]
 
     def pods_on(self, node: str) -> list[str]:
-        """Return the keys of the pods that take room on a node."""
+        """Return the keys of the pods whose requests count on a node."""
         return sorted(self._on_node.get(node, ()))
 
     # ------------------------------------------------------------------ what is sent
 
     @property
     def broken(self) -> bool:
-        """Whether no difference leads from what was sent to what is."""
+        """Whether the present state cannot be sent as a difference to the last one."""
         return self._nodes.broken
 
     def state(self) -> dict[str, Any]:
-        """Return everything. To be called right after ``delta``: both tell of the same moment."""
+        """Return everything. Call it right after ``delta``, so that both are of the same moment."""
         whole = {name: sent.whole() for name, sent in self._lists.items()}
         return {**self._nodes.whole(), **whole, **self._counts}
 

@@ -1,6 +1,6 @@
-"""What the page shows of one node or one pod, or finds of pods, when somebody asks for it.
+"""Details of a node or a pod, and the search for pods, for the page.
 
-Neither annotations nor environments nor volumes: people keep secrets there.
+Annotations, environments and volumes are left out, because they may contain secrets.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _TURN = 5000
 
 
 async def find_pods(source: Source, board: Board, text: str, namespace: str) -> dict[str, Any]:
-    """Return the first pods whose name, or whose node's, has a text, and all namespaces.
+    """Return the first pods whose name or node's name contains a text, and all namespaces.
 
     text: in any case; "" matches all. namespace: "" for all. A row of ``pods`` is key, phase, node,
     millicores, MiB, and the Unix time of creation.

@@ -46,7 +46,7 @@ About = Callable[[], Mapping[str, Any]]
 
 
 class TooManyBrowsersError(Exception):
-    """No more browsers can look at once."""
+    """Too many browsers are connected."""
 
 
 class Snapshot(NamedTuple):
@@ -62,7 +62,7 @@ class _Sent(NamedTuple):
 
 
 class Feed:
-    """Keeps the board while somebody looks, and the history always; ``run`` it once, as a task."""
+    """Keeps the board while browsers are connected, and the history always. ``run`` it once."""
 
     def __init__(
         self,
@@ -95,13 +95,13 @@ class Feed:
         self._last_seen = 0.0
 
     async def run(self) -> None:
-        """Look at the leadership and send deltas until cancelled."""
+        """Read the leadership and send deltas until cancelled."""
         while True:
             await asyncio.sleep(TICK)
             await self.tick()
 
     async def tick(self) -> None:
-        """Do what is due: take a sample, send a delta, or stop following."""
+        """Take a sample, send a delta, or stop following, as due."""
         async with self._lock:
             self._see()
             if self.board is None:
@@ -124,7 +124,7 @@ class Feed:
             return self._snapshot
 
     async def followed(self) -> Board:
-        """Return the board, which is kept for a while from now on; at most a second old."""
+        """Return the board, at most a second old; it is kept for a while."""
         async with self._lock:
             return await self._kept()
 
@@ -133,7 +133,7 @@ class Feed:
         return self.board or await self._build()
 
     async def deltas(self, position: str) -> AsyncGenerator[bytes, None]:
-        """Yield server-sent events after a position, until the browser has to begin anew.
+        """Yield server-sent events after a position, until the browser has to start over.
 
         position: the id of a state or a delta. Raises TooManyBrowsersError.
         """
@@ -158,7 +158,7 @@ class Feed:
             self._last_seen = self._clock()
 
     def _after(self, epoch: str, number: int) -> list[_Sent] | None:
-        """Return the deltas after one; None if they are no longer all there."""
+        """Return the deltas after a position; None if some of them have been dropped."""
         if self.board is None or epoch != self._epoch or not 0 <= number <= self._number:
             return None
         oldest = self._number - len(self._ring)
@@ -167,7 +167,7 @@ class Feed:
         return [sent for sent in self._ring if sent.number > number]
 
     async def _wait(self) -> bytes:
-        """Wait for a delta; return what to send when none comes."""
+        """Wait for a delta; return what to send if none comes."""
         try:
             async with asyncio.timeout(_QUIET):
                 await self._moved.wait()
@@ -256,7 +256,7 @@ class Feed:
 
 
 def _told(found: Leadership) -> dict[str, Any]:
-    """Return who leads as the page gets it; loads become samples."""
+    """Return the leadership in the page's form; loads become samples."""
     return {
         "lock": found.lock,
         "leader": found.leader,

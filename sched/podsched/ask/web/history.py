@@ -1,4 +1,4 @@
-"""The last hour: who led, and how busy the leader was; bounded, and sampled by the process."""
+"""The history of the last hour: leaders, and samples of the leader's load; bounded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class History:
         self._before: dict[str, Load] = {}
 
     def see(self, leadership: Leadership, now: float) -> bool:
-        """Note who leads; return whether that differs from what was known."""
+        """Note the leader; return whether it has changed."""
         current = self.terms[-1] if self.terms else None
         leading = leadership.leading
         number = leading.term if leading is not None else 0
@@ -60,7 +60,7 @@ class History:
         return True
 
     def sample(self, leadership: Leadership, now: float) -> Sample:
-        """Take a sample: what the leader did since the one before."""
+        """Take a sample: the leader's work since the last one."""
         rounded = round(now, 1)
         leading = leadership.leading
         load = leading.load if leading is not None else None
@@ -76,12 +76,12 @@ class History:
         return found
 
     def told_terms(self) -> list[list[Any]]:
-        """Return the terms as the page gets them."""
+        """Return the terms in the page's form."""
         return [[t.leader, t.number, round(t.began, 1), round(t.ended, 1)] for t in self.terms]
 
 
 def _rates(before: Load | None, now: Load) -> list[float]:
-    """Return pods bound and failed attempts per second between two words of a replica."""
+    """Return bound pods and failed attempts per second between two loads of a replica."""
     if before is None or now.at <= before.at:
         return [0.0, 0.0]
     seconds = now.at - before.at

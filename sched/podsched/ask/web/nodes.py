@@ -1,8 +1,9 @@
-"""The nodes of the heat map: what each has, what is taken of it, and what of that was sent.
+"""The nodes of the heat map: their amounts, the requests on them, and what was sent.
 
-A node is sent once with its name; afterwards with its number and what is taken. What many nodes
-share, zones and allocatable amounts (a *shape*), is sent once and referred to by index. Resources
-are columns: cpu, memory and pods first, then others as nodes offer them, up to ``MOST_RESOURCES``.
+A node is sent once with its name, and then with its number and its requests. Zones and allocatable
+amounts (a *shape*), which many nodes share, are sent once and referred to by index. Resources are
+columns: cpu, memory and pods first, then others in the order of their appearance, up to
+``MOST_RESOURCES``.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class NodeTable:
         self._used_anew.discard(name)
 
     def take(self, name: str, amounts: Mapping[str, int], sign: int) -> None:
-        """Add to what is taken of a node, or subtract (sign -1); it need not be known yet."""
+        """Add requests to a node, or subtract them (sign -1); the node may be unknown yet."""
         used = self._used.setdefault(name, {})
         for resource, amount in amounts.items():
             used[resource] = used.get(resource, 0) + sign * amount
@@ -80,7 +81,7 @@ class NodeTable:
             self._used_anew.add(name)
 
     def whole(self) -> dict[str, Any]:
-        """Return everything; what was to be sent as a difference is part of it."""
+        """Return everything, including the pending difference."""
         return {
             "resources": self.resources,
             "nodes": [self._full(name) for name in self._rows],
@@ -124,7 +125,7 @@ class NodeTable:
 
 
 def _index(known: dict[Any, int], values: list[Any], key: Any, value: Any) -> int:
-    """Return where a value stands in a list, to which it is added if it is new."""
+    """Return the index of a value in a list; a new value is appended."""
     place = known.get(key)
     if place is None:
         place = known[key] = len(values)

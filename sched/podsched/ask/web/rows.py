@@ -1,6 +1,6 @@
-"""From an object to what the page shows of it.
+"""Convert objects to the rows of the page.
 
-Whatever is not named here never leaves the process: of containers, the requests alone are read.
+Only fields named here leave the process; of containers, only the requests.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """A pod. node: "" unless it takes room there; requests: in the page's units."""
+    """A pod. node: "" unless its requests count there; requests: in the page's units."""
 
     node: str
     ended: bool
@@ -96,7 +96,7 @@ class EventRow:
 
 
 def in_page_units(units: Mapping[str, int]) -> dict[str, int]:
-    """Return amounts as the page counts them: cpu in millicores, bytes in MiB rounded up."""
+    """Return amounts in the page's units: cpu in millicores, bytes in MiB rounded up."""
     return {name: -(-amount // MIB) if is_bytes(name) else amount for name, amount in units.items()}
 
 
@@ -106,7 +106,7 @@ def is_bytes(resource: str) -> bool:
 
 
 def node_row(node: Node) -> NodeRow:
-    """Return what the heat map shows of a node; amounts that cannot be read count as none."""
+    """Return a node's row of the heat map; unreadable amounts count as 0."""
     try:
         allocatable = in_page_units(allocatable_in_units(node.status.allocatable))
     except QuantityError:
@@ -121,7 +121,7 @@ def zone_of(node: Node) -> str:
 
 
 def node_state(node: Node) -> int:
-    """Return what is to be known of a node."""
+    """Return the state of a node."""
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     tainted = any(t.effect in ("NoSchedule", "NoExecute") for t in node.spec.taints)
     state = 0 if ready else NOT_READY
@@ -142,7 +142,7 @@ def node_state(node: Node) -> int:
 
 
 def pod_row(pod: Pod) -> PodRow:
-    """Return what the page shows of a pod."""
+    """Return a pod's row."""
     ended = pod.status.phase in _ENDED
     condition = condition_of(pod.status.conditions, _SCHEDULED)
     node = pod.spec.node_name
@@ -160,7 +160,7 @@ def phase_of(pod: Pod) -> str:
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
-    """Return what a pod takes of a node, itself included; what cannot be read counts as none."""
+    """Return a pod's requests, including 1 of "pods"; unreadable amounts count as 0."""
     try:
         units = in_page_units(requests_in_units(pod))
     except QuantityError:
@@ -202,7 +202,7 @@ def _decision(node: str, condition: PodCondition) -> DecisionRow | None:
 
 
 def event_row(event: Event) -> EventRow:
-    """Return what the page shows of an event."""
+    """Return an event's row."""
     about = event.involved_object
     name = f"{about.namespace}/{about.name}" if about.namespace else about.name
     latest = max(
@@ -223,9 +223,9 @@ def event_row(event: Event) -> EventRow:
 
 @lru_cache(maxsize=4096)
 def gist(message: str) -> str:
-    """Return what pods that wait for the same have in common: the reasons without their counts.
+    """Return the reasons in a message without their counts, to group pods by.
 
-    Of "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint(s)." that is
+    From "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint(s)." that is
     "Insufficient cpu, node(s) had untolerated taint(s)"; other messages are their own gist.
     """
     found = _UNAVAILABLE.match(message)
@@ -236,5 +236,5 @@ def gist(message: str) -> str:
 
 
 def cut(text: str) -> str:
-    """Return a text as a list shows it."""
+    """Return a text, shortened for a list."""
     return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"

@@ -27,8 +27,8 @@ from podsched.ask.web.access import (
     Act,
     Caller,
     Explainer,
-    Face,
     Reply,
+    RestApi,
     act,
     of_a_stranger,
     own_names,
@@ -69,9 +69,9 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class PageServices:
-    """What the page can do beyond showing. face: None where it changes nothing."""
+    """Services of the page. api: None if it is read-only."""
 
-    face: Face | None = None
+    api: RestApi | None = None
     explainer: Explainer | None = None
 
 
@@ -79,10 +79,10 @@ class Page:
     """The page's handlers."""
 
     def __init__(self, feed: Feed, source: Source, services: PageServices, certified: bool) -> None:
-        """``certified``: whether to demand certificates where there is no face to ask."""
+        """``certified``: whether to require certificates if there is no ``api``."""
         self._feed = feed
         self._source = source
-        self._face = services.face
+        self._api = services.api
         self._explainer = services.explainer
         self._certified = certified
         self._files = _read_files()
@@ -113,7 +113,7 @@ class Page:
     # ------------------------------------------------------------------ reading
 
     def _reading(self, handler: _Handler) -> _Handler:
-        """Return the handler for those who may look."""
+        """Return the handler for callers who may read."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             return await self._refused(request) or await handler(request)
@@ -121,8 +121,8 @@ class Page:
         return handle
 
     async def _refused(self, request: web.Request) -> web.Response | None:
-        """Return why the caller may not look, None if he may."""
-        if self._face is None:
+        """Return why the caller may not read; None if they may."""
+        if self._api is None:
             if self._certified and not certificate_of(request):
                 return refusal(401, "this page needs a client certificate")
             return None
@@ -197,9 +197,9 @@ class Page:
     # ------------------------------------------------------------------ acting
 
     async def _rights(self, request: web.Request) -> web.Response:
-        """Answer what the caller may do, so that the page offers nothing else."""
+        """Answer the caller's rights, so that the page offers only these actions."""
         may = {"explain": self._explainer is not None}
-        for verb, (right, resource, sub) in _MAY.items() if self._face is not None else ():
+        for verb, (right, resource, sub) in _MAY.items() if self._api is not None else ():
             may[verb] = _allowed(await self._ask(request, review(right, resource, sub)))
         return web.json_response(may)
 
@@ -212,7 +212,7 @@ class Page:
         return web.Response(status=reply.status, body=reply.body, content_type="application/json")
 
     async def _do(self, request: web.Request) -> web.Response:
-        if self._face is None:
+        if self._api is None:
             return refusal(404, "a scheduler's page changes nothing: open an API server's")
         if OWN_HEADER not in request.headers:
             return refusal(403, f"the header {OWN_HEADER} is missing")
@@ -223,8 +223,8 @@ class Page:
         return web.Response(status=reply.status, body=reply.body, content_type="application/json")
 
     async def _ask(self, request: web.Request, asked: Act) -> Reply:
-        assert self._face is not None
-        return await self._face.ask(_caller(request), asked)
+        assert self._api is not None
+        return await self._api.ask(_caller(request), asked)
 
 
 def _caller(request: web.Request) -> Caller:
@@ -277,7 +277,7 @@ async def serve_page(
 
 
 def _guard(hosts: frozenset[str]) -> Any:
-    """Return what keeps other sites' pages out, and gives each answer its headers."""
+    """Return the middleware that refuses requests of other sites, and adds headers to responses."""
 
     @web.middleware
     async def answer(request: web.Request, handler: _Handler) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Where the page's data comes from: the objects of a cluster, and who schedules it."""
+"""The sources of the page's data: the objects of a cluster, and its leadership."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Source(Protocol):
         ...
 
     def changed(self) -> Collection[Change] | None:
-        """Return what has changed since the last call; None when that is no longer known."""
+        """Return the changes since the last call; None if they are no longer known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a scheduler says about its work: counts since it began, and times in seconds.
+    """A scheduler's report on its work: counts since its start, and times in seconds.
 
     at: Unix time; the queues are numbers of pods; the quantiles are those of the attempts, and of
     the time from a pod's first attempt until it is bound, in the last seconds; 0 without any.
@@ -74,7 +74,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who leads as of now. since: Unix time at which the leader got the lock, 0.0 if unknown."""
+    """The present leadership. since: Unix time at which the leader got the lock, 0.0 if unknown."""
 
     lock: str
     leader: str
@@ -85,7 +85,7 @@ class Leadership:
 
     @property
     def leading(self) -> Replica | None:
-        """The replica that leads, if it says so itself."""
+        """The replica that reports that it leads."""
         return next((r for r in self.replicas if r.identity == self.leader), None)
 
 

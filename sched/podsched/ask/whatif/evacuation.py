@@ -32,7 +32,7 @@ _DAEMON_SET = "DaemonSet"
 UNMANAGED = "no controller would replace it"
 
 
-class Fate(Enum):
+class MoveOutcome(Enum):
     """What becomes of a pod on a node that is emptied or removed."""
 
     MOVES = "Moves"
@@ -49,7 +49,7 @@ class Move:
 
     pod: PodInfo
     from_node: str
-    fate: Fate
+    outcome: MoveOutcome
     to_node: str = ""
     wave: int = 0
     reason: str = ""
@@ -102,7 +102,7 @@ def drain(
                 continue
             why = stays(pod.pod)
             if why:
-                moves.append(_left(budgets, pod, Fate.STAYS, why))
+                moves.append(_left(budgets, pod, MoveOutcome.STAYS, why))
             else:
                 waiting.append(pod)
     wave = 0
@@ -115,7 +115,7 @@ def drain(
         gone = {pod.uid for pod in evicted}
         waiting = [pod for pod in waiting if pod.uid not in gone]
     for pod in waiting:
-        moves.append(_left(budgets, pod, Fate.BLOCKED, budgets.refusal(pod.pod)))
+        moves.append(_left(budgets, pod, MoveOutcome.BLOCKED, budgets.refusal(pod.pod)))
     return sorted(moves, key=lambda move: (move.from_node, move.pod.key))
 
 
@@ -129,9 +129,9 @@ def lose(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
             budgets.spend(pod.pod)
             why = stays(pod.pod)
             if why == UNMANAGED:
-                moves.append(_left(budgets, pod, Fate.LOST, why))
+                moves.append(_left(budgets, pod, MoveOutcome.LOST, why))
             elif why:
-                moves.append(_left(budgets, pod, Fate.GOES_WITH_NODE, why))
+                moves.append(_left(budgets, pod, MoveOutcome.GOES_WITH_NODE, why))
             elif not pod.terminating:
                 gone.append(pod)
         world.remove_node(name)
@@ -163,14 +163,14 @@ def schedule_all(world: World, pods: Sequence[PodInfo]) -> tuple[list[Outcome], 
         for pod, preemptor in victims:
             if stays(pod.pod):
                 reason = f"preempted by {preemptor.key}, and {stays(pod.pod)}"
-                moves.append(Move(pod, pod.node_name, Fate.LOST, reason=reason))
+                moves.append(Move(pod, pod.node_name, MoveOutcome.LOST, reason=reason))
             else:
                 again[world.submit(replacement(pod.pod)).uid] = pod, preemptor
         queue = world.in_queue_order(pod for pod in world.pods() if pod.uid in again)
         latest = world.schedule(queue)
         for one in latest:
             pod, preemptor = again[one.pod.uid]
-            fate = Fate.MOVES if one.node_name else Fate.NO_LONGER_FITS
+            fate = MoveOutcome.MOVES if one.node_name else MoveOutcome.NO_LONGER_FITS
             reason = f"preempted by {preemptor.key}"
             reason += f"; {one.message}" if one.message else ""
             moves.append(Move(pod, pod.node_name, fate, one.node_name, reason=reason))
@@ -186,7 +186,7 @@ def _come_back(world: World, budgets: Budgets, gone: Sequence[PodInfo], wave: in
         pod = before[one.pod.uid]
         if one.node_name:
             budgets.restore(pod.pod)
-        fate = Fate.MOVES if one.node_name else Fate.NO_LONGER_FITS
+        fate = MoveOutcome.MOVES if one.node_name else MoveOutcome.NO_LONGER_FITS
         names = _names(budgets, pod)
         moves.append(
             Move(pod, pod.node_name, fate, one.node_name, wave, one.message, names, one.victims)
@@ -194,7 +194,7 @@ def _come_back(world: World, budgets: Budgets, gone: Sequence[PodInfo], wave: in
     return moves
 
 
-def _left(budgets: Budgets, pod: PodInfo, fate: Fate, reason: str) -> Move:
+def _left(budgets: Budgets, pod: PodInfo, fate: MoveOutcome, reason: str) -> Move:
     """Return the fate of a pod that is not scheduled again."""
     return Move(pod, pod.node_name, fate, reason=reason, budgets=_names(budgets, pod))
 
@@ -232,9 +232,9 @@ class Report:
     @property
     def fits(self) -> bool:
         """Whether every pod has a place, and none was lost or kept where it was to leave."""
-        homeless = (Fate.NO_LONGER_FITS, Fate.BLOCKED, Fate.LOST)
+        homeless = (MoveOutcome.NO_LONGER_FITS, MoveOutcome.BLOCKED, MoveOutcome.LOST)
         return all(one.node_name for one in self.outcomes) and not any(
-            move.fate in homeless for move in self.moves
+            move.outcome in homeless for move in self.moves
         )
 
 

@@ -42,7 +42,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Foresight:
+class Forecast:
     """What scheduling comes to: the decisions, and what becomes of the victims."""
 
     decisions: tuple[Decision, ...]
@@ -55,7 +55,7 @@ class Foresight:
         return {decision.node for decision in self.decisions if decision.node}
 
 
-def foresee(world: World, new: Sequence[Pod]) -> Foresight:
+def forecast(world: World, new: Sequence[Pod]) -> Forecast:
     """Schedule new pods with those that wait, in the queue's order; return what becomes of the new.
 
     Changes the world.
@@ -65,7 +65,7 @@ def foresee(world: World, new: Sequence[Pod]) -> Foresight:
     waiting = [pod for pod in world.pending() if pod.uid not in ours]
     outcomes, moves = schedule_all(world, world.in_queue_order([*waiting, *infos]))
     decisions = (_decision(one) for one in outcomes if one.pod.uid in ours or one.victims)
-    return Foresight(tuple(decisions), tuple(moves), any(one.failed for one in outcomes))
+    return Forecast(tuple(decisions), tuple(moves), any(one.failed for one in outcomes))
 
 
 def _decision(outcome: Outcome) -> Decision:

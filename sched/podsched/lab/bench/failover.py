@@ -30,7 +30,7 @@ from podsched.app.supervisor import ManagedProcess
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, key_of, node, pod_template
-from podsched.lib.relay import Relay, Weather
+from podsched.lib.relay import LinkState, Relay
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Unavailable
@@ -162,7 +162,7 @@ class FailoverLoad:
 class _Links:
     """The connections of replicas to etcd and to API servers, through relays that can be cut."""
 
-    _CUT = Weather(forth=False, back=False)
+    _CUT = LinkState(forth=False, back=False)
 
     def __init__(self, tasks: TaskSet) -> None:
         self._tasks = tasks

@@ -18,7 +18,7 @@ from podsched.lab.chaos.history import VERSION
 from podsched.lab.chaos.recorder import Recorder
 from podsched.lab.chaos.records import Begin, End, FaultMark, Settled
 from podsched.lab.chaos.system import System, SystemOptions
-from podsched.lab.chaos.workload import Caller, Live, Workload
+from podsched.lab.chaos.workload import Caller, LiveWorld, Workload
 from podsched.lib.processes import session_members
 from podsched.lib.tasks import TaskSet, task_group
 from podsched.serve.client.errors import ClientError
@@ -77,7 +77,7 @@ class Run:
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             within=WITHIN,
         )
-        self._live = Live(self._system, self._begin.lock)
+        self._live = LiveWorld(self._system, self._begin.lock)
         self._recorder.observe(self._live.see)
         self._recorder.write(self._begin)
         self._broken: dict[int, str] = {}

@@ -34,7 +34,7 @@ from podsched.serve.client.errors import AlreadyExists, ClientError, of_result
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 
-class Live:
+class LiveWorld:
     """The world now, and counts; ``see`` is told each revision."""
 
     def __init__(self, system: System, lock: str) -> None:
@@ -71,7 +71,7 @@ class Live:
 class Caller:
     """Creates, deletes and evicts; a call that fails is told by its record alone."""
 
-    def __init__(self, name: str, client: ApiClient, recorder: Recorder, live: Live) -> None:
+    def __init__(self, name: str, client: ApiClient, recorder: Recorder, live: LiveWorld) -> None:
         self._name = name
         self._client = client
         self._recorder = recorder
@@ -171,7 +171,7 @@ _PORTS = (8080, 8081, 8082)
 class Workload:
     """The clients; ``clients`` has them."""
 
-    def __init__(self, caller: Caller, client: ApiClient, live: Live, seed: int) -> None:
+    def __init__(self, caller: Caller, client: ApiClient, live: LiveWorld, seed: int) -> None:
         self._caller = caller
         self._client = client
         self._live = live

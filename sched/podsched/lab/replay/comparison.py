@@ -87,7 +87,7 @@ def run_of(name: str, history: History, large: tuple[int, int]) -> Run:
     return Run(name, history, measured, summary)
 
 
-class Fate(NamedTuple):
+class PodComparison(NamedTuple):
     """A pod in both runs."""
 
     before: PodHistory
@@ -118,13 +118,13 @@ class Comparison:
     """The pods that fare differently in the second run, by what differs."""
 
     pods: int = 0
-    elsewhere: list[Fate] = field(default_factory=list)
-    longer: list[Fate] = field(default_factory=list)
-    shorter: list[Fate] = field(default_factory=list)
-    only_before: list[Fate] = field(default_factory=list)
-    only_after: list[Fate] = field(default_factory=list)
-    spared: list[Fate] = field(default_factory=list)
-    preempted: list[Fate] = field(default_factory=list)
+    elsewhere: list[PodComparison] = field(default_factory=list)
+    longer: list[PodComparison] = field(default_factory=list)
+    shorter: list[PodComparison] = field(default_factory=list)
+    only_before: list[PodComparison] = field(default_factory=list)
+    only_after: list[PodComparison] = field(default_factory=list)
+    spared: list[PodComparison] = field(default_factory=list)
+    preempted: list[PodComparison] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain data, with every pod."""
@@ -148,7 +148,7 @@ def compare(before: History, after: History) -> Comparison:
         other = after.pods.get(uid)
         if other is None:
             continue
-        fate = Fate(pod, other)
+        fate = PodComparison(pod, other)
         if pod.preempted != other.preempted:
             (found.spared if pod.preempted else found.preempted).append(fate)
         if not pod.decided:

@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 from podsched.api.kinds import KINDS, UnknownKindError, find_kind
 from podsched.api.manifest import ManifestError, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Pod, object_key
-from podsched.lib.bounded_text import TooMuch, bounded_lines, parse_json
+from podsched.lib.bounded_text import SizeExceeded, bounded_lines, parse_json
 from podsched.lib.files import open_file
 from podsched.serve.client.informer import EventType
 
@@ -214,7 +214,7 @@ def _lines(file: gzip.GzipFile, path: Path) -> Iterator[dict[str, Any]]:
             if not raw.endswith(b"\n"):
                 return
             if number > MAX_LINES:
-                raise TooMuch(f"more than {MAX_LINES:,} lines")
+                raise SizeExceeded(f"more than {MAX_LINES:,} lines")
             document = parse_json(raw, MOST_VALUES_OF_A_LINE)
         except (EOFError, zlib.error):
             return

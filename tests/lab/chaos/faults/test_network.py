@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podsched.lab.chaos.faults.kinds import KINDS
-from podsched.lib.relay import Weather
+from podsched.lib.relay import LinkState
 
 
 class Links:
@@ -16,17 +16,17 @@ class Links:
     leader = "scheduler-0"
 
     def __init__(self) -> None:
-        self.weather: list[Weather] = []
+        self.weather: list[LinkState] = []
         self.asked: list[tuple[str, str]] = []
 
     def links(self, source: str, target: str) -> list[Links]:
         self.asked.append((source, target))
         return [self]
 
-    def strike(self, weather: Weather) -> None:
+    def strike(self, weather: LinkState) -> None:
         self.weather.append(weather)
 
-    def mend(self, weather: Weather) -> None:
+    def mend(self, weather: LinkState) -> None:
         self.weather.remove(weather)
 
 

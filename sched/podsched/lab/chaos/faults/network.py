@@ -7,16 +7,16 @@ from signal import Signals
 
 from podsched.lab.chaos.faults.fault import APIS, Do, Doing, Target, chosen, leader
 from podsched.lab.chaos.system import CLIENT, PEERS, System
-from podsched.lib.relay import Weather
+from podsched.lib.relay import LinkState
 
-CUT = Weather(forth=False, back=False)
+CUT = LinkState(forth=False, back=False)
 #: What was sent arrives, its answer does not.
-HALF_OPEN = Weather(back=False)
+HALF_OPEN = LinkState(back=False)
 #: Seconds at least and in addition, and share of the chunks that are lost at least and in addition.
 _SLOW, _LOSSY = (0.01, 0.14), (0.01, 0.09)
 
 
-def strike(source: Target, to: str, weather: Weather, what: str) -> Do:
+def strike(source: Target, to: str, weather: LinkState, what: str) -> Do:
     """Strike the links from a process to those whose names begin so; ``what`` names it as {}."""
 
     @asynccontextmanager
@@ -29,7 +29,7 @@ def strike(source: Target, to: str, weather: Weather, what: str) -> Do:
 
 
 @asynccontextmanager
-async def _struck(system: System, ends: list[tuple[str, str]], weather: Weather) -> Doing:
+async def _struck(system: System, ends: list[tuple[str, str]], weather: LinkState) -> Doing:
     relays = [relay for source, target in ends for relay in system.links(source, target)]
     for relay in relays:
         relay.strike(weather)
@@ -69,7 +69,7 @@ async def slow(system: System, pick: float) -> Doing:
     """Delay all that a process sends and gets."""
     name, part = _anybody(system, pick)
     delay = _SLOW[0] + part * _SLOW[1]
-    async with _struck(system, [(name, "")], Weather(delay=delay)):
+    async with _struck(system, [(name, "")], LinkState(delay=delay)):
         yield f"{name} is {delay * 1000:.0f} ms away"
 
 
@@ -78,7 +78,7 @@ async def lossy(system: System, pick: float) -> Doing:
     """Lose a part of what a process sends and gets, so that TCP has to send it again."""
     name, part = _anybody(system, pick)
     loss = _LOSSY[0] + part * _LOSSY[1]
-    async with _struck(system, [(name, "")], Weather(loss=loss)):
+    async with _struck(system, [(name, "")], LinkState(loss=loss)):
         yield f"{name} loses {loss:.0%}"
 
 
