@@ -16,7 +16,7 @@ from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
-from podsched.framework.verdicts import Rows, Scores, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.registry import factories
 from support.engine_world import node, pod
 
@@ -52,7 +52,7 @@ class FailsOn:
     name = "FailsOn"
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        result = VerdictsBuilder(len(rows))
+        result = Verdicter(len(rows))
         wanted = np.array([nodes.names[row] == "b" for row in rows.tolist()], dtype=np.bool_)
         result.flag(wanted, Code.ERROR, "broken")
         return result.done()

@@ -64,7 +64,7 @@ def status_of(word: int, reasons: tuple[Reason, ...], plugin: str = "") -> Statu
 
 
 @dataclass(slots=True)
-class VerdictsBuilder:
+class Verdicter:
     """Builds Verdicts: ``flag(mask, code, text)`` sets a reason's bit where the mask is True."""
 
     size: int
@@ -98,6 +98,6 @@ def all_pass(size: int) -> Verdicts:
 
 def rejecting(mask: NDArray[np.bool_], code: Code, text: str) -> Verdicts:
     """Return verdicts that reject, for one reason, the rows where ``mask`` is True."""
-    verdicts = VerdictsBuilder(len(mask))
+    verdicts = Verdicter(len(mask))
     verdicts.flag(mask, code, text)
     return verdicts.done()

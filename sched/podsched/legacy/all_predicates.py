@@ -35,7 +35,7 @@ from podsched.framework.plugin import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
-from podsched.framework.verdicts import Rows, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.legacy.max_volume_count import (
     MaxAzureDiskVolumeCount,
     MaxCinderVolumeCount,
@@ -114,7 +114,7 @@ class _AllFilters:
         return PreFilterResult() if active else PreFilterResult(SKIP)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         for index in state.data[self.name]:
             found = self._filters[index].filter(state, pod, nodes, rows)
             for bit, reason in enumerate(found.reasons):

@@ -21,7 +21,7 @@ from podsched.framework.nodes import ABSENT, ClusterView, Int64s, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code, error
-from podsched.framework.verdicts import Rows, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.legacy.counted_volumes import KINDS, CountedVolumes, Disk, DiskReferences
 from podsched.legacy.spreading import versions
 from podsched.plugins.rows.matching import distinct
@@ -104,7 +104,7 @@ class _MaxVolumeCount:
                 if other.cls.spec.volumes:
                     there.update(mine.volumes.of(other))
             over[index] = len(there) + len(mine.new - there) > limits[index]
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         verdicts.flag(over, Code.UNSCHEDULABLE, REASON)
         return verdicts.done()
 

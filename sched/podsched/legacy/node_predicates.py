@@ -21,7 +21,7 @@ from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
-from podsched.framework.verdicts import Rows, Verdicts, VerdictsBuilder, all_pass, rejecting
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass, rejecting
 from podsched.plugins.rows.matching import per_taint_set
 from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
@@ -47,7 +47,7 @@ class CheckNodeCondition(WithoutArgs):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject, unresolvably; a condition that the node does not report counts as good."""
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         ready = _statuses(nodes, rows, "Ready", "True")
         network = _statuses(nodes, rows, "NetworkUnavailable", "False")
         verdicts.flag(ready != "True", _UNRESOLVABLE, REASON_NOT_READY)

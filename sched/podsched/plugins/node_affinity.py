@@ -26,7 +26,7 @@ from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilte
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
-from podsched.framework.verdicts import Rows, Scores, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.rows.matching import match_labels, match_requirement, match_term, match_terms
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1
@@ -123,7 +123,7 @@ class NodeAffinity:
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject, unresolvably, nodes that the profile's or the pod's affinity does not match."""
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         matches = required_affinity(pod.cls).match(nodes, rows)
         if self._added is not None:

@@ -17,7 +17,7 @@ from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
-from podsched.framework.verdicts import Rows, Scores, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -61,7 +61,7 @@ class PerNodeFilter(abc.ABC):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Call ``filter_node`` for each row."""
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         for index, row in enumerate(rows.tolist()):
             status = self.filter_node(state, pod, NodeView(nodes, row))
             if status.ok:

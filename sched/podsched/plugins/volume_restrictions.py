@@ -22,7 +22,7 @@ from podsched.framework.plugin import (
 )
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
-from podsched.framework.verdicts import Rows, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.plugins.volumes.claims import (
     CLAIM,
     READ_WRITE_ONCE_POD,
@@ -195,7 +195,7 @@ class VolumeRestrictions(WithoutArgs):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         mine: _State = state.data[self.name]
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         free = verdicts.bits == 0
         if mine.disks:
             taken = nodes.counter(ConflictingDisks(mine.disks))[rows] > 0

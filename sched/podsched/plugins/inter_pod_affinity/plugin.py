@@ -38,7 +38,7 @@ from podsched.framework.plugin import (
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
-from podsched.framework.verdicts import Rows, Scores, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.inter_pod_affinity.hints import AffinityHints
 from podsched.plugins.inter_pod_affinity.relations import Relations, RelationsIndex
 from podsched.plugins.inter_pod_affinity.terms import (
@@ -209,7 +209,7 @@ class InterPodAffinity:
         assert filtering is not None
         alone = nodes.base is nodes
         found = filtering.verdicts[rows] if alone else _verdicts(filtering, nodes, rows)
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         if found.any():
             unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
             verdicts.flag(found == _NO_AFFINITY, unresolvably, REASON_AFFINITY)

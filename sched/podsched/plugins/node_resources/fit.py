@@ -34,8 +34,8 @@ from podsched.framework.verdicts import (
     Reason,
     Rows,
     Scores,
+    Verdicter,
     Verdicts,
-    VerdictsBuilder,
     all_pass,
 )
 from podsched.plugins.node_resources.fit_events import FitEvents
@@ -139,7 +139,7 @@ class NodeResourcesFit:
         wanted = state.data[self.name]
         if len(rows) <= FEW_ROWS and len(wanted) <= _MOST_WANTED:
             return _filter_few(wanted, nodes, rows)
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         full = nodes.pod_count[rows] >= nodes.allowed_pod_number[rows]
         verdicts.flag(full, Code.UNSCHEDULABLE, REASON_PODS)
         for resource, amount in state.data[self.name]:

@@ -27,7 +27,7 @@ from podsched.framework.plugin import (
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
-from podsched.framework.verdicts import Rows, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.plugins.node_volume_limits.attachable_volumes import (
     AttachableVolumes,
     CannotCount,
@@ -257,7 +257,7 @@ class NodeVolumeLimits:
         mine: LimitState = state.data[self.name]
         base = nodes.base
         of_base = rows if base is nodes else nodes.base_rows[rows]
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         has_csi_node = mine.table.column(base, HAS_CSI_NODE)[of_base] > 0
         for present, new in zip((False, True), mine.new, strict=True):
             if new.text:

@@ -34,7 +34,7 @@ from podsched.framework.plugin import (
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error
-from podsched.framework.verdicts import Rows, Scores, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.pod_topology_spread.constraints import (
     HOSTNAME,
     Constraint,
@@ -163,7 +163,7 @@ class PodTopologySpread:
 
         The first constraint that a node fails decides.
         """
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         on_fork = nodes.base is not nodes
         base = nodes.base_rows[rows] if on_fork else rows
         undecided = np.ones(len(rows), dtype=np.bool_)

@@ -32,7 +32,7 @@ from podsched.framework.plugin import (
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
-from podsched.framework.verdicts import Rows, Scores, Verdicts, VerdictsBuilder
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.rows.matching import named
 from podsched.plugins.volume_binding.candidates import (
     CSI_DRIVER,
@@ -207,7 +207,7 @@ class VolumeBinding:
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject, unresolvably, nodes that cannot reach a bound volume or lack volumes to bind."""
         mine: BindingState = state.data[self.name]
-        verdicts = VerdictsBuilder(len(rows))
+        verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         conflict, gone, failed = _check_bound(mine.bound, nodes, rows, verdicts)
         ok = ~failed
@@ -232,7 +232,7 @@ class VolumeBinding:
         ]
         bound = [claim for claim in claims if is_fully_bound(claim)]
         for claim, volume in zip(bound, mine.bound, strict=True):
-            wrong = np.any(_check_bound([volume], nodes, rows, VerdictsBuilder(len(rows))), axis=0)
+            wrong = np.any(_check_bound([volume], nodes, rows, Verdicter(len(rows))), axis=0)
             what = (
                 f"persistentvolume {claim.spec.volume_name}, to which claim {claim.metadata.name}"
             )
@@ -350,7 +350,7 @@ def _waits_for_pod(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> boo
 
 
 def _check_bound(
-    bound: Sequence[BoundVolume | None], nodes: NodeColumns, rows: Rows, verdicts: VerdictsBuilder
+    bound: Sequence[BoundVolume | None], nodes: NodeColumns, rows: Rows, verdicts: Verdicter
 ) -> tuple[Bools, Bools, Bools]:
     """Return (affinity conflict, volume gone, failed) by row; the first failing claim decides."""
     conflict = np.zeros(len(rows), dtype=np.bool_)
