@@ -34,7 +34,8 @@ def test_kubectls_commands_are_pointed_to(sched: Commands, name: str) -> None:
 def test_it_is_said_that_no_containers_run(sched: Commands, name: str) -> None:
     done = sched(name, "web-0")
     assert done.code == 2
-    assert "runs no containers" in done.err
+    assert "runs no containers; in a Kubernetes cluster" in done.err
+    assert "KUBECONFIG" not in done.err, "podsched's API server has no kubelets to ask"
 
 
 def test_the_kubeconfig_of_what_runs_is_named(sched: Commands, tmp_path: Path) -> None:

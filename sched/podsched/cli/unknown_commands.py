@@ -10,7 +10,7 @@ from podsched.lib.run_directory import files_of_running
 
 #: kubectl's commands that need nothing but what the API server stores.
 _ON_OBJECTS: Final = frozenset({
-    "api-resources", "api-versions", "autoscale", "cluster-info", "diff", "edit", "explain",
+    "api-resources", "api-versions", "cluster-info", "diff", "edit", "explain",
     "expose", "kustomize", "patch", "proxy", "replace", "rollout", "scale", "set", "version",
 })  # fmt: skip
 #: Those that need a container that runs somewhere.
@@ -21,8 +21,8 @@ def told(name: str, known: Iterable[str]) -> str:
     """Return what to say of a command that does not exist."""
     if name in _ON_CONTAINERS:
         return (
-            f"No such command '{name}': podsched schedules pods and runs no containers; where "
-            f"kubelets do, kubectl reaches them: {_with_kubectl(name)}"
+            f"No such command '{name}': podsched schedules pods and runs no containers; in a "
+            f"Kubernetes cluster that it schedules: kubectl {name}"
         )
     if name in _ON_OBJECTS:
         return f"No such command '{name}', but kubectl has it: {_with_kubectl(name)}"
