@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.cli.local import ready_text, starting_text, what_next
+from podsched.cli.local import data_directory, ready_text, starting_text, what_next
+from podsched.lib.run_directory import files_of_running
 from support.commands import Commands
 
 
@@ -134,3 +136,19 @@ def test_where_sched_is_on_path_its_name_is_enough(
 ) -> None:
     monkeypatch.setenv("PATH", str(environment))
     assert what_next() == "Next, a cluster that stays: sched up --nodes 5"
+
+
+def test_a_cluster_with_a_data_directory_is_found_as_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for wanted in (kept, None):
+        with data_directory(wanted) as directory:
+            for name in ("etcd-endpoint", "kubeconfig"):
+                (directory / name).write_text(name)
+                (found,) = files_of_running("up", name)
+                assert found.read_text() == name
+        assert files_of_running("up", "etcd-endpoint") == []
+    assert (kept / "etcd-endpoint").exists()

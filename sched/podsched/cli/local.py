@@ -91,7 +91,7 @@ def up(given: _Flags) -> None:
     read_config(given.config)
     if not can_listen(*split_address("--api", given.api)):
         fail(f"--api: cannot listen on {given.api}: is another sched up running?", FAILED)
-    with _data_directory(given.data_dir) as directory:
+    with data_directory(given.data_dir) as directory:
         options = LocalClusterOptions(
             data_dir=directory,
             keeps_data=given.data_dir is not None,
@@ -118,17 +118,22 @@ def up(given: _Flags) -> None:
 
 
 @contextlib.contextmanager
-def _data_directory(wanted: Path | None) -> Iterator[Path]:
-    """Yield the directory that is wanted, or else one for this run alone."""
-    if wanted is not None:
-        yield wanted.resolve()
-        return
+def data_directory(wanted: Path | None) -> Iterator[Path]:
+    """Yield the directory that is wanted, or else one for this run alone.
+
+    Either way there is one for this run, by which other commands find the cluster.
+    """
     try:
         made = RunDirectory("up")
     except OSError as exc:
         fail(str(exc), FAILED)
     try:
-        yield made.path
+        if wanted is None:
+            yield made.path
+        else:
+            for name in ("etcd-endpoint", "kubeconfig"):
+                (made.path / name).symlink_to(wanted.resolve() / name)
+            yield wanted.resolve()
     finally:
         made.remove()
 

@@ -99,7 +99,7 @@ def restore(
 
 
 def _running_etcd() -> list[str]:
-    """Return the addresses of the etcd of every ``sched up`` that runs without a --data-dir."""
+    """Return the addresses of the embedded etcd of every ``sched up`` that runs without TLS."""
     return [file.read_text().strip() for file in files_of_running("up", "etcd-endpoint")]
 
 

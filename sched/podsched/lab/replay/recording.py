@@ -111,7 +111,8 @@ class RecordingWriter:
         # Names of pods and images may be confidential.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._raw = os.fdopen(handle, "wb")
-        self._file = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=6)
+        # Not a GzipFile: that of a file that is abandoned complains when it is freed.
+        self._gzip = zlib.compressobj(6, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
         #: Bytes of the file so far, as of the last ``flush``.
         self.size = 0
         self._write({"recording": VERSION, **header})
@@ -143,14 +144,14 @@ class RecordingWriter:
 
     def flush(self) -> None:
         """Make all that was written readable."""
-        self._file.flush(zlib.Z_SYNC_FLUSH)
+        self._raw.write(self._gzip.flush(zlib.Z_SYNC_FLUSH))
         self._raw.flush()
         self.size = self._raw.tell()
 
     def close(self, at: float, why: str, revision: int = 0) -> None:
         """Write the end, up to which revision everything is there."""
         self._write({"t": round(at, 6), "end": why, "r": revision})
-        self._file.close()
+        self._raw.write(self._gzip.flush())
         self.size = self._raw.tell()
         self._raw.close()
 
@@ -159,7 +160,8 @@ class RecordingWriter:
         self._raw.close()
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        text = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        self._raw.write(self._gzip.compress(text))
 
 
 def without_secrets(item: AnyObject) -> AnyObject:
