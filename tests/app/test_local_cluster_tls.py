@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from cryptography.x509 import load_pem_x509_certificate
 from podsched.app.cluster_tls import ClusterTls
 from podsched.app.role_certificates import renew
 from podsched.lab.bench.shapes import copies, pod_template
+from podsched.lib.run_directory import RunDirectory
 from podsched.lib.tls_contexts import ConnectingContext
+from support.commands import Commands
 from support.eventually import eventually
 from support.listening import ports_of
 from support.real_cluster import RealCluster, real_cluster
@@ -39,7 +42,7 @@ async def bind_some(real: RealCluster, prefix: str) -> None:
 
 @pytest.mark.integration
 async def test_all_that_listens_has_tls_and_goes_on_with_renewed_certificates(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "certs"
     async with real_cluster(tmp_path, tls_dir=folder, replicas=2) as real:
@@ -49,6 +52,13 @@ async def test_all_that_listens_has_tls_and_goes_on_with_renewed_certificates(
         for port in ports:
             assert await speaks_tls(port, folder), f"port {port}"
         await bind_some(real, "before")
+        # As data_directory of podsched.cli.local makes it, for other commands to find the cluster.
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        run = RunDirectory("up", tmp_path)
+        (run.path / "etcd-endpoint").symlink_to(tmp_path / "etcd-endpoint")
+        saved = await asyncio.to_thread(Commands(), "snapshot", "save", str(tmp_path / "saved.db"))
+        run.remove()
+        assert (saved.code, saved.err) == (0, "")
 
         renew(folder, days=1)
         leader = real.leader()

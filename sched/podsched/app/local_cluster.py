@@ -182,8 +182,12 @@ class LocalCluster:
             if self.options.keeps_data and (fault := known_fault(self._etcd.version)):
                 self._warn(fault)
             self.etcd_endpoints = (self._etcd.endpoint,)
-            if self.tls.files_of("etcd") is None:  # sched snapshot save finds it there
-                (self.options.data_dir / "etcd-endpoint").write_text(f"{self._etcd.endpoint}\n")
+            # sched snapshot save finds it there, with the files for TLS.
+            files = self.tls.files_of("etcd-client")
+            lines = [self._etcd.endpoint]
+            if files is not None:
+                lines += [files.authorities, files.certificate, files.key]
+            (self.options.data_dir / "etcd-endpoint").write_text("\n".join(lines))
             self._keep("etcd", self._etcd, EmbeddedEtcdError)
         self._tell(_counted(self.options.api_servers, "API server"))
         for index in range(self.options.api_servers):

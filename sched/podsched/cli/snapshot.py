@@ -62,8 +62,16 @@ def save(
     source = ctx.get_parameter_source("endpoints")
     if source is not None and source.name == "DEFAULT" and (found := _running_etcd()):
         if len(found) > 1:
-            fail(f"several run: name one with --etcd-endpoints: {', '.join(found)}", USAGE)
-        options = replace(options, endpoints=(found[0],))
+            names = ", ".join(each.endpoints[0] for each in found)
+            fail(f"several run: name one with --etcd-endpoints: {names}", USAGE)
+        (running,) = found
+        options = replace(
+            options,
+            endpoints=running.endpoints,
+            ca=running.ca,
+            cert=running.cert,
+            key=running.key,
+        )
     with working("saving", counted=True) as tell:
         size = _run(save_snapshot(options, file, tell))
     say(f"Saved {size:,} bytes to {file}; the checksum is right.")
@@ -98,9 +106,14 @@ def restore(
     say(f"Restored to {data_dir / 'etcd'}. Start it: sched up --data-dir {data_dir}")
 
 
-def _running_etcd() -> list[str]:
-    """Return the addresses of the embedded etcd of every ``sched up`` that runs without TLS."""
-    return [file.read_text().strip() for file in files_of_running("up", "etcd-endpoint")]
+def _running_etcd() -> list[EtcdOptions]:
+    """Return how to connect to the embedded etcd of every ``sched up`` that runs."""
+    found = []
+    for file in files_of_running("up", "etcd-endpoint"):
+        endpoint, *files = file.read_text().splitlines()
+        ca, cert, key = map(Path, files) if files else (None, None, None)
+        found.append(EtcdOptions((endpoint,), ca=ca, cert=cert, key=key))
+    return found
 
 
 def _tell(contents: Contents) -> None:
