@@ -98,17 +98,17 @@ async def test_a_caller_without_a_credential_is_refused(core: ServerCore) -> Non
     )
     for reply in (
         await face(core, pipeline).ask(NOBODY, review("list", "nodes")),
-        await face(core, pipeline).explain(NOBODY, "default/p0", False),
+        await face(core, pipeline).explain(NOBODY, "Pod", "default/p0", False),
     ):
         assert (reply.status, json.loads(reply.body)["message"]) == (401, "Unauthorized")
 
 
 async def test_an_explanation_needs_a_pod_and_a_replica(core: ServerCore) -> None:
-    reply = await face(core, Pipeline()).explain(NOBODY, "default/p0", False)
+    reply = await face(core, Pipeline()).explain(NOBODY, "Pod", "default/p0", False)
     assert (reply.status, json.loads(reply.body)["reason"]) == (404, "NotFound")
     stored = pod("p0")
     stored.spec.containers[0].image = "web:1"
     await core.creator.create_many([stored])
     await core.reflector.wait_until_fresh()
-    reply = await face(core, Pipeline()).explain(NOBODY, "default/p0", False)
+    reply = await face(core, Pipeline()).explain(NOBODY, "Pod", "default/p0", False)
     assert reply.status == 503 and "replica" in json.loads(reply.body)["message"]

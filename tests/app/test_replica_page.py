@@ -79,11 +79,11 @@ def answers(refused: Unanswerable | None = None) -> Answers:
 
 
 async def test_a_replica_explains_its_pods_itself() -> None:
-    reply = await ReplicaExplainer(answers()).explain(CALLER, "default/p0", True)
+    reply = await ReplicaExplainer(answers()).explain(CALLER, "Pod", "default/p0", True)
     assert (reply.status, reply.body) == (200, b'{"message": "default p0 True"}')
 
 
 async def test_what_cannot_be_explained_says_why() -> None:
     unknown = Unanswerable(StatusCode.NOT_FOUND, 'pods "p0" not found')
-    reply = await ReplicaExplainer(answers(unknown)).explain(CALLER, "default/p0", False)
+    reply = await ReplicaExplainer(answers(unknown)).explain(CALLER, "Pod", "default/p0", False)
     assert (reply.status, reply.body) == (404, b'{"message": "pods \\"p0\\" not found"}')

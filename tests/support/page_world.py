@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection
 
 from podsched.api.objects import AnyObject, Event, Node, Pod, PodCondition
-from podsched.ask.web.sources import Change, Leadership, Load, Replica
+from podsched.ask.web.sources import KINDS, Change, Leadership, Load, Replica
 
 START = 1_700_000_000.0
 MESSAGE = (
@@ -64,7 +64,7 @@ class World:
     """A ``Source``. following: whether changes are noted; lost: has the next question fail."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, dict[str, AnyObject]] = {"Node": {}, "Pod": {}, "Event": {}}
+        self.objects: dict[str, dict[str, AnyObject]] = {kind: {} for kind in KINDS}
         self.following = False
         self.lost = False
         self._changed: set[Change] = set()

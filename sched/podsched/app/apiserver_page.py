@@ -90,14 +90,14 @@ class CallerApi:
             answer = failure(error)
         return _reply(answer)
 
-    async def explain(self, caller: Caller, key: str, changes: bool) -> Reply:
+    async def explain(self, caller: Caller, kind: str, key: str, changes: bool) -> Reply:
         """See ``Explainer``."""
         request = _request(caller, Act("GET", f"/api/explain/{key}"))
         try:
             async with Call("Explain", request, self._pipeline) as call:
                 await call.arrive()
                 await call.enter(0)
-                call.request = explain_request(key, changes=changes)
+                call.request = explain_request(kind, key, changes=changes)
                 found = Explanation.FromString(await self._scheduling.explain(call.request))
         except ApiError as error:
             return _reply(failure(error))

@@ -8,10 +8,10 @@ from google.protobuf.message import Message
 from podsched.v1.scheduling_pb2 import ExplainRequest
 
 
-def explain_request(key: str, *, changes: bool) -> ExplainRequest:
-    """Return the question about a pod by its key, namespace/name."""
+def explain_request(kind: str, key: str, *, changes: bool) -> ExplainRequest:
+    """Return the question about a Pod or PodGroup by its key, namespace/name."""
     namespace, _, name = key.partition("/")
-    return ExplainRequest(namespace=namespace, name=name, changes=changes)
+    return ExplainRequest(kind=kind, namespace=namespace, name=name, changes=changes)
 
 
 def as_json(answer: Message) -> bytes:

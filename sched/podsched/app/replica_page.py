@@ -70,10 +70,10 @@ class ReplicaExplainer:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
-    async def explain(self, _: Caller, key: str, changes: bool) -> Reply:
+    async def explain(self, _: Caller, kind: str, key: str, changes: bool) -> Reply:
         """See ``Explainer``."""
         question = Question(
-            timeout_seconds=_EXPLAIN_SECONDS, explain=explain_request(key, changes=changes)
+            timeout_seconds=_EXPLAIN_SECONDS, explain=explain_request(kind, key, changes=changes)
         )
         answers = self._answers.answer(question)
         try:

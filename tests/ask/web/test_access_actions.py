@@ -45,4 +45,4 @@ def test_nothing_else_is_an_action(verb: str, name: str) -> None:
 
 def test_a_review_asks_about_all_namespaces() -> None:
     spec = json.loads(review("get", "pods", "explain").body)["spec"]["resourceAttributes"]
-    assert spec == {"verb": "get", "resource": "pods", "subresource": "explain"}
+    assert spec == {"verb": "get", "group": "", "resource": "pods", "subresource": "explain"}

@@ -46,8 +46,8 @@ class FakeApi:
         self.asked.append((caller.authorization, asked.method, asked.path))
         return Reply(200, b"{}")
 
-    async def explain(self, caller: Caller, key: str, changes: bool) -> Reply:
-        return Reply(200, json.dumps({"pod": key, "changes": changes}).encode())
+    async def explain(self, caller: Caller, kind: str, key: str, changes: bool) -> Reply:
+        return Reply(200, json.dumps({"kind": kind, "key": key, "changes": changes}).encode())
 
 
 @asynccontextmanager
@@ -114,7 +114,14 @@ async def test_state_details_and_deltas_are_read(world: World) -> None:
     async with serving(world) as server, client_of(server) as get:
         _, state = await get("/api/state")
         assert get.seen["Content-Encoding"] == "gzip"
-        assert state["totals"] == {"nodes": 1, "usable": 1, "bound": 1, "pending": 1, "ended": 0}
+        assert state["totals"] == {
+            "nodes": 1,
+            "usable": 1,
+            "bound": 1,
+            "pending": 1,
+            "lines": 1,
+            "ended": 0,
+        }
         _, found = await get("/api/node/n0")
         assert found["pods"] == [["default/p0", "", 0, {"cpu": 500, "pods": 1}]]
         _, found = await get("/api/pod/default/waits")
@@ -168,7 +175,7 @@ async def test_callers_see_and_do_what_they_may(world: World) -> None:
         _, may = await get("/api/rights", Authorization="Bearer admin")
         assert may == {"explain": True, "cordon": True, "delete": True}
         _, found = await get("/api/explain/default/p0?changes", Authorization="Bearer reader")
-        assert found == {"pod": "default/p0", "changes": True}
+        assert found == {"kind": "Pod", "key": "default/p0", "changes": True}
 
 
 async def test_actions_are_made_in_the_callers_name_and_by_the_page_alone(world: World) -> None:

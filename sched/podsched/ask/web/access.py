@@ -54,9 +54,9 @@ def act(verb: str, name: str) -> Act | None:
     return None
 
 
-def review(verb: str, resource: str, subresource: str = "") -> Act:
+def review(verb: str, resource: str, subresource: str = "", group: str = "") -> Act:
     """Return the request that asks whether the caller may do something in all namespaces."""
-    asked = {"verb": verb, "resource": resource, "subresource": subresource}
+    asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
@@ -110,10 +110,10 @@ class RestApi(Protocol):
 
 
 class Explainer(Protocol):
-    """Explains why a pod is pending, or why it is on its node."""
+    """Explains why a pod or a pod group is pending, or why a pod is on its node."""
 
-    async def explain(self, caller: Caller, key: str, changes: bool) -> Reply:
-        """Explain a pod; changes: also look for what would make it fit."""
+    async def explain(self, caller: Caller, kind: str, key: str, changes: bool) -> Reply:
+        """Explain a Pod or PodGroup; changes: also look for what would make it fit."""
         ...
 
 

@@ -2,7 +2,8 @@
 
 Invariant (a property test checks it): a state with all later deltas applied is the later state.
 Bounded: only the first pending pods, events and decisions are sent, and the most frequent
-explanations. Pure: it knows only what ``put`` gets.
+explanations. The members of a PodGroup are one line, which is computed once for all changes of a
+second. Pure: it knows only what ``put`` gets.
 """
 
 from __future__ import annotations
@@ -13,8 +14,15 @@ from dataclasses import astuple
 from heapq import nlargest, nsmallest
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from podsched.api.objects import AnyObject, Event, Node, Pod
+from podsched.api.objects import AnyObject, Event, Node, Pod, PodGroup
 from podsched.ask.web.nodes import NodeTable
+from podsched.ask.web.pod_groups import (
+    PodGroupLine,
+    PodGroupRow,
+    line_key,
+    pod_group_line,
+    pod_group_row,
+)
 from podsched.ask.web.rows import (
     DecisionRow,
     EventRow,
@@ -101,13 +109,20 @@ GROUPS = 8
 
 
 class Board:
-    """Nodes, pods and events as the page shows them."""
+    """Nodes, pods, pod groups and events as the page shows them."""
 
     def __init__(self) -> None:
         self._nodes = NodeTable()
         self._pods: dict[str, PodRow] = {}
         self._on_node: dict[str, set[str]] = {}
+        #: Pods of no group, and groups of which the page says that they wait.
         self._pending: dict[str, PendingRow] = {}
+        self._waiting = 0
+        self._pod_groups: dict[str, PodGroupRow] = {}
+        self._members: dict[str, set[str]] = {}
+        self._lines: dict[str, PodGroupLine] = {}
+        #: Groups whose lines have to be made anew.
+        self._unsettled: set[str] = set()
         self._groups: Counter[tuple[str, str]] = Counter()
         self._ended = 0
         self._events: Latest[EventRow] = Latest(LATEST)
@@ -127,6 +142,12 @@ class Board:
                 self._nodes.put(node_row(found))
             else:
                 self._nodes.remove(key)
+        elif kind == "PodGroup":
+            self._unsettled.add(key)
+            if isinstance(found, PodGroup):
+                self._pod_groups[key] = pod_group_row(found)
+            else:
+                self._pod_groups.pop(key, None)
         elif kind == "Event":
             self._put_event(key, event_row(found) if isinstance(found, Event) else None)
 
@@ -141,7 +162,8 @@ class Board:
         else:
             self._pods[key] = row
             self._count(key, row, 1)
-        self._decided(key, before.decision if before else None, row.decision if row else None)
+        alone = (None if one is None or one.group else one.decision for one in (before, row))
+        self._decided(key, *alone)
 
     def _decided(self, key: str, before: DecisionRow | None, now: DecisionRow | None) -> None:
         if now == before:
@@ -160,17 +182,44 @@ class Board:
             if not pods:
                 del self._on_node[row.node]
         self._ended += sign * row.ended
+        if row.group:
+            self._unsettled.add(row.group)
+            members = self._members.setdefault(row.group, set())
+            (members.add if sign > 0 else members.discard)(key)
+            if not members:
+                del self._members[row.group]
         if row.pending is None:
             return
-        self._stale.add("pending")
+        self._waiting += sign
         group = row.pending.reason, gist(row.pending.message)
         self._groups[group] += sign
         if not self._groups[group]:
             del self._groups[group]
-        if sign > 0:
-            self._pending[key] = row.pending
+        if not row.group:
+            self._pend(key, row.pending if sign > 0 else None)
+
+    def _pend(self, key: str, row: PendingRow | None) -> None:
+        """Change a line of what is pending; None: it is not."""
+        self._stale.add("pending")
+        if row is None:
+            self._pending.pop(key, None)
         else:
-            del self._pending[key]
+            self._pending[key] = row
+
+    def _settle(self) -> None:
+        """Bring the lines of groups up to date."""
+        for group in self._unsettled:
+            members = self._members.get(group, ())
+            found, before = self._pod_groups.get(group), self._lines.pop(group, None)
+            line = None
+            if found is not None or members:
+                line = pod_group_line(found, [self._pods[key] for key in members])
+                self._lines[group] = line
+            if line != before:
+                self._pend(line_key(group), line.row if line is not None and line.waits else None)
+            decisions = (one.decision if one is not None else None for one in (before, line))
+            self._decided(line_key(group), *decisions)
+        self._unsettled.clear()
 
     def _put_event(self, key: str, row: EventRow | None) -> None:
         self._stale.add("events")
@@ -183,9 +232,17 @@ class Board:
         """Return the latest events about an object, such as "Pod default/web-0"."""
         return [[*astuple(row)] for _, row in self._events.newest() if row.object == about]
 
-    def pods(self) -> list[tuple[str, str]]:
-        """Return the key of each pod and the node on which its requests count, "" for none."""
-        return [(key, row.node) for key, row in self._pods.items()]
+    def pods(self) -> list[tuple[str, str, str]]:
+        """Return each pod's key, the node on which its requests count, and its group; "": none."""
+        return [(key, row.node, row.group) for key, row in self._pods.items()]
+
+    def pod_groups(self) -> dict[str, PodGroupLine]:
+        """Return the line of each group as of the last ``delta``."""
+        return self._lines
+
+    def members(self, group: str) -> list[tuple[str, str]]:
+        """Return the key of each member, and the node on which its requests count, "" for none."""
+        return [(key, self._pods[key].node) for key in self._members.get(group, ())]
 
     def pods_on(self, node: str) -> list[str]:
         """Return the keys of the pods whose requests count on a node."""
@@ -205,6 +262,7 @@ class Board:
 
     def delta(self) -> dict[str, Any]:
         """Return what has changed since the last call; empty if nothing has."""
+        self._settle()
         found = self._nodes.difference()
         for name in self._stale:
             difference = self._lists[name].update(self._foremost(name))
@@ -227,12 +285,13 @@ class Board:
         return {key: astuple(row) for key, row in self._decisions.newest()}
 
     def _counted(self) -> dict[str, Any]:
-        pods, pending = len(self._pods), len(self._pending)
+        pods, pending = len(self._pods), self._waiting
         totals = {
             "nodes": len(self._nodes),
             "usable": self._nodes.usable,
             "bound": pods - pending - self._ended,
             "pending": pending,
+            "lines": len(self._pending),
             "ended": self._ended,
         }
         groups = [

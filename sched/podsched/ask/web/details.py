@@ -1,4 +1,4 @@
-"""Details of a node or a pod, and the search for pods, for the page.
+"""Details of a node, a pod or a pod group, and the search for pods, for the page.
 
 Annotations, environments and volumes are left out, because they may contain secrets.
 """
@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 from typing import Any
 
-from podsched.api.objects import Node, Pod, seconds_of
+from podsched.api.objects import (
+    Condition,
+    Node,
+    NodeCondition,
+    Pod,
+    PodCondition,
+    PodGroup,
+    seconds_of,
+)
+from podsched.api.pod_groups import group_key
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import CPU, MEMORY, PODS, allocatable_in_units
 from podsched.ask.web.board import Board
+from podsched.ask.web.pod_groups import line_key
 from podsched.ask.web.rows import in_page_units, node_state, phase_of, requests_of, zone_of
 from podsched.ask.web.sources import Source
 
@@ -43,10 +53,7 @@ def node_details(source: Source, board: Board, name: str) -> dict[str, Any] | No
             f"{t.key}={t.value}:{t.effect}" if t.value else f"{t.key}:{t.effect}"
             for t in node.spec.taints
         ],
-        "conditions": [
-            [c.type, c.status, c.reason, c.message, seconds_of(c.last_transition_time)]
-            for c in node.status.conditions
-        ],
+        "conditions": _told(node.status.conditions),
         "allocatable": _in_order(allocatable),
         "pods": [
             [key, pod.status.phase, pod.spec.priority, _in_order(requests_of(pod))]
@@ -66,6 +73,7 @@ def pod_details(source: Source, board: Board, key: str) -> dict[str, Any] | None
     return {
         "key": key,
         "phase": phase_of(pod),
+        "group": group_key(pod),
         "node": spec.node_name,
         "nominated": status.nominated_node_name,
         "created": seconds_of(meta.creation_timestamp),
@@ -74,12 +82,60 @@ def pod_details(source: Source, board: Board, key: str) -> dict[str, Any] | None
         "labels": dict(sorted(meta.labels.items())),
         "requests": _in_order(requests_of(pod)),
         "gates": [gate.name for gate in spec.scheduling_gates],
-        "conditions": [
-            [c.type, c.status, c.reason, c.message, seconds_of(c.last_transition_time)]
-            for c in status.conditions
-        ],
+        "conditions": _told(status.conditions),
         "events": board.events_of(f"Pod {key}"),
     }
+
+
+#: Members of a group that are listed, those without a node first.
+MOST_MEMBERS = 50
+
+
+def pod_group_details(source: Source, board: Board, key: str) -> dict[str, Any] | None:
+    """Return a pod group with its first members and latest events; None if there is none.
+
+    A group that only its members name has no conditions and no labels. A row of ``listed`` is key,
+    phase, node.
+    """
+    line = board.pod_groups().get(key)
+    if line is None:
+        return None
+    row, group = line.row, source.get("PodGroup", key)
+    stored = group if isinstance(group, PodGroup) else PodGroup()
+    members = board.members(key)
+    first = nsmallest(MOST_MEMBERS, members, key=lambda member: (bool(member[1]), member[0]))
+    pods = [(member, source.get("Pod", member)) for member, _ in first]
+    return {
+        "key": key,
+        "state": row.reason,
+        "message": row.message,
+        "policy": row.policy,
+        "priority": row.priority,
+        "created": row.since,
+        "waits": line.waits,
+        "withNode": row.with_node,
+        "members": row.members,
+        "ended": len(members) - row.members,
+        "topology": [one.key for one in stored.spec.scheduling_constraints.topology],
+        "requests": _in_order(line.requests),
+        "listed": [
+            [member, phase_of(pod), pod.spec.node_name]
+            for member, pod in pods
+            if isinstance(pod, Pod)
+        ],
+        "hidden": len(members) - len(first),
+        "labels": dict(sorted(stored.metadata.labels.items())),
+        "conditions": _told(stored.status.conditions),
+        "events": board.events_of(line_key(key)),
+    }
+
+
+def _told(conditions: Iterable[Condition | NodeCondition | PodCondition]) -> list[list[Any]]:
+    """Return conditions as type, status, reason, message, Unix time of the last transition."""
+    return [
+        [c.type, c.status, c.reason, c.message, seconds_of(c.last_transition_time)]
+        for c in conditions
+    ]
 
 
 def _in_order(amounts: Mapping[str, int]) -> dict[str, int]:
@@ -97,27 +153,61 @@ _TURN = 5000
 async def find_pods(source: Source, board: Board, text: str, namespace: str) -> dict[str, Any]:
     """Return the first pods whose name or node's name contains a text, and all namespaces.
 
+    A pod group whose name has the text is one line in place of its members.
+
     text: in any case; "" matches all. namespace: "" for all. A row of ``pods`` is key, phase, node,
-    millicores, MiB, and the Unix time of creation.
+    millicores, MiB, and the Unix time of creation; of a group "PodGroup " and its key, state, "",
+    millicores and MiB of all members, the Unix time of creation, members with a node, members,
+    policy. ``count``: pods that match; ``lines``: pods and groups that could be listed.
     """
     text = text.lower()
     namespaces: Counter[str] = Counter()
-    found = []
-    for count, (key, node) in enumerate(board.pods(), 1):
-        in_namespace, _, name = key.partition("/")
-        namespaces[in_namespace] += 1
-        if namespace in ("", in_namespace) and (text in name.lower() or text in node.lower()):
-            found.append(key)
-        if not count % _TURN:
+    groups = board.pod_groups()
+    collapsed = {key for key in groups if _matches(key, "", text, namespace)}
+    found = [(key, True) for key in collapsed]
+    count = 0
+    for number, (key, node, group) in enumerate(board.pods(), 1):
+        namespaces[key.partition("/")[0]] += 1
+        if group in collapsed:
+            count += 1
+        elif _matches(key, node, text, namespace):
+            count += 1
+            found.append((key, False))
+        if not number % _TURN:
             await asyncio.sleep(0)
     rows = []
-    for key in nsmallest(LISTED, found):
-        pod = source.get("Pod", key)
-        if not isinstance(pod, Pod):
-            continue  # it has gone meanwhile
-        requests = requests_of(pod)
-        made = seconds_of(pod.metadata.creation_timestamp)
-        resources = requests.get(CPU, 0), requests.get(MEMORY, 0)
-        rows.append([key, phase_of(pod), pod.spec.node_name, *resources, made])
+    for key, is_group in nsmallest(LISTED, found):
+        row = _pod_group_found(board, key) if is_group else _pod_found(source, key)
+        if row is not None:  # it has not gone meanwhile
+            rows.append(row)
     shown = nsmallest(LISTED, namespaces.items())
-    return {"count": len(found), "pods": rows, "namespaces": [[*item] for item in shown]}
+    return {
+        "count": count,
+        "lines": len(found),
+        "pods": rows,
+        "namespaces": [[*item] for item in shown],
+    }
+
+
+def _matches(key: str, node: str, text: str, namespace: str) -> bool:
+    """Whether a pod or group of a namespace ("": any) has a text in its name or its node's."""
+    of, _, name = key.partition("/")
+    return namespace in ("", of) and (text in name.lower() or text in node.lower())
+
+
+def _pod_found(source: Source, key: str) -> list[Any] | None:
+    pod = source.get("Pod", key)
+    if not isinstance(pod, Pod):
+        return None
+    requests, made = requests_of(pod), seconds_of(pod.metadata.creation_timestamp)
+    resources = requests.get(CPU, 0), requests.get(MEMORY, 0)
+    return [key, phase_of(pod), pod.spec.node_name, *resources, made]
+
+
+def _pod_group_found(board: Board, key: str) -> list[Any] | None:
+    line = board.pod_groups().get(key)
+    if line is None:
+        return None
+    row, resources = line.row, (line.requests.get(CPU, 0), line.requests.get(MEMORY, 0))
+    counts = row.with_node, row.members, row.policy
+    return [line_key(key), row.reason, "", *resources, row.since, *counts]

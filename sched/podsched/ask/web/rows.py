@@ -13,6 +13,7 @@ from typing import Final
 
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import Event, Node, Pod, PodCondition, seconds_of
+from podsched.api.pod_groups import group_key
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import MEMORY, PODS, allocatable_in_units, requests_in_units
 
@@ -74,9 +75,13 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """A pod. node: "" unless its requests count there; requests: in the page's units."""
+    """A pod. node: "" unless its requests count there; group: the key of its PodGroup, or "".
+
+    requests: in the page's units, nothing of a pod that has ended.
+    """
 
     node: str
+    group: str
     ended: bool
     requests: Mapping[str, int]
     pending: PendingRow | None
@@ -149,7 +154,8 @@ def pod_row(pod: Pod) -> PodRow:
     pending = None if node or ended else _pending(pod, condition)
     decision = _decision(node, condition) if condition is not None else None
     takes_room = node if not ended else ""
-    return PodRow(takes_room, ended, requests_of(pod) if takes_room else {}, pending, decision)
+    requests = requests_of(pod) if not ended else {}
+    return PodRow(takes_room, group_key(pod), ended, requests, pending, decision)
 
 
 def phase_of(pod: Pod) -> str:

@@ -4,8 +4,9 @@ GET  /                      the page
 GET  /static/FILE           what it is made of
 GET  /api/state             everything as of now
 GET  /api/stream?after=ID   server-sent events: what changes from there on
-GET  /api/node/NAME, /api/pod/NAMESPACE/NAME
+GET  /api/node/NAME, /api/pod/NAMESPACE/NAME, /api/podgroup/NAMESPACE/NAME
 GET  /api/pods?find=TEXT&namespace=NAME
+GET  /api/explain/NAMESPACE/NAME?changes&kind=PodGroup
 GET  /api/rights            what the caller may do
 POST /api/do/VERB/NAME      cordon, uncordon, delete
 """
@@ -36,7 +37,7 @@ from podsched.ask.web.access import (
     review,
 )
 from podsched.ask.web.board import Board
-from podsched.ask.web.details import find_pods, node_details, pod_details
+from podsched.ask.web.details import find_pods, node_details, pod_details, pod_group_details
 from podsched.ask.web.feed import Feed, TooManyBrowsersError
 from podsched.ask.web.sources import Source
 from podsched.lib.tls_contexts import TlsFiles
@@ -56,8 +57,13 @@ _TYPES: Final = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-#: What one has to be permitted to read, of all namespaces, to see the page.
-_READ: Final = ("nodes", "pods", "events")
+#: Resources, each with its API group, that one has to be permitted to list to see the page.
+_READ: Final = (
+    ("nodes", ""),
+    ("pods", ""),
+    ("events", ""),
+    ("podgroups", "scheduling.k8s.io"),
+)
 _MAY: Final = {
     "cordon": ("patch", "nodes", ""),
     "delete": ("delete", "pods", ""),
@@ -96,6 +102,7 @@ class Page:
             web.get("/api/stream", self._reading(self._stream)),
             web.get("/api/node/{name}", self._reading(self._node)),
             web.get("/api/pod/{namespace}/{name}", self._reading(self._pod)),
+            web.get("/api/podgroup/{namespace}/{name}", self._reading(self._pod_group)),
             web.get("/api/pods", self._reading(self._pods)),
             web.get("/api/rights", self._reading(self._rights)),
             web.get("/api/explain/{namespace}/{name}", self._reading(self._explain)),
@@ -126,8 +133,8 @@ class Page:
             if self._certified and not certificate_of(request):
                 return refusal(401, "this page needs a client certificate")
             return None
-        for resource in _READ:
-            reply = await self._ask(request, review("list", resource))
+        for resource, group in _READ:
+            reply = await self._ask(request, review("list", resource, group=group))
             if reply.status >= 400:
                 return web.Response(
                     status=reply.status, body=reply.body, content_type="application/json"
@@ -177,8 +184,12 @@ class Page:
         return await self._detail(lambda board: node_details(self._source, board, name), name)
 
     async def _pod(self, request: web.Request) -> web.Response:
-        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
+        key = _key(request)
         return await self._detail(lambda board: pod_details(self._source, board, key), key)
+
+    async def _pod_group(self, request: web.Request) -> web.Response:
+        key = _key(request)
+        return await self._detail(lambda board: pod_group_details(self._source, board, key), key)
 
     async def _pods(self, request: web.Request) -> web.Response:
         board = await self._feed.followed()
@@ -206,9 +217,8 @@ class Page:
     async def _explain(self, request: web.Request) -> web.Response:
         if self._explainer is None:
             return refusal(404, "nothing here can explain a pod")
-        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        changes = "changes" in request.query
-        reply = await self._explainer.explain(_caller(request), key, changes)
+        kind, changes = request.query.get("kind", "Pod"), "changes" in request.query
+        reply = await self._explainer.explain(_caller(request), kind, _key(request), changes)
         return web.Response(status=reply.status, body=reply.body, content_type="application/json")
 
     async def _do(self, request: web.Request) -> web.Response:
@@ -225,6 +235,10 @@ class Page:
     async def _ask(self, request: web.Request, asked: Act) -> Reply:
         assert self._api is not None
         return await self._api.ask(_caller(request), asked)
+
+
+def _key(request: web.Request) -> str:
+    return f"{request.match_info['namespace']}/{request.match_info['name']}"
 
 
 def _caller(request: web.Request) -> Caller:

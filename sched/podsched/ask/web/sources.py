@@ -9,7 +9,7 @@ from typing import Protocol
 from podsched.api.objects import AnyObject
 
 #: The kinds that the page shows, in the order in which they are read.
-KINDS = ("Node", "Pod", "Event")
+KINDS = ("Node", "PodGroup", "Pod", "Event")
 
 Change = tuple[str, str]
 """The kind and the key of an object that is not what it was."""

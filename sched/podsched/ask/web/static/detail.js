@@ -1,9 +1,9 @@
-// One node or one pod, and what may be done with it.
+// One node, pod or pod group, and what may be done with it.
 
 import { byId, h } from "./dom.js";
 import { drawExplanation } from "./explain.js";
 import { age, amount, clock, count, percent, unavailable } from "./format.js";
-import { link, stateOf } from "./panels.js";
+import { link, said, stateOf, withNodes } from "./panels.js";
 import { CORDONED, HOLLOW, NOT_READY } from "./store.js";
 
 export class Detail {
@@ -20,7 +20,7 @@ export class Detail {
     this.overview();
   }
 
-  /** Show the cluster as a whole, while neither a node nor a pod is chosen. */
+  /** Show the cluster as a whole, while nothing is chosen. */
   overview() {
     const { has, used } = this.store.sums(), { nodes } = this.store;
     const [broken, cordoned, hollow] = [NOT_READY, CORDONED, HOLLOW].map((flag) => this.store.having(flag));
@@ -30,7 +30,7 @@ export class Detail {
       h("div", { class: "meters" }, ...rows),
       facts([["Not ready", count(broken)], ["Cordoned", count(cordoned)], ["Hollow", count(hollow)], ["Zones", count(new Set([...nodes.values()].map((node) => node.zone)).size)]]),
       hollow ? h("p", { class: "muted" }, "Hollow nodes are played by sched agent: their pods are shown as Running, and nothing is run.") : "",
-      h("p", { class: "empty" }, "Choose a node or a pod to see more of it."));
+      h("p", { class: "empty" }, "Choose a node, a pod or a pod group to see more of it."));
   }
 
   /** Show an object and move the focus there. */
@@ -49,8 +49,9 @@ export class Detail {
       const path = shown.name.split("/").map(encodeURIComponent).join("/");
       const found = await this.server.json(`/api/${shown.kind}/${path}`);
       if (this.shown !== shown) return false;
-      if (shown.kind === "pod" && !found.node && this.rights().explain && !this.why) this.explain(false);
-      const drawn = shown.kind === "node" ? this.#node(found) : this.#pod(found);
+      const waits = shown.kind === "pod" ? !found.node : found.waits;
+      if (waits && this.rights().explain && !this.why) this.explain(false);
+      const drawn = { node: () => this.#node(found), pod: () => this.#pod(found), podgroup: () => this.#podGroup(found) }[shown.kind]();
       this.#replace(shown, drawn);
     } catch (error) {
       if (this.shown !== shown) return false;
@@ -64,7 +65,7 @@ export class Detail {
     const focused = this.element.contains(document.activeElement) ? document.activeElement.textContent : null;
     const top = this.element.scrollTop;
     const close = h("button", { class: "close", "aria-label": "Close details", onclick: () => this.clear() }, "×");
-    this.element.replaceChildren(h("div", { class: "bar" }, h("h2", { id: "detail-title" }, h("small", { class: "muted" }, `${shown.kind} `), shown.name), close), ...drawn);
+    this.element.replaceChildren(h("div", { class: "bar" }, h("h2", { id: "detail-title" }, h("small", { class: "muted" }, `${shown.kind === "podgroup" ? "pod group" : shown.kind} `), shown.name), close), ...drawn);
     for (const summary of this.element.querySelectorAll("summary")) summary.parentElement.open = openParts.has(summary.textContent);
     this.element.scrollTop = top;
     if (focused) [...this.element.querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
@@ -96,17 +97,36 @@ export class Detail {
       facts([
         ["Phase", found.phase],
         ["Node", found.node ? link(found.node, () => this.open("node", found.node)) : found.nominated ? `room is made on ${found.nominated}` : "none"],
+        ...(found.group ? [["Group", link(found.group, () => this.open("podgroup", found.group))]] : []),
         ["Priority", String(found.priority)], ["Scheduler", found.scheduler], ["Age", found.created ? age(this.store.now() - found.created) : "–"],
-        ["Requests", Object.entries(found.requests).filter(([name]) => name !== "pods").map(([name, value]) => `${name} ${amount(name, value)}`).join(", ") || "nothing"],
+        ["Requests", requested(found.requests)],
       ]),
       this.#readOnly(),
       this.rights().delete ? h("p", {}, h("button", { class: "danger", onclick: () => this.#delete(found.key) }, "Delete")) : null,
-      this.#why(found),
+      this.#why(found.node ? "Why it is there" : "Why it waits", !found.node),
       waits ? why(scheduled[3]) : null,
       found.gates.length ? h("p", {}, `Waits for its gates: ${found.gates.join(", ")}.`) : null,
-      h("h3", {}, "Conditions"),
-      found.conditions.length ? h("ul", { class: "plain" }, ...found.conditions.map(([type, status, reason, , at]) => h("li", {}, h("b", {}, type), ` ${status}`, reason ? ` (${reason})` : "", h("span", { class: "muted" }, at ? ` ${clock(at)}` : "")))) : h("p", { class: "empty" }, "None yet."),
-      found.events.length ? h("div", {}, h("h3", {}, "Events"), h("ul", { class: "plain" }, ...found.events.map(([at, , reason, , message, times]) => h("li", {}, h("span", { class: "muted" }, `${clock(at)} `), h("b", {}, reason), times > 1 ? ` ×${count(times)}` : "", ` ${message}`)))) : null,
+      ...history(found),
+      labels(found.labels),
+    ].filter(Boolean);
+  }
+
+  #podGroup(found) {
+    const explained = this.why?.found;
+    return [
+      facts([
+        ["State", found.state], ["Policy", found.policy || "not known"], ["Members", withNodes(found.withNode, found.members)],
+        ...(found.ended ? [["Ended", count(found.ended)]] : []),
+        ...(found.topology.length ? [["All in one", found.topology.join(", ")]] : []),
+        ["Priority", String(found.priority)], ["Age", found.created ? age(this.store.now() - found.created) : "–"],
+        ["Requests", requested(found.requests)],
+      ]),
+      found.message && !explained ? h("p", {}, said(found.state, found.message)) : null,
+      found.waits ? this.#why("Why it waits", true) : null,
+      h("h3", {}, "Members ", h("small", { class: "muted" }, count(found.members + found.ended))),
+      found.listed.length ? h("table", {}, h("tbody", {}, ...found.listed.map(([key, phase, node]) => h("tr", {}, h("th", { scope: "row" }, link(key, () => this.open("pod", key))), h("td", {}, phase), h("td", {}, node ? link(node, () => this.open("node", node)) : "–"))))) : h("p", { class: "empty" }, "No pod names this group."),
+      found.hidden ? h("p", { class: "muted small" }, `and ${count(found.hidden)} more`) : null,
+      ...history(found),
       labels(found.labels),
     ].filter(Boolean);
   }
@@ -116,13 +136,14 @@ export class Detail {
     return this.store.process.acts ? null : h("p", { class: "muted" }, "A scheduler's page changes nothing and follows no events; an API server's page does both.");
   }
 
-  /** Ask for an explanation of the pod that is shown; changes: also for what would make it fit. */
+  /** Ask for an explanation of the pod or group that is shown; changes: also for what would make it fit. */
   async explain(changes) {
     const shown = this.shown, mine = { asking: true, found: this.why?.found };
     this.why = mine;
     try {
       const path = shown.name.split("/").map(encodeURIComponent).join("/");
-      mine.found = await this.server.json(`/api/explain/${path}${changes ? "?changes" : ""}`);
+      const asked = `kind=${shown.kind === "podgroup" ? "PodGroup" : "Pod"}${changes ? "&changes" : ""}`;
+      mine.found = await this.server.json(`/api/explain/${path}?${asked}`);
     } catch (error) {
       mine.error = error.message;
     }
@@ -130,12 +151,12 @@ export class Detail {
     if (this.shown === shown) await this.refresh();
   }
 
-  #why(pod) {
+  #why(title, waits) {
     if (!this.rights().explain) return null;
     const { asking, found, error } = this.why ?? {};
     const ask = (text, changes) => h("button", { disabled: asking, onclick: () => this.explain(changes) }, text);
     return h("section", { class: "why-it", "aria-busy": String(Boolean(asking)) },
-      h("div", { class: "bar" }, h("h3", {}, pod.node ? "Why it is there" : "Why it waits"), ask(found ? "Explain again" : "Explain", false), pod.node ? null : ask("What would help?", true)),
+      h("div", { class: "bar" }, h("h3", {}, title), ask(found ? "Explain again" : "Explain", false), waits ? ask("What would help?", true) : null),
       asking && !found ? h("p", { class: "muted" }, "Asking…") : null,
       error ? h("p", { class: "bad" }, error) : null,
       ...(found ? drawExplanation(found, (kind, name) => this.open(kind, name)) : []));
@@ -188,6 +209,17 @@ function meter(name, used, has) {
 
 function facts(pairs) {
   return h("dl", { class: "facts" }, ...pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+const requested = (amounts) => Object.entries(amounts).filter(([name]) => name !== "pods").map(([name, value]) => `${name} ${amount(name, value)}`).join(", ") || "nothing";
+
+/** Conditions and events. */
+function history(found) {
+  return [
+    h("h3", {}, "Conditions"),
+    found.conditions.length ? h("ul", { class: "plain" }, ...found.conditions.map(([type, status, reason, , at]) => h("li", {}, h("b", {}, type), ` ${status}`, reason ? ` (${reason})` : "", h("span", { class: "muted" }, at ? ` ${clock(at)}` : "")))) : h("p", { class: "empty" }, "None yet."),
+    found.events.length ? h("div", {}, h("h3", {}, "Events"), h("ul", { class: "plain" }, ...found.events.map(([at, , reason, , message, times]) => h("li", {}, h("span", { class: "muted" }, `${clock(at)} `), h("b", {}, reason), times > 1 ? ` ×${count(times)}` : "", ` ${message}`)))) : null,
+  ];
 }
 
 function labels(all) {

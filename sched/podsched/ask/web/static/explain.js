@@ -1,4 +1,4 @@
-// Why a pod waits, or is where it is: an Explanation, as `sched explain -o json` prints it, drawn.
+// Why a pod or a pod group waits, or a pod is where it is: an Explanation, as `sched explain -o json` prints it, drawn.
 
 import { h } from "./dom.js";
 import { age, amount, clock, count, percent } from "./format.js";
@@ -26,11 +26,12 @@ export function drawExplanation(found, open) {
     found.message && !found.funnel?.length ? h("p", {}, found.message) : null,
     queue(found.queue),
     attempts(found.attempts ?? []),
+    ...(found.pod ? [] : podGroup(found.podGroup)),
     funnel(found),
     groups(found.groups ?? [], open),
     scores(found, open),
     preemption(found.preemption, open),
-    changes(found.changes ?? []),
+    changes(found.changes ?? [], found.pod ? "What would make it fit" : "What would let it start"),
     eta(found.eta),
     waking(found.wakeEvents ?? []),
     decision(found.decision),
@@ -58,6 +59,20 @@ function attempts(all) {
   const rows = all.slice(-5).reverse().map((one) =>
     h("li", {}, h("span", { class: "muted" }, `${clock(Date.parse(one.time) / 1000)} `), `attempt ${one.number}: ${one.outcome}`, one.plugins?.length ? h("span", { class: "muted" }, ` by ${one.plugins.join(", ")}`) : null));
   return h("details", {}, h("summary", {}, `Attempts (${count(all.at(-1).number ?? all.length)})`), h("ul", { class: "plain" }, ...rows));
+}
+
+/** How far a group is that was asked about by itself, and what each topology domain holds of it. */
+function podGroup(group) {
+  const { domains = [], stuck = [], stuckMembers = 0, allDomains = 0 } = group ?? {};
+  const numbers = ["nodes", "holds", "lacks"];
+  const rows = domains.map((domain) => h("tr", {}, h("th", { scope: "row" }, domain.name || "all nodes"), ...numbers.map((name) => h("td", { class: "num" }, count(domain[name] ?? 0)))));
+  const head = h("tr", {}, h("th", { scope: "col" }, group?.topologyKey || "Domain"), ...numbers.map((name) => h("th", { scope: "col", class: "num" }, name)));
+  const misfit = domains[0]?.misfit, more = allDomains - domains.length, others = stuckMembers - stuck.length;
+  return [
+    group?.fits ? h("p", {}, "It would start at its next attempt.") : null,
+    rows.length ? part("How many members fit", h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)), more > 0 ? h("p", { class: "muted small" }, `and ${count(more)} more`) : null, misfit?.name ? h("p", { class: "small" }, h("b", {}, misfit.name), ` does not fit${domains[0].name ? ` ${domains[0].name}` : ""}: ${misfit.message}`) : null) : null,
+    stuck.length ? part("Fit nowhere by themselves", h("ul", { class: "plain" }, ...stuck.map((one) => h("li", {}, h("b", {}, one.name), h("span", { class: "muted" }, ` ${one.message}`)))), others > 0 ? h("p", { class: "muted small" }, `and ${count(others)} more`) : null) : null,
+  ];
 }
 
 function funnel(found) {
@@ -121,9 +136,9 @@ function preemption(found, open) {
   return part("Preemption", h("p", {}, says), candidates.length ? h("ul", { class: "plain" }, ...candidates) : null);
 }
 
-function changes(all) {
+function changes(all, title) {
   if (!all.length) return null;
-  return part("What would make it fit", h("ul", { class: "plain" }, ...all.map((change) =>
+  return part(title, h("ul", { class: "plain" }, ...all.map((change) =>
     h("li", {}, change.description, h("span", { class: "muted" }, change.nodes ? ` · then ${count(change.nodes)} ${change.nodes === 1 ? "node fits" : "nodes fit"}` : "")))));
 }
 

@@ -24,16 +24,16 @@ export function drawGroups(store) {
     meter.style.width = `${(number / most) * 100}%`;
     return h("li", {}, h("span", { class: "number" }, count(number)), h("span", { class: "why" }, h("b", {}, reason), " ", message, meter));
   }, (one, other) => same(one, other) && one.most === most);
-  const { pending } = store.totals, shown = store.lists.pending.size;
-  setText(byId("pending-count"), pending > shown ? `${count(pending)}, the first ${shown} of them below` : count(pending));
+  const { pending, lines } = store.totals, shown = store.lists.pending.size;
+  setText(byId("pending-count"), lines > shown ? `${count(pending)}, the first ${shown} lines below` : count(pending));
 }
 
 export function drawPending(store, open) {
   const rows = store.rows("pending"), place = byId("pending-list");
   if (!rows.length) return empty(place, "No pod waits.");
   const body = table(place, ["Pod", "Waits", "Priority", "Reason"], "pending");
-  keyed(body, rows, ([key]) => key, ([key, since, reason, message, priority, nominated]) =>
-    h("tr", {}, h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", { class: "age", "data-since": since }, age(store.now() - since)), h("td", { class: "num" }, String(priority)), h("td", {}, h("span", { class: "clip", title: message }, nominated ? `room is made on ${nominated}` : reason === "Unschedulable" ? shortly(message) : `${reason}: ${message}`))), same);
+  keyed(body, rows, ([key]) => key, ([key, since, reason, message, priority, nominated, ...members]) =>
+    h("tr", {}, named(key, open, members), ageCell(store, since), h("td", { class: "num" }, String(priority)), h("td", {}, h("span", { class: "clip", title: message }, nominated ? `room is made on ${nominated}` : reason === "Unschedulable" ? shortly(message) : said(reason, message)))), same);
 }
 
 export function drawDecisions(store, open) {
@@ -41,7 +41,7 @@ export function drawDecisions(store, open) {
   if (!rows.length) return empty(place, "No pod has been decided on yet.");
   const body = table(place, ["Time", "Pod", "Decision"], "decisions");
   keyed(body, rows, ([key]) => key, ([key, at, node, reason, message]) =>
-    h("tr", {}, h("td", { class: "time" }, clock(at)), h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", {}, node ? link(node, () => open("node", node)) : h("span", { class: "clip bad", title: message }, shortly(message) || reason))), same);
+    h("tr", {}, h("td", { class: "time" }, clock(at)), named(key, open), h("td", {}, node ? link(node, () => open("node", node)) : h("span", { class: reason === "Scheduled" ? "clip" : "clip bad", title: message }, shortly(message) || reason))), same);
 }
 
 export function drawEvents(store, open) {
@@ -50,7 +50,7 @@ export function drawEvents(store, open) {
   const body = table(place, ["Time", "Object", "Event"], "events");
   keyed(body, rows, ([key]) => key, ([, at, type, reason, object, message, times]) => {
     const [kind, name] = object.split(" ");
-    const about = kind === "Pod" || kind === "Node" ? link(name, () => open(kind.toLowerCase(), name)) : object;
+    const about = ["Pod", "Node", "PodGroup"].includes(kind) ? link(name, () => open(kind.toLowerCase(), name)) : object;
     return h("tr", {}, h("td", { class: "time" }, clock(at)), h("th", { scope: "row" }, about), h("td", {}, h("span", { class: type === "Warning" ? "clip bad" : "clip", title: message }, h("b", {}, reason), times > 1 ? ` ×${count(times)}` : "", ` ${message}`)));
   }, same);
 }
@@ -104,6 +104,26 @@ export function link(text, action) {
   return h("button", { class: "go", onclick: action }, text);
 }
 
+/** The name of a line's pod or, with "PodGroup " in front of it, pod group. members: [with a node, all, policy]. */
+function named(key, open, [withNode, all, policy] = []) {
+  const group = key.startsWith("PodGroup ") && key.slice("PodGroup ".length);
+  if (!group) return h("th", { scope: "row" }, link(key, () => open("pod", key)));
+  const counts = policy === undefined ? "" : [policy, withNodes(withNode, all)].filter(Boolean).join(", ");
+  return h("th", { scope: "row" }, link(group, () => open("podgroup", group)), h("span", { class: "members" }, h("b", {}, "group"), counts && ` ${counts}`));
+}
+
+/** How many members have a node: pure. */
+export const withNodes = (some, all) => `${count(some)} of ${count(all)} with a node`;
+
+/** What a state says beside its name; a group that has started may have members that wait. */
+export function said(reason, message) {
+  if (reason === "Scheduled") return `others wait: ${shortly(message)}`;
+  return message ? `${reason}: ${message}` : reason;
+}
+
+/** An age that is kept up to date; since: 0 if it is not known. */
+const ageCell = (store, since) => (since ? h("td", { class: "age", "data-since": since }, age(store.now() - since)) : h("td", { class: "age" }, "–"));
+
 function empty(place, text) {
   if (place.dataset.shows === "empty" && place.textContent === text) return;
   place.dataset.shows = "empty";
@@ -113,16 +133,16 @@ function empty(place, text) {
 /** The pods that match what is searched for. found: what /api/pods answers. */
 export function drawPods(store, found, open) {
   const place = byId("pod-list");
-  setText(byId("pods-count"), found.count > found.pods.length ? `${count(found.count)}, the first ${found.pods.length} below` : count(found.count));
+  setText(byId("pods-count"), found.lines > found.pods.length ? `${count(found.count)}, the first ${found.pods.length} lines below` : count(found.count));
   const chosen = byId("namespace").value;
   const options = [["", "all namespaces"], ...found.namespaces.map(([name, number]) => [name, `${name} (${count(number)})`])];
   if (chosen && !options.some(([name]) => name === chosen)) options.push([chosen, chosen]);
   keyed(byId("namespace"), options, ([name]) => name, ([name, text]) => h("option", { value: name }, text), same);
   byId("namespace").value = chosen;
-  if (!found.pods.length) return empty(place, found.namespaces.length ? "No pod is called so." : "The cluster has no pods.");
+  if (!found.pods.length) return empty(place, found.namespaces.length ? "No pod and no pod group is called so." : "The cluster has no pods.");
   const body = table(place, ["Pod", "State", "Node", "cpu", "memory", "Age"], "pods");
-  keyed(body, found.pods, ([key]) => key, ([key, phase, node, cpu, memory, since]) =>
-    h("tr", {}, h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", {}, phase), h("td", {}, node ? link(node, () => open("node", node)) : "–"), h("td", { class: "num" }, amount("cpu", cpu)), h("td", { class: "num" }, amount("memory", memory)), h("td", { class: "age", "data-since": since }, age(store.now() - since))), same);
+  keyed(body, found.pods, ([key]) => key, ([key, phase, node, cpu, memory, since, ...members]) =>
+    h("tr", {}, named(key, open, members), h("td", {}, phase), h("td", {}, node ? link(node, () => open("node", node)) : "–"), h("td", { class: "num" }, amount("cpu", cpu)), h("td", { class: "num" }, amount("memory", memory)), ageCell(store, since)), same);
 }
 
 /** Return the body of the table in a place, which is made unless it is there. */

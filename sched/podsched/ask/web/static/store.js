@@ -19,7 +19,7 @@ export class Store {
     this.nodes = new Map();
     this.byName = new Map();
     this.lists = { pending: new Map(), events: new Map(), decisions: new Map() };
-    this.totals = { nodes: 0, usable: 0, bound: 0, pending: 0, ended: 0 };
+    this.totals = { nodes: 0, usable: 0, bound: 0, pending: 0, lines: 0, ended: 0 };
     this.groups = [];
     this.leadership = { lock: "", leader: "", since: 0, transitions: 0, paused: "", replicas: [] };
     this.terms = [];

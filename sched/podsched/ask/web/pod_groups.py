@@ -1,0 +1,136 @@
+"""PodGroups as the page shows them: one line for all members.
+
+A pod is a member if its ``spec.schedulingGroup`` names the group. Members that have ended no longer
+count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from podsched.api.columns import group_status
+from podsched.api.conditions import POD_GROUP_SCHEDULED, TRUE
+from podsched.api.objects import PodGroup, seconds_of
+from podsched.ask.web.rows import DecisionRow, PendingRow, PodRow, cut
+
+SCHEDULED = "Scheduled"
+WAITING_FOR_MEMBERS = "Waiting for members"
+WAITING_FOR_GROUP = "Waiting for its PodGroup"
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupRow:
+    """A PodGroup object. state: as ``kubectl get`` shows it; since: Unix time of its creation.
+
+    scheduled: whether its condition PodGroupScheduled is True; min_count: 0 for the policy basic.
+    """
+
+    since: float
+    priority: int
+    min_count: int
+    scheduled: bool
+    state: str
+    message: str
+
+    @property
+    def policy(self) -> str:
+        return f"gang of at least {self.min_count:,}" if self.min_count else "basic"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingGroupRow(PendingRow):
+    """A group in a list of pods. reason: the group's state; since: 0.0 if that is unknown.
+
+    nominated: how many nodes its members are nominated to; policy: "" without a PodGroup.
+    """
+
+    with_node: int
+    members: int
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupLine:
+    """A group with its members. requests: of all members, in the page's units."""
+
+    row: PendingGroupRow
+    waits: bool
+    decision: DecisionRow | None
+    requests: Mapping[str, int]
+
+
+def line_key(group: str) -> str:
+    """Return the key of a group's line, which is no pod's key."""
+    return f"PodGroup {group}"
+
+
+def pod_group_row(group: PodGroup) -> PodGroupRow:
+    """Return what the page shows of a PodGroup object."""
+    policy = group.spec.scheduling_policy
+    condition = next((c for c in group.status.conditions if c.type == POD_GROUP_SCHEDULED), None)
+    return PodGroupRow(
+        round(seconds_of(group.metadata.creation_timestamp), 1),
+        group.spec.priority,
+        policy.gang.min_count if policy.HasField("gang") else 0,
+        condition is not None and condition.status == TRUE,
+        group_status(group, 0.0),
+        "not tried yet" if condition is None else cut(condition.message),
+    )
+
+
+def pod_group_line(found: PodGroupRow | None, members: Collection[PodRow]) -> PodGroupLine:
+    """Return the line of a group; ``found``: its object, if it exists."""
+    living = [member for member in members if not member.ended]
+    waiting = [member.pending for member in living if member.pending is not None]
+    with_node = len(living) - len(waiting)
+    state, message = _state(found, with_node, waiting)
+    first = min(waiting, key=lambda row: (row.since, row.message), default=None)
+    if found is not None:
+        since, priority = found.since, found.priority
+    else:
+        since, priority = (first.since, first.priority) if first is not None else (0.0, 0)
+    nodes = len({row.nominated for row in waiting} - {""})
+    row = PendingGroupRow(
+        since,
+        state,
+        message,
+        priority,
+        f"{nodes} node{'s' if nodes > 1 else ''}" if nodes else "",
+        with_node,
+        len(living),
+        found.policy if found is not None else "",
+    )
+    starts = found is not None and not found.scheduled and not with_node
+    at = max((member.decision.at for member in members if member.decision is not None), default=0.0)
+    requests: Counter[str] = Counter()
+    for member in living:
+        requests.update(member.requests)
+    return PodGroupLine(
+        row, bool(waiting) or starts, _decision(at, row) if at else None, dict(requests)
+    )
+
+
+def _state(
+    found: PodGroupRow | None, with_node: int, waiting: Collection[PendingRow]
+) -> tuple[str, str]:
+    """Return the state of a group and a message, which may be empty."""
+    if found is None:
+        return WAITING_FOR_GROUP, ""
+    if found.scheduled:
+        # A group that has started waits for what its other members wait for.
+        first = min(waiting, key=lambda row: (row.since, row.message), default=None)
+        return found.state, first.message if first is not None else ""
+    gated = sum(row.reason == "SchedulingGated" for row in waiting)
+    there = with_node + len(waiting) - gated
+    if there < max(found.min_count, 1):
+        gates = f", {gated:,} more have scheduling gates" if gated else ""
+        return WAITING_FOR_MEMBERS, f"{there:,} of {max(found.min_count, 1):,} are there{gates}"
+    return found.state, found.message
+
+
+def _decision(at: float, row: PendingGroupRow) -> DecisionRow:
+    counts = f"{row.with_node:,} of {row.members:,} members have a node"
+    message = counts if row.reason == SCHEDULED else row.message
+    return DecisionRow(at, "", row.reason, message)
