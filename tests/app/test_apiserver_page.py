@@ -106,6 +106,8 @@ async def test_a_caller_without_a_credential_is_refused(core: ServerCore) -> Non
 async def test_an_explanation_needs_a_pod_and_a_replica(core: ServerCore) -> None:
     reply = await face(core, Pipeline()).explain(NOBODY, "Pod", "default/p0", False)
     assert (reply.status, json.loads(reply.body)["reason"]) == (404, "NotFound")
+    reply = await face(core, Pipeline()).explain(NOBODY, "PodGroup", "default/g", False)
+    assert (reply.status, "podgroups" in json.loads(reply.body)["message"]) == (404, True)
     stored = pod("p0")
     stored.spec.containers[0].image = "web:1"
     await core.creator.create_many([stored])

@@ -72,7 +72,7 @@ def answers(refused: Unanswerable | None = None) -> Answers:
         if refused is not None:
             raise refused
         asked = question.explain
-        found = Explanation(message=f"{asked.namespace} {asked.name} {asked.changes}")
+        found = Explanation(message=f"{asked.kind} {asked.namespace} {asked.name} {asked.changes}")
         yield Answer(explanation=found)
 
     return Answers(lambda: ReplicaState(), answer)
@@ -80,7 +80,9 @@ def answers(refused: Unanswerable | None = None) -> Answers:
 
 async def test_a_replica_explains_its_pods_itself() -> None:
     reply = await ReplicaExplainer(answers()).explain(CALLER, "Pod", "default/p0", True)
-    assert (reply.status, reply.body) == (200, b'{"message": "default p0 True"}')
+    assert (reply.status, reply.body) == (200, b'{"message": "Pod default p0 True"}')
+    reply = await ReplicaExplainer(answers()).explain(CALLER, "PodGroup", "default/g", False)
+    assert (reply.status, reply.body) == (200, b'{"message": "PodGroup default g False"}')
 
 
 async def test_what_cannot_be_explained_says_why() -> None:

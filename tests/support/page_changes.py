@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from podsched.api.objects import AnyObject
-from support.page_world import event, node, pod
+from support.page_world import START, event, node, pod, pod_group
 
 NAMES = st.integers(0, 4)
 
@@ -60,16 +60,37 @@ CHANGES = st.one_of(
     ),
     st.builds(lambda i: ("Node", f"n{i}", None), NAMES),
     st.builds(
-        lambda i, on, cpu, phase: (
+        lambda i, on, cpu, phase, group, at: (
             "Pod",
             f"default/p{i}",
-            pod(f"p{i}", f"n{on}" if on >= 0 else "", cpu=cpu, message="no room", phase=phase),
+            pod(
+                f"p{i}",
+                f"n{on}" if on >= 0 else "",
+                cpu=cpu,
+                message="no room",
+                phase=phase,
+                group=group,
+                at=at,
+            ),
         ),
         NAMES,
         st.integers(-1, 4),
         st.sampled_from(["1", "250m"]),
         st.sampled_from(["", "Succeeded"]),
+        st.sampled_from(["", "p1", "g"]),
+        st.sampled_from([START, START + 5]),
     ),
+    st.builds(
+        lambda name, least, done: (
+            "PodGroup",
+            f"default/{name}",
+            pod_group(name, least, scheduled=done, message="no room"),
+        ),
+        st.sampled_from(["p1", "g"]),
+        st.sampled_from([0, 2]),
+        st.booleans(),
+    ),
+    st.builds(lambda name: ("PodGroup", f"default/{name}", None), st.sampled_from(["p1", "g"])),
     st.builds(lambda i: ("Pod", f"default/p{i}", None), NAMES),
     st.builds(lambda i, at: ("Event", f"default/e{i}", event(f"e{i}", at)), NAMES, NAMES),
     st.builds(lambda i: ("Event", f"default/e{i}", None), NAMES),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 
-from podsched.api.objects import AnyObject, Event, Node, Pod, PodCondition
+from podsched.api.conditions import set_pod_group_condition
+from podsched.api.objects import AnyObject, Event, Node, Pod, PodCondition, PodGroup, Timestamp
 from podsched.ask.web.sources import KINDS, Change, Leadership, Load, Replica
 
 START = 1_700_000_000.0
@@ -35,9 +36,12 @@ def pod(
     message: str = "",
     phase: str = "",
     at: float = START,
+    group: str = "",
 ) -> Pod:
     """A pod: on a node, or pending because of a message."""
     made = Pod()
+    if group:
+        made.spec.scheduling_group.pod_group_name = group
     made.metadata.name, made.metadata.namespace = name, "default"
     made.metadata.creation_timestamp.FromSeconds(int(at))
     made.spec.node_name = on
@@ -48,6 +52,23 @@ def pod(
         condition.reason, condition.message = "" if on else "Unschedulable", message
         condition.last_transition_time.FromSeconds(int(at))
         made.status.conditions.append(condition)
+    return made
+
+
+def pod_group(
+    name: str, min_count: int = 0, *, scheduled: bool = False, message: str = "", at: float = START
+) -> PodGroup:
+    """A gang, or a basic group (min_count 0): scheduled, or pending because of a message."""
+    made = PodGroup()
+    made.metadata.name, made.metadata.namespace = name, "default"
+    made.metadata.creation_timestamp.FromSeconds(int(at))
+    if min_count:
+        made.spec.scheduling_policy.gang.min_count = min_count
+    else:
+        made.spec.scheduling_policy.basic.SetInParent()
+    if scheduled or message:
+        came = ("True", "Scheduled", "") if scheduled else ("False", "Unschedulable", message)
+        set_pod_group_condition(made.status, *came, Timestamp(seconds=int(at)))
     return made
 
 
@@ -69,7 +90,7 @@ class World:
         self.lost = False
         self._changed: set[Change] = set()
 
-    def put(self, found: Node | Pod | Event) -> None:
+    def put(self, found: Node | Pod | PodGroup | Event) -> None:
         """Add an object, or change it."""
         kind, meta = type(found).__name__, found.metadata
         if kind == "Event":

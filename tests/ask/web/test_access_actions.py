@@ -46,3 +46,6 @@ def test_nothing_else_is_an_action(verb: str, name: str) -> None:
 def test_a_review_asks_about_all_namespaces() -> None:
     spec = json.loads(review("get", "pods", "explain").body)["spec"]["resourceAttributes"]
     assert spec == {"verb": "get", "group": "", "resource": "pods", "subresource": "explain"}
+    of_a_group = review("list", "podgroups", group="scheduling.k8s.io")
+    spec = json.loads(of_a_group.body)["spec"]["resourceAttributes"]
+    assert (spec["group"], spec["resource"]) == ("scheduling.k8s.io", "podgroups")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from podsched.ask.web.board import LISTED, Board
 from support.page_changes import CHANGES, TICKS, Browser, Changes
-from support.page_world import node, pod
+from support.page_world import node, pod, pod_group
 
 
 def seen(board: Board) -> dict[str, Any]:
@@ -83,6 +83,39 @@ def test_of_many_pending_pods_the_first_are_sent_and_all_are_counted() -> None:
     assert len(delta["pending"]["set"]) == LISTED
     assert delta["totals"]["pending"] == LISTED + 50
     assert delta["groups"] == [[LISTED + 50, "Unschedulable", "0/3 nodes: too few"]]
+
+
+def test_the_members_of_a_group_are_one_line_of_the_pending_pods_and_of_the_decisions() -> None:
+    board = Board()
+    board.put("Pod", "default/alone", pod("alone", message="no room"))
+    board.put("PodGroup", "default/g", pod_group("g", 2, message="no room for all"))
+    for name in ("a", "b"):
+        board.put("Pod", f"default/{name}", pod(name, message="no room", group="g"))
+    delta = board.delta()
+    for name in ("pending", "decisions"):
+        keys = sorted(row[0] for row in delta[name]["set"])
+        assert keys == ["PodGroup default/g", "default/alone"]
+    assert (delta["totals"]["pending"], delta["totals"]["lines"]) == (3, 2)
+    board.put("PodGroup", "default/g", pod_group("g", 2, scheduled=True))
+    for name in ("a", "b"):
+        board.put("Pod", f"default/{name}", pod(name, "n0", group="g"))
+    delta = board.delta()
+    assert delta["pending"] == {"set": [], "gone": ["PodGroup default/g"]}
+    assert delta["decisions"]["set"][0][-1] == "2 of 2 members have a node"
+    board.put("PodGroup", "default/g", None)
+    for name in ("a", "b"):
+        board.put("Pod", f"default/{name}", None)
+    assert board.delta()["decisions"]["gone"] == ["PodGroup default/g"]
+    assert board.pod_groups() == {}
+
+
+def test_a_gang_of_ten_thousand_is_sent_in_a_few_hundred_bytes() -> None:
+    board = Board()
+    board.put("PodGroup", "default/g", pod_group("g", 10_000, message="no room for all"))
+    for index in range(10_000):
+        board.put("Pod", f"default/p{index}", pod(f"p{index}", message="no room", group="g"))
+    assert len(str(board.delta())) < 1_000
+    assert board.pod_groups()["default/g"].row.members == 10_000
 
 
 def test_a_new_resource_makes_browsers_begin_anew() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from podsched.ask.web import details
 from podsched.ask.web.board import Board
-from podsched.ask.web.details import node_details, pod_details
-from support.page_world import START, World, event, node, pod
+from podsched.ask.web.details import node_details, pod_details, pod_group_details
+from support.page_world import START, World, event, node, pod, pod_group
 
 
 def looked_at(world: World) -> Board:
@@ -54,15 +54,57 @@ def test_a_pod_is_shown_with_its_conditions_and_events() -> None:
     assert found["requests"] == {"cpu": 500, "pods": 1}
 
 
+def test_a_group_is_shown_with_its_first_members_those_that_wait_first() -> None:
+    world = World()
+    group = pod_group("g", 3, message="0/2 placements are available")
+    group.spec.scheduling_constraints.topology.add(key="rack")
+    about_it = event("e0", START, "g")
+    about_it.involved_object.kind = "PodGroup"
+    for made in (group, about_it):
+        world.put(made)
+    for number in range(details.MOST_MEMBERS + 5):
+        world.put(pod(f"p{number:02}", "n0" if number < 4 else "", message="no", group="g"))
+    found = pod_group_details(world, looked_at(world), "default/g")
+    assert found is not None
+    assert (found["state"], found["message"]) == ("Unschedulable", "0/2 placements are available")
+    assert (found["withNode"], found["members"], found["hidden"]) == (4, 55, 5)
+    assert len(found["listed"]) == details.MOST_MEMBERS
+    assert found["listed"][0] == ["default/p04", "Pending", ""], "it has no node"
+    assert found["topology"] == ["rack"]
+    assert found["conditions"][0][:3] == ["PodGroupScheduled", "False", "Unschedulable"]
+    assert [row[4] for row in found["events"]] == ["the event e0"]
+
+
+def test_a_group_that_only_its_members_name_is_shown() -> None:
+    world = World()
+    world.put(pod("p0", group="g"))
+    board = looked_at(world)
+    found = pod_group_details(world, board, "default/g")
+    assert found is not None
+    assert (found["state"], found["policy"]) == ("Waiting for its PodGroup", "")
+    assert [row[0] for row in found["listed"]] == ["default/p0"]
+    member = pod_details(world, board, "default/p0")
+    assert member is not None and member["group"] == "default/g"
+
+
 def test_nothing_that_could_be_a_secret_is_in_the_details() -> None:
     made = pod("p0", "n0")
     made.spec.containers[0].env.add(name="PASSWORD", value="hunter2")
     made.metadata.annotations["last-applied"] = "hunter2"
+    made.spec.scheduling_group.pod_group_name = "g"
+    group = pod_group("g")
+    group.metadata.annotations["last-applied"] = "hunter2"
     world = World()
-    world.put(made)
-    world.put(node("n0"))
+    for one in (made, group, node("n0")):
+        world.put(one)
     board = looked_at(world)
-    shown = str([pod_details(world, board, "default/p0"), node_details(world, board, "n0")])
+    shown = str(
+        [
+            pod_details(world, board, "default/p0"),
+            node_details(world, board, "n0"),
+            pod_group_details(world, board, "default/g"),
+        ]
+    )
     assert "hunter2" not in shown and "PASSWORD" not in shown
 
 
@@ -70,3 +112,4 @@ def test_what_is_gone_has_no_details() -> None:
     world = World()
     assert node_details(world, looked_at(world), "n0") is None
     assert pod_details(world, looked_at(world), "default/p0") is None
+    assert pod_group_details(world, looked_at(world), "default/g") is None

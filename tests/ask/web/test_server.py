@@ -20,7 +20,7 @@ from podsched.ask.web.server import PageServices, serve_page
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.telemetry.http_server import HttpServer, HttpServerError
 from support.certificates import make_certificates
-from support.page_world import START, World, leadership, node, pod
+from support.page_world import START, World, leadership, node, pod, pod_group
 
 pytestmark = pytest.mark.integration
 
@@ -42,6 +42,8 @@ class FakeApi:
             allowed = caller.authorization == "Bearer admin" or (
                 caller.authorization in self.readers and wanted["verb"] == "list"
             )
+            if caller.authorization == "Bearer podreader":
+                allowed = (wanted["group"], wanted["verb"]) == ("", "list")
             return Reply(201, json.dumps({"status": {"allowed": allowed}}).encode())
         self.asked.append((caller.authorization, asked.method, asked.path))
         return Reply(200, b"{}")
@@ -147,6 +149,19 @@ async def test_pods_are_searched_for(world: World) -> None:
         assert found["namespaces"] == [["default", 2]]
 
 
+async def test_pod_groups_are_read_and_explained(world: World) -> None:
+    world.put(pod_group("train", 2))
+    world.put(pod("train-0", group="train"))
+    services = PageServices(FakeFace(), FakeFace())
+    async with serving(world, services=services) as server, client_of(server) as get:
+        admin = {"Authorization": "Bearer admin"}
+        status, found = await get("/api/podgroup/default/train", **admin)
+        assert (status, found["members"]) == (200, 1)
+        assert (await get("/api/podgroup/default/none", **admin))[0] == 404
+        _, found = await get("/api/explain/default/train?kind=PodGroup", **admin)
+        assert found == {"kind": "PodGroup", "key": "default/train", "changes": False}
+
+
 async def test_strangers_pages_are_refused(world: World) -> None:
     async with serving(world) as server, client_of(server) as get:
         assert (await get("/api/state", Host="evil.example"))[0] == 403
@@ -169,6 +184,8 @@ async def test_callers_see_and_do_what_they_may(world: World) -> None:
         for path in ("/api/state", "/api/stream", "/api/node/n0", "/api/pod/default/p0"):
             assert (await get(path))[0] == 401
             assert (await get(path, Authorization="Bearer stranger"))[0] == 403
+            status, said = await get(path, Authorization="Bearer podreader")
+            assert status == 403 and "podgroups" in said["message"]
         assert (await get("/api/state", Authorization="Bearer reader"))[0] == 200
         _, may = await get("/api/rights", Authorization="Bearer reader")
         assert may == {"explain": False, "cordon": False, "delete": False}

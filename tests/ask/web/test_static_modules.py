@@ -209,6 +209,36 @@ def test_the_funnel_has_the_steps_that_reject_nodes() -> None:
     ]
 
 
+def test_a_line_about_a_group_says_so() -> None:
+    script = Script("format", "store", "dom", "panels")
+    keys = ["PodGroup default/train", "default/train"]
+    assert script.run("keys.map(groupOf)", keys=keys) == ["default/train", ""]
+    policies = ["gang of at least 4", "basic", ""]
+    assert script.run("policies.map(policied)", policies=policies) == [
+        "gang of at least 4",
+        "basic group",
+        "group",
+    ]
+    assert script.run("withNodes(1200, 10000)") == "1,200 of 10,000 with a node"
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "text"),
+    [
+        ("Waiting for members", "3 of 6 are there", "Waiting for members: 3 of 6 are there"),
+        ("Waiting for its PodGroup", "", "Waiting for its PodGroup"),
+        (
+            "Scheduled",
+            "0/6 nodes are available: 6 Insufficient cpu.",
+            "others wait: 6 Insufficient cpu.",
+        ),
+    ],
+)
+def test_what_a_group_waits_for_is_said(state: str, message: str, text: str) -> None:
+    script = Script("format", "store", "dom", "panels")
+    assert script.run("said(state, message)", state=state, message=message) == text
+
+
 def test_an_event_of_the_stream_is_taken_apart() -> None:
     text = 'event: reset\nid: ab-7\ndata: {"a":"b: c"}'
     found = Script("stream").run("parseEvent(text)", text=text)

@@ -67,11 +67,12 @@ function podGroup(group) {
   const numbers = ["nodes", "holds", "lacks"];
   const rows = domains.map((domain) => h("tr", {}, h("th", { scope: "row" }, domain.name || "all nodes"), ...numbers.map((name) => h("td", { class: "num" }, count(domain[name] ?? 0)))));
   const head = h("tr", {}, h("th", { scope: "col" }, group?.topologyKey || "Domain"), ...numbers.map((name) => h("th", { scope: "col", class: "num" }, name)));
+  const alike = Map.groupBy(stuck, (one) => one.message);
   const misfit = domains[0]?.misfit, more = allDomains - domains.length, others = stuckMembers - stuck.length;
   return [
     group?.fits ? h("p", {}, "It would start at its next attempt.") : null,
     rows.length ? part("How many members fit", h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)), more > 0 ? h("p", { class: "muted small" }, `and ${count(more)} more`) : null, misfit?.name ? h("p", { class: "small" }, h("b", {}, misfit.name), ` does not fit${domains[0].name ? ` ${domains[0].name}` : ""}: ${misfit.message}`) : null) : null,
-    stuck.length ? part("Fit nowhere by themselves", h("ul", { class: "plain" }, ...stuck.map((one) => h("li", {}, h("b", {}, one.name), h("span", { class: "muted" }, ` ${one.message}`)))), others > 0 ? h("p", { class: "muted small" }, `and ${count(others)} more`) : null) : null,
+    stuck.length ? part("Fit nowhere by themselves", h("ul", { class: "plain" }, ...[...alike].map(([message, members]) => h("li", {}, h("b", {}, members.map((one) => one.name).join(", ")), h("span", { class: "muted" }, ` ${message}`)))), others > 0 ? h("p", { class: "muted small" }, `and ${count(others)} more`) : null) : null,
   ];
 }
 

@@ -106,13 +106,19 @@ export function link(text, action) {
 
 /** The name of a line's pod or, with "PodGroup " in front of it, pod group. members: [with a node, all, policy]. */
 function named(key, open, [withNode, all, policy] = []) {
-  const group = key.startsWith("PodGroup ") && key.slice("PodGroup ".length);
+  const group = groupOf(key);
   if (!group) return h("th", { scope: "row" }, link(key, () => open("pod", key)));
-  const counts = policy === undefined ? "" : [policy, withNodes(withNode, all)].filter(Boolean).join(", ");
-  return h("th", { scope: "row" }, link(group, () => open("podgroup", group)), h("span", { class: "members" }, h("b", {}, "group"), counts && ` ${counts}`));
+  const what = policy === undefined ? h("small", { class: "muted" }, " group") : h("small", { class: "members" }, `${policied(policy)}, ${withNodes(withNode, all)}`);
+  return h("th", { scope: "row" }, link(group, () => open("podgroup", group)), what);
 }
 
-/** How many members have a node: pure. */
+/** The name of the pod group that a line is about, "" if it is about a pod. */
+export const groupOf = (key) => (key.startsWith("PodGroup ") ? key.slice("PodGroup ".length) : "");
+
+/** "gang of at least 4", "basic group", or "group" where the policy is not known. */
+export const policied = (policy) => (policy.startsWith("gang") ? policy : `${policy} group`.trim());
+
+/** How many members have a node. */
 export const withNodes = (some, all) => `${count(some)} of ${count(all)} with a node`;
 
 /** What a state says beside its name; a group that has started may have members that wait. */
