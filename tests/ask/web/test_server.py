@@ -152,7 +152,7 @@ async def test_pods_are_searched_for(world: World) -> None:
 async def test_pod_groups_are_read_and_explained(world: World) -> None:
     world.put(pod_group("train", 2))
     world.put(pod("train-0", group="train"))
-    services = PageServices(FakeFace(), FakeFace())
+    services = PageServices(FakeApi(), FakeApi())
     async with serving(world, services=services) as server, client_of(server) as get:
         admin = {"Authorization": "Bearer admin"}
         status, found = await get("/api/podgroup/default/train", **admin)

@@ -153,9 +153,9 @@ def pod_row(pod: Pod) -> PodRow:
     node = pod.spec.node_name
     pending = None if node or ended else _pending(pod, condition)
     decision = _decision(node, condition) if condition is not None else None
-    takes_room = node if not ended else ""
-    requests = requests_of(pod) if not ended else {}
-    return PodRow(takes_room, group_key(pod), ended, requests, pending, decision)
+    if ended:
+        return PodRow("", group_key(pod), ended, {}, pending, decision)
+    return PodRow(node, group_key(pod), ended, requests_of(pod), pending, decision)
 
 
 def phase_of(pod: Pod) -> str:
