@@ -32,10 +32,12 @@ from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision, ShouldStop
 from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.pod_group_search import (
+    MAX_MEMBERS,
     MAX_STEPS,
     Budget,
     PodGroupSearch,
     Step,
+    greedy_is_exact,
     worth_searching,
 )
 from podsched.decide.runtime.group_plugins import group_plugins
@@ -56,6 +58,9 @@ from podsched.framework.status import SUCCESS, Code, Status, error, unschedulabl
 
 REASON_OTHER_FAILED: Final = "failed to schedule other pod from a pod group: {}"
 REASON_NONE: Final = "no placement exists"
+REASON_TOO_MANY: Final = (
+    f"no placement was found: of more than {MAX_MEMBERS} members only some orders are tried"
+)
 REASON_NOT_FOUND: Final = f"no placement was found in {MAX_STEPS} steps"
 REASON_PLACEMENTS: Final = "0/{} placements are available, first placement status: {}"
 GENERATE_WORDING = 'running PlacementGenerate plugin "{}"'
@@ -180,9 +185,15 @@ class PodGroupAttempt:
         """Search for any placement, if it can succeed; see ``pod_group_search``."""
         members, refused = self._members, self.result
         pods = [queued.info for queued in members]
+        # A pod that is nominated to a node is tried there first.
+        proved = not any(map(self._cluster.nominated_node, (pod.uid for pod in pods)))
         if not worth_searching(pods):
+            if proved and greedy_is_exact(self._runtime, pods):
+                self._conclude(refused, REASON_NONE)
+            elif len(pods) > MAX_MEMBERS:
+                self._conclude(refused, REASON_TOO_MANY)
             return
-        budget, proved = Budget(), not any(map(self._cluster.nominated_node, (p.uid for p in pods)))
+        budget = Budget()
         for placement in placements:
             if not self._bounds.may_hold(placement):
                 continue
@@ -207,9 +218,11 @@ class PodGroupAttempt:
             if not self.result.status.code.rejects:
                 return
             proved = False
-        verdict = REASON_NONE if proved else REASON_NOT_FOUND
-        reasons = (*refused.status.reasons, verdict)
-        refused.status = replace(refused.status, reasons=reasons)
+        self._conclude(refused, REASON_NONE if proved else REASON_NOT_FOUND)
+
+    def _conclude(self, refused: GroupDecision, verdict: str) -> None:
+        """End the search for a placement; ``verdict`` is what it has shown."""
+        refused.status = replace(refused.status, reasons=(*refused.status.reasons, verdict))
         self.result = refused
 
     def _follow(

@@ -47,9 +47,17 @@ def worth_searching(pods: Sequence[PodInfo]) -> bool:
 
     Equal members without constraints on each other fill each node as far as they fit, in any order.
     """
-    if len(pods) > MAX_MEMBERS:
-        return False
-    return len({pod.cls for pod in pods}) > 1 or _is_constrained(pods[0].cls.spec)
+    return len(pods) <= MAX_MEMBERS and not _are_interchangeable(pods)
+
+
+def greedy_is_exact(runtime: ProfileRuntime, pods: Sequence[PodInfo]) -> bool:
+    """Return whether no placement exists if a greedy pass has found none."""
+    claims = (volume.HasField("persistent_volume_claim") for volume in pods[0].cls.spec.volumes)
+    return _are_interchangeable(pods) and not runtime.reads_whole_pods and not any(claims)
+
+
+def _are_interchangeable(pods: Sequence[PodInfo]) -> bool:
+    return len({pod.cls for pod in pods}) == 1 and not _is_constrained(pods[0].cls.spec)
 
 
 class Step(NamedTuple):
