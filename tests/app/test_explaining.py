@@ -19,6 +19,7 @@ from podsched.v1.scheduling_pb2 import (
 )
 from support.explain_world import ExplainWorld
 from support.gangs import gang
+from support.whatif_world import owned
 
 LEADER = ReplicaState(name="me", identity="me_1", leading=True, term=4)
 
@@ -80,6 +81,28 @@ async def test_a_pod_group_is_explained_with_what_would_let_it_start() -> None:
     assert answer.queue.queue == "active"
     assert {change.kind for change in answer.changes} == {"min-count", "node"}
     assert answer.answered_by.replica == "me"
+
+
+async def test_when_a_group_may_start_is_told_by_members_like_its_own() -> None:
+    world = ExplainWorld()
+    world.node("a", allocatable={"cpu": "2", "pods": "10"})
+    group, members = gang("train", 3, 3)
+    for obj in (group, *members):
+        world.put(obj)
+    one = explaining(world)
+    bound = [owned(f"like-{number}", "a") for number in range(3)]
+    for number, pod in enumerate(bound):
+        pod.metadata.creation_timestamp.FromSeconds(1_000 + number)
+        condition = pod.status.conditions.add(type="PodScheduled", status="True")
+        condition.last_transition_time.FromSeconds(1_060 + number)
+    stored = {pod.metadata.name: pod for pod in bound}
+    one._informer.objects = lambda kind: stored  # type: ignore[method-assign]
+    asked = Question(
+        explain=ExplainRequest(namespace="default", name="train", kind="PodGroup", changes=True)
+    )
+    eta = (await first(one.answer(asked))).explanation.eta
+    assert len(eta.quantiles) == 3
+    assert eta.basis[-1] == "This is for one member; room for all at once may come later."
 
 
 async def test_a_group_that_nobody_knows_is_not_found() -> None:

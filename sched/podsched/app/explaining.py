@@ -43,6 +43,7 @@ _STANDBY: Final = (
 _CATCH_UP_SECONDS: Final = 5.0
 #: Seconds after which the search for changes that help a pod group ends.
 _GROUP_SECONDS: Final = 3.0
+_ONE_MEMBER: Final = "This is for one member; room for all at once may come later."
 #: Decisions that are read to tell which pods came between.
 _MOST_MEANWHILE: Final = 2000
 #: Seconds that a binding may take of which the decision came before another one.
@@ -151,13 +152,19 @@ class Explaining:
         world = World.on_copy(state.cache, state.profiles)
         until = time.monotonic() + _GROUP_SECONDS
         key = f"{group.namespace}/{group.name}"
+        members = state.cache.cluster.members(key)
+        waiting = next((pod for pod in members if state.cache.pod(pod.uid) is None), None)
+        stored = list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
+
+        def is_over() -> bool:
+            return time.monotonic() > until
 
         def look() -> None:
-
-            def is_over() -> bool:
-                return time.monotonic() > until
-
             explain_pod_group(answer, world, key, is_over, changes=changes)
+            if changes and waiting is not None:
+                add_eta(answer, stored, waiting, time.time())
+            if answer.HasField("eta"):
+                answer.eta.basis.append(_ONE_MEMBER)
 
         await asyncio.to_thread(look)
 

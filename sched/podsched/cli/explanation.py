@@ -80,6 +80,7 @@ def _group_lines(answer: Explanation, now: float) -> list[str]:
         ("Queue", _queue(answer, now) if answer.HasField("queue") else _woken_by(answer)),
         ("How many members fit", _domains(group)),
         ("What would let it start, the least of each kind", _changes(answer.changes)),
+        ("When", _eta(answer) if answer.HasField("eta") else []),
         ("Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]),
     )
     for title, section in sections:
