@@ -1,14 +1,14 @@
-"""A replica's answers to questions about scheduling, over a stream to each API server.
+"""Answer questions about scheduling over a stream to each API server.
 
-    connect --refused, broken, another stream has this process--> pause --> connect
+    connect --refused, broken, or this process already has a stream--> pause --> connect
        |
-       '--> converse: tell every second who this is; each question is a task, a few at a time
+       '--> converse: report the replica every second; each question is a task, a few at a time
 
-Where several processes share an address, there is a stream to each: connections are made anew until
-each of them has been met. The kernel hands them out by chance.
+If several processes share an address, there is a stream to each: connections are opened until each
+process has one, because the kernel distributes them at random.
 
-Answers are computed where the replica decides on pods, so they come one after another, and
-``Answers`` leaves the event loop to scheduling in between.
+Answers are computed in the event loop that also schedules, so they come one after another, with
+pauses for scheduling in between (``Answers``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Answerer = Callable[[Question], AsyncGenerator[Answer, None]]
 
 
 class Unanswerable(Exception):
-    """There is no answer: the asker gets a status."""
+    """The question cannot be answered; the caller gets a status."""
 
     def __init__(self, code: StatusCode, message: str) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class Answering:
         state: Callable[[], ReplicaState],
         answer: Answerer,
     ) -> None:
-        """``state``: who the replica is and whether it leads, as of now."""
+        """``state``: returns the replica's identity and whether it leads."""
         self._endpoints = tuple(endpoints)
         self._client = client
         self._state = state
@@ -79,7 +79,7 @@ class Answering:
         await self._tasks.run()
 
     def _look_for(self, endpoint: str, processes: int) -> None:
-        """Have as many tasks as there are processes behind the endpoint."""
+        """Keep one task per process behind the endpoint."""
         while self._serving[endpoint] < processes:
             self._serving[endpoint] += 1
             name = f"answer {endpoint} {self._serving[endpoint]}"
@@ -116,7 +116,7 @@ class Answering:
             await channels.close()
 
     async def _converse(self, stream: QuestionStream) -> None:
-        """Answer what comes on one stream until it breaks. Raises ClientError."""
+        """Answer the questions of one stream until it breaks. Raises ClientError."""
         under_way: dict[int, asyncio.Task[None]] = {}
         tasks = TaskSet("a stream of questions")
         telling = asyncio.create_task(self._tell(stream), name="tell who answers")
@@ -134,7 +134,7 @@ class Answering:
             await asyncio.wait([telling])
 
     async def _tell(self, stream: QuestionStream) -> None:
-        """Say who this is, until the stream breaks, which its reader reports."""
+        """Report this replica until the stream breaks; the stream's reader reports that."""
         told, due = None, 0.0
         clock = asyncio.get_running_loop().time
         while True:
@@ -167,7 +167,7 @@ class Answering:
             under_way.pop(question.id, None)
 
     async def _answers(self, question: Question) -> AsyncGenerator[Answer, None]:
-        """Yield the answers to a question, the last one a failure if there is one."""
+        """Yield the answers to a question; a failure comes last."""
         try:
             async with aclosing(self._answer(question)) as answers:
                 async for answer in answers:
@@ -181,7 +181,7 @@ class Answering:
 
 
 def answerer(handlers: Mapping[str, Answerer]) -> Answerer:
-    """Return the answerer that hands each sort of question, by its field, to its handler."""
+    """Return an answerer that passes each question to the handler of its field."""
 
     async def answer(question: Question) -> AsyncGenerator[Answer, None]:
         handler = handlers.get(question.WhichOneof("question") or "")

@@ -28,7 +28,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     """Serve until the process is asked to stop; an error of the feed ends it.
 
     Raises:
-        OSError: the address cannot be had, or the audit log not be written.
+        OSError: the address cannot be used, or the audit log cannot be written.
         StoreError: etcd cannot be reached.
     """
     audit = AuditLog(settings.audit) if settings.audit is not None else None
@@ -87,7 +87,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
 async def _serve_page(
     process: Process, tasks: TaskSet, server: ApiServer, probes: Probes
 ) -> HttpServer | None:
-    """Serve the page, if it is wanted; what it does goes through the REST API's handlers."""
+    """Serve the page if enabled; its actions go through the REST API's handlers."""
     if process.options.web_listen is None:
         return None
     from podsched.app.apiserver_page import CallerApi, WatchCacheSource
@@ -113,7 +113,7 @@ def _say_where(settings: ServerSettings, server: ApiServer, health: HttpServer) 
 
 
 def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:
-    """Log the one line that an operator should read before others connect."""
+    """Log who may do what: the line that an operator should read before others connect."""
     if settings.authenticates:
         accepted = [
             name

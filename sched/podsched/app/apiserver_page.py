@@ -1,6 +1,7 @@
-"""The page of an API server: what it shows, and what it does in the name of its caller.
+"""The page of an API server: its data, and actions in the name of the caller.
 
-Calls go through the pipeline of all calls, so that identity, rights, turn and audit are the same.
+Actions go through the pipeline of all calls, so authentication, rights, fairness and audit are the
+same.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MOST_CHANGES = 10_000
 
 
 class WatchCacheSource:
-    """A ``Source`` that reads the ring of an API server's watch cache when it is asked."""
+    """A ``Source`` that reads the ring of an API server's watch cache."""
 
     def __init__(self, cache: WatchCache) -> None:
         self._cache = cache
@@ -45,7 +46,7 @@ class WatchCacheSource:
         return list(self._cache.objects(KINDS[kind]))
 
     def get(self, kind: str, key: str) -> AnyObject | None:
-        """See ``Source``. Decoded anew each time: kept, all pods would take their room twice."""
+        """See ``Source``. Objects are decoded each time; keeping them would double the memory."""
         entry = self._cache.get(KINDS[kind], key)
         try:
             return entry.decode() if entry is not None else None
@@ -69,7 +70,7 @@ class WatchCacheSource:
 
 
 class CallerApi:
-    """A ``RestApi`` and an ``Explainer``: as if the caller had called the API itself."""
+    """A ``RestApi`` and an ``Explainer`` that act as if the caller had called the API."""
 
     def __init__(self, handler: Handler, scheduling: SchedulingService, pipeline: Pipeline) -> None:
         self._handler = handler
@@ -110,7 +111,7 @@ def _reply(answer: Answer) -> Reply:
 
 
 def _request(caller: Caller, asked: Act) -> Request:
-    """Return an action as a request of the caller's."""
+    """Return an action as a request of the caller."""
 
     async def body() -> bytes:
         return asked.body

@@ -1,6 +1,6 @@
-"""What a replica schedules for: the port behind which podsched's own API or Kubernetes is.
+"""The interface to the cluster that a replica schedules: podsched's own API, or Kubernetes.
 
-A backend says where pods are seen, where bindings go, and which lock its replicas race for.
+A backend provides the informer, the writes, and the lock of the leader election.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ About = Callable[[], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Who answers questions about scheduling, and how."""
+    """The answerers of questions about scheduling."""
 
     replica: Callable[[], ReplicaState]
     answer: Answerer
 
 
 class Backend(Protocol):
-    """Made before the replica, ``connect``-ed and ``close``-d by it."""
+    """Created before the replica, which calls ``connect`` and ``close``."""
 
     @property
     def cluster(self) -> Cluster: ...
@@ -43,22 +43,22 @@ class Backend(Protocol):
     def informer(self) -> InformerPort: ...
 
     async def connect(self) -> ElectionLock:
-        """Return the lock, once the place where it is kept can be reached."""
+        """Return the lock, once its store can be reached."""
         ...
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
-        """Start what runs beside the replica.
+        """Start the tasks beside the replica's own.
 
-        ``about``: what it says about itself; ``answers``: to what others ask.
+        ``about``: the replica's description; ``answers``: answers to questions.
         """
         ...
 
     def read_leadership(self, source: Source, lock: str) -> ReadLeadership | None:
-        """Return who tells of all replicas; None where each knows of itself and the leader."""
+        """Return a reader of the leadership; None if a replica knows only itself and the leader."""
         ...
 
     def not_ready(self) -> str:
-        """Return why the informer is not current, "" if it is."""
+        """Return why the informer is not current; "" if it is."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class Backend(Protocol):
         ...
 
     async def leave(self) -> None:
-        """Say that the replica stops; it has a second for that."""
+        """Announce that the replica stops, within a second."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints of a replica's decisions, for those who record them."""
+"""Answer requests for checkpoints of a replica's decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Checkpoints:
     """Answers questions for a checkpoint."""
 
     def __init__(self, checkpoint: Callable[[], dict[str, Any] | None]) -> None:
-        """``checkpoint``: as of now, None where there is none."""
+        """``checkpoint``: returns the present checkpoint; None if there is none."""
         self._checkpoint = checkpoint
 
     async def answer(self, question: Question) -> AsyncGenerator[Answer, None]:

@@ -1,4 +1,4 @@
-"""The certificates of a local cluster: which process is given which, and as which options."""
+"""The certificates of a local cluster, and the options that pass them to processes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from podsched.serve.store.endpoints import EtcdOptions
 
 
 class ClusterTls:
-    """Certificates of all roles in a directory; without one nothing has TLS."""
+    """Certificates of all roles in a directory; without a directory there is no TLS."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
 
     def make_missing(self, hosts: Sequence[str]) -> None:
-        """Make what is not there. Raises CertificateError, OSError."""
+        """Make missing certificates. Raises CertificateError, OSError."""
         if self._directory is None:
             return
         # Loads a library that takes 70 ms.
@@ -37,7 +37,7 @@ class ClusterTls:
 
     @property
     def client_options(self) -> ClientOptions:
-        """How an administrator connects to the API servers."""
+        """The options of an administrator's client of the API servers."""
         files = self.files_of("admin")
         if files is None:
             return ClientOptions()
@@ -46,22 +46,22 @@ class ClusterTls:
         )
 
     def client_arguments(self, role: str) -> list[str]:
-        """Return what a client of the API servers is started with."""
+        """Return the arguments of a client of the API servers."""
         files = self.files_of(role)
         return _arguments(files, "--tls-ca", "--tls-cert", "--tls-key")
 
     def server_arguments(self) -> list[str]:
-        """Return what an API server is started with."""
+        """Return the arguments of an API server."""
         files = self.files_of("server")
         return _arguments(files, "--tls-client-ca", "--tls-cert", "--tls-key")
 
     def etcd_arguments(self) -> list[str]:
-        """Return what a client of the embedded etcd is started with."""
+        """Return the arguments of a client of the embedded etcd."""
         files = self.files_of("etcd-client")
         return _arguments(files, "--etcd-ca", "--etcd-cert", "--etcd-key")
 
     def etcd_options(self, endpoints: tuple[str, ...]) -> EtcdOptions:
-        """How to connect to the embedded etcd."""
+        """Return the options of a client of the embedded etcd."""
         if (files := self.files_of("etcd-client")) is None:
             return EtcdOptions(endpoints)
         return EtcdOptions(

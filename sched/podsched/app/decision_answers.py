@@ -1,4 +1,4 @@
-"""Decisions as a replica tells of them: read from its log, in a thread."""
+"""Answer questions about decisions from a replica's log, read in a thread."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _TIMEOUT: Final = 8.0
 
 
 class DecisionAnswers:
-    """Answers questions about decisions; one after another, for each reads a whole log maybe."""
+    """Answers questions one after another, because each may read the whole log."""
 
     def __init__(self, log: DecisionLog | None) -> None:
-        """``log``: None where none is kept."""
+        """``log``: None if there is none."""
         self._log = log
         self._turn = asyncio.Lock()
 
@@ -46,7 +46,7 @@ class DecisionAnswers:
 
 
 def _limited(found: DecisionsResponse) -> DecisionsResponse:
-    """Leave out the oldest as far as an answer would be too large."""
+    """Leave out the oldest decisions if the answer would be too large."""
     size = found.ByteSize()
     while size > _MOST_BYTES:
         size -= found.records[0].ByteSize()

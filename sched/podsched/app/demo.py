@@ -183,7 +183,7 @@ class Demo:
 
 
 class Submission:
-    """Submits pods in small batches, so that pods are arriving while leaders come and go."""
+    """Submits pods in small batches, so that pods arrive while leaders change."""
 
     def __init__(self, client: ApiClient, pods: Sequence[Pod]) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""What a client of the API sees during the demo: bindings and changes of the leader."""
+"""Watch bindings and changes of the leader during the demo, as a client of the API."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Observer:
         self.won_at.append(time.monotonic())
 
     def first_bound_after(self, when: float) -> float | None:
-        """Return when the first pod was bound after a moment; None if none was."""
+        """Return the time of the first binding after a moment; None if there was none."""
         return min((at for at in self.bound_at.values() if at > when), default=None)
 
     async def until(self, what: str, condition: Callable[[], bool], within: float = WITHIN) -> None:

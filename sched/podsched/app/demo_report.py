@@ -30,7 +30,7 @@ class Kill:
 
 @dataclass(slots=True)
 class DemoReport:
-    """What happened."""
+    """The results of a demo."""
 
     nodes: int = 0
     pods: int = 0
@@ -59,7 +59,7 @@ class DemoReport:
         )
 
     def why_slow(self) -> str:
-        """Return what made a pause longer than usual; "" for none, and on a machine at rest."""
+        """Return why a pause was longer than usual; "" if it was not, or if the machine is idle."""
         longest = max((kill.gap_seconds for kill in self.kills), default=0.0)
         if longest <= _USUAL_GAP or self.load <= self.processors:
             return ""
@@ -69,7 +69,7 @@ class DemoReport:
         )
 
     def check(self, keys: Sequence[str], state: StoredState, observer: Observer) -> None:
-        """Fill in the results for the pods ``keys`` from what etcd holds and what was observed."""
+        """Fill in the results for the pods ``keys`` from etcd's content and the observations."""
         found = {key: state.pods[key] for key in keys if key in state.pods}
         self.nodes = len(state.nodes)
         self.pods = len(keys)

@@ -1,10 +1,9 @@
-"""Explanations as a replica gives them: one after another, and scheduling goes on in between.
+"""Answer Explain questions one after another, with pauses for scheduling in between.
 
-An explanation holds up the event loop for as long as it is computed, 30 ms at 5,000 nodes, and as
-long again if changes are asked for, which are then looked for in a thread. While the leader has
-pods to decide on, each is followed by a pause of ``_REST`` times that, so that however many are
-asked for, decisions keep most of the time. Those who wait too long get no answer, which their
-question's timeout sees to.
+An explanation blocks the event loop while it is computed (30 ms at 5,000 nodes). If changes are
+requested, copying the state blocks it for as long again; the search then runs in a thread. While
+the leader has pods to decide, a pause of ``_REST`` times the time of the answer follows, so that
+decisions get most of the time. Questions that wait too long end by their timeout.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Explaining:
         informer: InformerPort,
         decisions: DecisionLog | None = None,
     ) -> None:
-        """``state``: None while there is none."""
+        """``state``: returns the state; None while it is being built."""
         self._state = state
         self._replica = replica
         self._informer = informer
@@ -94,12 +93,12 @@ class Explaining:
             self._waiting -= 1
 
     def _is_wanted(self) -> bool:
-        """Whether the event loop has pods to decide on."""
+        """Whether the leader has pods to decide."""
         state = self._state()
         return self._replica().leading and state is not None and state.queue.has_active
 
     async def _catch_up(self, revision: int) -> None:
-        """Wait until everything up to a revision is known here. Raises Unanswerable."""
+        """Wait until the replica has seen a revision. Raises Unanswerable."""
         try:
             async with asyncio.timeout(_CATCH_UP_SECONDS):
                 await self._informer.wait_for_revision(revision)
@@ -108,11 +107,11 @@ class Explaining:
             raise Unanswerable(StatusCode.UNAVAILABLE, behind) from None
 
     def _stored(self, key: str) -> Pod | None:
-        """Return a pod as the informer has it, which keeps those that have ended."""
+        """Return a pod of the informer, which also has ended pods."""
         return cast(Mapping[str, Pod], self._informer.objects("Pod")).get(key)
 
     async def _recorded(self, question: Question) -> Recorded:
-        """Return what is recorded of the pod, which is read by a thread."""
+        """Return the records of the pod, read by a thread."""
         log, state, asked = self._decisions, self._state(), question.explain
         pods = state.cache.cluster.pods if state is not None else {}
         info = pods.get(f"{asked.namespace}/{asked.name}")
@@ -145,7 +144,7 @@ class Explaining:
         return Answer(explanation=found)
 
     async def _add_group(self, answer: Explanation, *, changes: bool) -> None:
-        """Add where a group fits and what would help, found on a copy, in a thread."""
+        """Add where a group fits and what would help, computed on a copy in a thread."""
         state, group = self._state(), answer.pod_group
         if state is None:
             return
@@ -169,7 +168,7 @@ class Explaining:
         await asyncio.to_thread(look)
 
     async def _add_changes(self, answer: Explanation) -> None:
-        """Add what would make the pod fit: looked for on a copy, in a thread, as it takes long."""
+        """Add changes that would make the pod fit, found on a copy in a thread."""
         state = self._state()
         if state is None:
             return

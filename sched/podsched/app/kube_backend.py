@@ -29,7 +29,7 @@ _LEASE_TIMEOUT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class KubeOptions:
-    """Which cluster it is, and ``clientConnection`` of the configuration.
+    """The Kubernetes cluster, and ``clientConnection`` of the configuration.
 
     early: whether replicas take over as soon as the leader's process is gone.
     coordinated: whether the API server appoints the leader among LeaseCandidates.

@@ -24,7 +24,7 @@ REASON = f"{PREFIX}reason"
 
 
 class StandbyReplica(NamedTuple):
-    """A replica that could lead at once: its caches are warm, and it has been seen just now."""
+    """A replica that could lead at once: its caches are warm, and its Lease is current."""
 
     identity: str
     priority: int
@@ -33,7 +33,7 @@ class StandbyReplica(NamedTuple):
 def standbys(
     leases: Iterable[AnyObject], lock: str, age: Callable[[Lease], float]
 ) -> list[StandbyReplica]:
-    """Return the warm standbys of a lock, the one to be preferred first.
+    """Return the warm standbys of a lock, in the order of preference.
 
     ``age``: returns the seconds since a Lease was renewed.
     """
@@ -73,11 +73,11 @@ def _whole(text: str) -> int:
 
 
 class LeaderRequests:
-    """Hears requests from an informer's batches, and knows the standbys.
+    """Reads requests from an informer's batches, and knows the standbys.
 
-    How old a Lease is, is judged as client-go judges a lock's: by the monotonic clock, since its
-    renewal was seen. A leader whose wall clock is set forward would else take itself for cut off,
-    and all standbys for gone.
+    The age of a Lease is measured as in client-go: by the monotonic clock, since its renewal was
+    seen. Otherwise a leader whose wall clock is set forward would believe that it is cut off and
+    all standbys are gone.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LeaderRequests:
         hand_over: Callable[[str], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``replica``: as ``ReplicaLease`` names it; pause and hand_over: who does it."""
+        """``replica``: its name in ``ReplicaLease``; pause and hand_over carry out the requests."""
         self._own = f"{NAMESPACE}/{lease_name(replica)}"
         self._lock = lock
         self._pause_key = f"{lock.partition('/')[0]}/{pause_name(lock)}"
@@ -102,7 +102,7 @@ class LeaderRequests:
         """When the renewal of a replica's Lease was seen, by the Lease's name."""
 
     def handle(self, batch: Batch) -> None:
-        """Hear what is asked in a batch that has been taken over."""
+        """Read the requests in a batch that has been applied."""
         for event in batch.events:
             if event.kind != "Lease":
                 continue
@@ -131,13 +131,12 @@ class LeaderRequests:
         return self._now() - self._renewed.get(lease.metadata.name, self._now())
 
     def unheard(self, identity: str, since: float) -> float:
-        """Return the seconds since when nothing of this process came back by way of the API.
+        """Return the seconds since this process last saw a renewal of its own Lease.
 
-        Its Lease is written through an API server and seen by the informer: when that stands still,
-        it reads nothing new, or writes nothing, or both. 0.0 while it has not been seen at all.
-
-        ``since``: when the term began, by the monotonic clock. Silence before that does not count:
-        a replica that is alone would else leave the lock as soon as it has it, again and again.
+        The Lease is written through an API server and read by the informer. So if the renewals
+        stop, reads or writes do not work. 0.0 before the first renewal. ``since``: the beginning of
+        the term, by the monotonic clock. Earlier silence does not count; otherwise a single replica
+        would give up the lock again and again.
         """
         lease = self._leases().get(self._own)
         if not isinstance(lease, Lease) or lease.spec.holder_identity != identity:

@@ -34,14 +34,14 @@ class LoadMeter:
         self._latest: Load | None = None
 
     def load(self) -> Load:
-        """Return the load as of now or up to two seconds ago."""
+        """Return the load, at most two seconds old."""
         if self._latest is None or time.monotonic() >= self._due:
             self._due = time.monotonic() + PERIOD
             self._latest = self._read()
         return self._latest
 
     def line(self) -> str:
-        """Return the load as it stands in a Lease."""
+        """Return the load as the text for a Lease."""
         return json.dumps(astuple(self.load()), separators=(",", ":"))
 
     def _read(self) -> Load:
@@ -58,14 +58,14 @@ class LoadMeter:
 
 
 class _Window:
-    """What a histogram has observed since one last looked."""
+    """The observations of a histogram since the last call."""
 
     def __init__(self, histogram: Histogram) -> None:
         self._histogram = histogram
         self._before = [0] * (len(histogram.buckets) + 1)
 
     def step(self) -> tuple[float, float]:
-        """Return the median and the 99th percentile of what has come; 0.0 without any."""
+        """Return the median and the 99th percentile of new observations; 0.0 if there are none."""
         cells = [cell.counts for _, cell in self._histogram.cells()]
         now = [sum(counts) for counts in zip(*cells, strict=True)] if cells else self._before
         new = [after - before for after, before in zip(now, self._before, strict=True)]
@@ -77,7 +77,8 @@ class _Window:
 def quantile(bounds: Sequence[float], counts: Sequence[int], part: float) -> float:
     """Return a quantile of counts by bucket, interpolated as Prometheus' histogram_quantile.
 
-    bounds: upper ones; counts: one more, for what exceeds them, which counts as the last bound.
+    bounds: upper bounds; counts: one more than bounds, the last one for larger values, which count
+    as the last bound.
     """
     rank = part * sum(counts)
     if not rank:
@@ -91,7 +92,7 @@ def quantile(bounds: Sequence[float], counts: Sequence[int], part: float) -> flo
 
 
 def load_of(line: str) -> Load | None:
-    """Return the load that a replica has written; None for what is none."""
+    """Return the load that a replica has written; None if the text is invalid."""
     if not line or len(line) > _LONGEST:
         return None
     try:

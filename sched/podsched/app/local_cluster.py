@@ -46,7 +46,7 @@ _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 @dataclass(frozen=True, slots=True)
 class LocalClusterOptions:
-    """What to start."""
+    """What to start and how."""
 
     data_dir: Path
     """Where etcd's data and all logs go."""
@@ -107,7 +107,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _usable(address: str) -> tuple[str, str]:
-    """Return an address that can be listened on now, and how this machine reaches it."""
+    """Return a free address to listen on, and the address to reach it."""
     host, _, port = address.rpartition(":")
     if port == "0" or not can_listen(host.strip("[]"), int(port)):
         port = str(free_port())
@@ -123,7 +123,7 @@ class LocalCluster:
         warn: Callable[[str], None] = _ignore,
         tell: Callable[[str], None] = _ignore,
     ) -> None:
-        """``warn`` is called with what its user should know, ``tell`` with what it starts."""
+        """``warn`` is called with warnings for the user, ``tell`` with what is being started."""
         self.options = options
         self._tell = tell
         self.tls = ClusterTls(options.tls_dir)
@@ -236,7 +236,7 @@ class LocalCluster:
         return {**_UNSET, **self.options.environment}
 
     def _server(self, process: str) -> str:
-        """Return the API servers as a process is to reach them, in the form of ``--server``."""
+        """Return the API servers' addresses for a process, in the form of ``--server``."""
         return ",".join(self.options.route(process, address) for address in self.api_addresses)
 
     def _api_spec(self, index: int) -> ProcessSpec:
@@ -262,14 +262,14 @@ class LocalCluster:
         return self._spec(name, arguments, health, self._environment)
 
     def _serve_kube(self, arguments: list[str]) -> None:
-        """Have the first API server serve Kubernetes' REST API, and write a kubeconfig for it."""
+        """Let the first API server serve Kubernetes' REST API, and write a kubeconfig for it."""
         address, reached = _usable(self.options.kube_address)
         arguments.append(f"--kube-listen={address}")
         self.kubeconfig = self.options.data_dir / "kubeconfig"
         write_kubeconfig(self.kubeconfig, reached, self.tls.files_of("admin"))
 
     def _serve_page(self, arguments: list[str]) -> None:
-        """Have the first API server serve the page."""
+        """Let the first API server serve the page."""
         address, reached = _usable(self.options.web_address)
         arguments.append(f"--web-listen={address}")
         self.page = f"{'https' if self.options.tls_dir else 'http'}://{reached}/"
@@ -328,11 +328,11 @@ class LocalCluster:
         return self._spec(name, arguments, health, environment)
 
     def decision_log(self, replica: str) -> Path:
-        """Return where a replica keeps its decisions."""
+        """Return the directory of a replica's decision log."""
         return self.options.data_dir / "decisions" / replica
 
     def _cluster_arguments(self, name: str) -> list[str]:
-        """Return how a replica reaches the cluster that it schedules."""
+        """Return a replica's arguments for the cluster that it schedules."""
         if self.options.through_kube:
             return [f"--kubeconfig={self.kubeconfig}"]
         return [
@@ -356,7 +356,7 @@ class LocalCluster:
         return self._spec("agent", arguments, health, self._environment)
 
     async def wait(self) -> None:
-        """Wait until a task that keeps a part running fails, which is a bug. Raises its error."""
+        """Wait until a task that keeps a part running fails; that is a bug. Raises its error."""
         await self._tasks.run()
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Who leads, for the page: read from the Leases that replicas write."""
+"""The leadership for the page, read from the Leases of replicas."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _REPLICAS = f"{NAMESPACE}/{lease_name('')}"
 
 
 class LeasedLeadership:
-    """Reads who leads from Leases of replicas: the lock's, their own, and the pause."""
+    """Reads the leadership from Leases: the lock's, those of replicas, and the pause."""
 
     def __init__(self, source: Source, lock: str = "") -> None:
-        """``lock``: "" for the one that replicas race for, kube-scheduler's if there are more."""
+        """``lock``: "" for the replicas' only lock, or kube-scheduler's if there are several."""
         self._source = source
         self._lock = lock
 

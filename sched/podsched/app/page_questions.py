@@ -1,4 +1,4 @@
-"""Questions of the page, and answers as it gets them."""
+"""Questions of the page, and the form of their answers."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from podsched.term.election.etcd_lock import EtcdLock
 
 @dataclass(frozen=True, slots=True)
 class PodschedOptions:
-    """Where the API servers and etcd are, and how they are reached."""
+    """The addresses and credentials of the API servers and etcd."""
 
     endpoints: tuple[str, ...]
     client: ClientOptions
@@ -39,12 +39,12 @@ class PodschedOptions:
 
 
 class PodschedBackend:
-    """A ``Backend``; its replicas tell of themselves in leases of their own."""
+    """A ``Backend`` whose replicas publish themselves in Leases."""
 
     def __init__(
         self, options: PodschedOptions, name: str, identity: str, registry: MetricRegistry
     ) -> None:
-        """``name``: of the replica, which outlives restarts; ``identity``: of this process."""
+        """``name`` of the replica, the same after a restart; ``identity`` of this process."""
         telemetry = ClientTelemetry(registry)
         self._options = options
         self._name, self._identity = name, identity

@@ -39,7 +39,7 @@ _log = get_logger("process")
 class ProcessOptions:
     """Options of every process.
 
-    ``instance`` tells processes of one kind apart, in traces: of a replica, its unique identity.
+    ``instance`` distinguishes processes of one kind in traces: the unique identity of a replica.
     """
 
     name: str
@@ -67,15 +67,16 @@ class Process:
     exit_code: int = 0
 
     def stop(self, exit_code: int = 0) -> None:
-        """Ask the process to end."""
+        """Request the end of the process."""
         self.exit_code = self.exit_code or exit_code
         self.stopping.set()
 
     def asked_to_stop(self) -> None:
-        """End, as a signal asks for.
+        """End because of a signal.
 
-        In a process that has joined Ray, Ray's library sees SIGTERM first, takes it for a failure
-        and sets an alarm that aborts the process 3 s later (absl's failure signal handler).
+        In a process that has joined Ray, Ray's library handles SIGTERM first. It treats SIGTERM as
+        a failure and sets an alarm that aborts the process 3 s later (absl's failure signal
+        handler).
         """
         signal.alarm(0)
         self.stopping.set()
@@ -88,9 +89,9 @@ class Process:
         profiling: bool = False,
         metrics: Handler | None = None,
     ) -> HttpServer:
-        """Serve health, metrics and, if they are given, the configuration and more routes.
+        """Serve health, metrics and, if given, the configuration and more routes.
 
-        ``metrics``: answers /metrics in place of the registry.
+        ``metrics``: the handler of /metrics in place of the registry.
         """
         options, telemetry = self.options, self.options.telemetry
         component = Component(f"podsched-{options.name}", __version__)
@@ -112,7 +113,7 @@ class Process:
         read_leadership: ReadLeadership,
         services: PageServices,
     ) -> HttpServer | None:
-        """Serve the page, if it is wanted. Raises HttpServerError, CertificateError."""
+        """Serve the page if enabled. Raises HttpServerError, CertificateError."""
         options = self.options
         if options.web_listen is None:
             return None

@@ -1,11 +1,11 @@
-"""Another configuration without a restart: validated as a whole, then the term goes on with it.
+"""Change the configuration without a restart: validate it, then continue the term with it.
 
     SIGHUP: the files are read again --.
                                         >-- validate --valid--> apply (TermRunner.reconfigure)
-    ApplyConfig: text from a client ---'        '--refused--> all mistakes are told
+    ApplyConfig: text from a client ---'        '--refused--> all mistakes are reported
 
-What the process was built around cannot change: FIXED names it. What a client's text does not say
-of that stays as it is.
+Some parts cannot change while the process runs (FIXED). If a client's text leaves them out, they
+stay as they are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RESTART = "cannot change while the scheduler runs ({}): restart it"
 
 
 class Reconfiguring:
-    """Takes over other configurations, one after another."""
+    """Applies new configurations one after another."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Reconfiguring:
         replica: Callable[[], ReplicaState],
         metrics: ConfigMetrics,
     ) -> None:
-        """``read_again`` reads the process's files; None where it has none."""
+        """``read_again`` reads the process's files; None if it has none."""
         self.config = config
         self._apply = apply
         self._read_again = read_again
@@ -64,11 +64,11 @@ class Reconfiguring:
     # ------------------------------------------------------------------ SIGHUP
 
     def request(self) -> None:
-        """Have the files read again; for a signal handler."""
+        """Request that the files are read again; for a signal handler."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Read the files again whenever that is asked for, until cancelled."""
+        """Read the files again on each request, until cancelled."""
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -80,7 +80,7 @@ class Reconfiguring:
     # ------------------------------------------------------------------ ApplyConfig
 
     def answerer(self) -> Answerer:
-        """Return who answers ApplyConfig questions."""
+        """Return the answerer of ApplyConfig questions."""
 
         async def answer(question: Question) -> AsyncGenerator[Answer, None]:
             request = question.apply_config

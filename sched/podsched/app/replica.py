@@ -1,6 +1,6 @@
-"""A scheduler replica: always warm, leading when it holds the lease.
+"""A scheduler replica: always warm, leading while it holds the lease.
 
-Makes what a replica consists of, runs it in one set of tasks and closes it in the end.
+Creates the parts of a replica, runs them in one set of tasks, and closes them at the end.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class ReplicaOptions:
 def unique_identity(name: str) -> str:
     """``name_<random>``, after client-go's hostname_UUID; without a name the host's.
 
-    Unique to the process: one that is started again under the same name must not be taken for the
-    one before it, which may still be believed to lead.
+    It is unique to the process: after a restart, the new process must not be mistaken for the old
+    one, which other replicas may still regard as the leader.
     """
     return f"{name or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
@@ -237,9 +237,10 @@ class Replica:
         self._tasks.end()
 
     async def _prefer(self, elector: LeaderElector, requests: LeaderRequests) -> None:
-        """Leave the lock to a standby of higher priority, once that has been there for a while.
+        """Hand over to a standby of higher priority, once it has been there for a while.
 
-        And to any other when no API server can be reached from here: it is of no use to lead then.
+        Also hand over to any other standby if this replica reaches no API server, because then it
+        cannot do the leader's work.
         """
         waiting = ""
         while True:
@@ -314,7 +315,7 @@ class Replica:
                     await last()
 
     def _not_warm(self) -> str:
-        """Return why the replica is not ready to lead, "" if it is."""
+        """Return why the replica is not ready to lead; "" if it is."""
         if self._options.config.delay_cache_until_active and not self._active.is_set():
             return ""
         return self._backend.not_ready()
@@ -340,13 +341,13 @@ class Replica:
             await before.close()
 
     def _replica_state(self, elector: LeaderElector) -> ReplicaState:
-        """Return who this replica is, and whether it leads."""
+        """Return this replica's identity, and whether it leads."""
         name, leading = self._options.settings.identity or self.identity, elector.is_leader()
         term = elector.term if leading else 0
         return ReplicaState(name=name, identity=self.identity, leading=leading, term=term)
 
     def _answers(self, elector: LeaderElector, reconfiguring: Reconfiguring) -> Answers:
-        """Return what this replica can be asked."""
+        """Return the answerers of this replica."""
 
         def replica() -> ReplicaState:
             return self._replica_state(elector)
@@ -367,7 +368,7 @@ class Replica:
         return Answers(replica, answerer(handlers))
 
     def _own_leadership(self, elector: LeaderElector) -> ReadLeadership:
-        """Return what this replica knows by itself, where replicas write no Leases of their own."""
+        """Return the leadership that this replica knows, if replicas publish no Leases."""
 
         def read_leadership(_: float) -> Leadership:
             leading = elector.is_leader()

@@ -1,6 +1,6 @@
-"""What a replica says about itself, for ``sched status``: a Lease of its own, renewed every 2 s.
+"""A replica's own Lease with its state, for ``sched status``, renewed every 2 s.
 
-Not part of the election and not fenced: standbys write it too.
+It is not part of the election and not fenced, because standbys write it too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STALE_AFTER = 10.0
 
 
 def lease_name(replica: str) -> str:
-    """Return the name of a replica's Lease: the replica's in the letters that names may have."""
+    """Return the name of a replica's Lease: the replica's name in permitted characters."""
     letters = [c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in replica.lower()]
     return f"replica-{''.join(letters)}"[:253].rstrip("-.")
 
@@ -43,7 +43,7 @@ class ReplicaLease:
         identity: str,
         about: Callable[[], Mapping[str, str]],
     ) -> None:
-        """``replica``: a name that outlives restarts; ``identity``: of this process."""
+        """``replica``: a name that stays the same after a restart; ``identity`` of this process."""
         self._client = client
         self._identity = identity
         self._about = about
@@ -51,7 +51,7 @@ class ReplicaLease:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Renew until cancelled; a change is written at once, an error left to the next round."""
+        """Renew until cancelled; changes are written at once, errors retried in the next round."""
         written: dict[str, str] = {}
         due = 0.0
         while True:

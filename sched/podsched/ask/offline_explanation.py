@@ -40,7 +40,7 @@ def explain_offline(
 ) -> Explanation | None:
     """Explain a pod of a cluster made of objects, each with a uid; None if it is not among them.
 
-    Raises QuantityError for an amount that is none, PluginError for a plugin that cannot be made.
+    Raises QuantityError for an invalid amount, PluginError for a plugin that cannot be created.
     """
     world = World.of_objects(objects, config, plugins)
     info = world.cluster.pods.get(f"{request.namespace}/{request.name}")

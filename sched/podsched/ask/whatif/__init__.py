@@ -1,5 +1,4 @@
-"""What would happen if: pods added, nodes added or emptied, on a copy of the cluster in memory.
+"""Questions about changes (pods added, nodes added or drained), answered on a copy in memory.
 
-The decisions are those of a replica, made by its own state and decider; nothing is written
-anywhere.
+The decisions are made by the code of a replica. Nothing is written.
 """

@@ -1,8 +1,8 @@
-"""Which evictions disruption budgets permit, one after another, while pods go and come.
+"""Track which evictions disruption budgets permit while pods are evicted and replaced.
 
 The rules are those of Kubernetes' eviction subresource (``registry/core/pod/storage/eviction.go``,
-v1.36). A pod that is placed again counts as healthy again: what a budget permits grows back by one,
-as it does when the replacement of a pod has become ready.
+v1.36). When a pod's replacement is placed, it counts as healthy, so the budget permits one more
+eviction, as when a replacement has become ready.
 
 A budget without a status (from a manifest that was not applied) is computed from the pods that it
 selects. A percentage is then a share of these pods, not of the replicas that their owners want.
@@ -32,7 +32,7 @@ class Budget:
     always_unhealthy: bool
 
     def covers(self, pod: Pod) -> bool:
-        """Whether the budget is about the pod."""
+        """Whether the budget selects the pod."""
         meta = pod.metadata
         return meta.namespace == self.namespace and self.selector.matches(meta.labels)
 
@@ -41,7 +41,7 @@ class Budgets:
     """The budgets of a cluster, spent and restored as pods go and come back."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[Pod]) -> None:
-        """``pods`` are all that run, to count for budgets without a status."""
+        """``pods``: all running pods, to count for budgets without a status."""
         running = [pod for pod in pods if pod.spec.node_name and not is_finished(pod)]
         self.all = [_read(budget, running) for budget in budgets]
 
@@ -50,7 +50,7 @@ class Budgets:
         return [budget for budget in self.all if budget.covers(pod)]
 
     def refusal(self, pod: Pod) -> str:
-        """Return why the pod must not be evicted now, "" if it may be."""
+        """Return why the pod must not be evicted now; "" if it may be."""
         if not _disrupts(pod):
             return ""
         found = self.of(pod)
@@ -70,7 +70,7 @@ class Budgets:
         self._count(pod, -1)
 
     def restore(self, pod: Pod) -> None:
-        """Count that the pod's replacement runs."""
+        """Count the pod's replacement as running."""
         self._count(pod, 1)
 
     def _count(self, pod: Pod, sign: int) -> None:
@@ -83,18 +83,18 @@ class Budgets:
 
 
 def _disrupts(pod: Pod) -> bool:
-    """Whether an eviction disrupts anything: the pod has started, and is not going anyway."""
+    """Whether an eviction disrupts anything: the pod has started, and is not terminating."""
     going = pod.metadata.HasField("deletion_timestamp")
     return not (is_finished(pod) or pod.status.phase == "Pending" or going)
 
 
 def _healthy(pod: Pod) -> bool:
-    """Whether the pod is ready; one without a status counts as running well."""
+    """Whether the pod is ready; a pod without a status counts as ready."""
     return not pod.status.phase or is_pod_ready(pod)
 
 
 def _counts(budget: Budget, pod: Pod) -> bool:
-    """Whether the pod's eviction takes one of the budget's."""
+    """Whether the pod's eviction counts against the budget."""
     if _healthy(pod):
         return True
     return not budget.always_unhealthy and not budget.healthy >= budget.desired > 0

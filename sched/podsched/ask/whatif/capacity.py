@@ -1,9 +1,9 @@
-"""How many more of one pod fit, where, and what ends it.
+"""Count how many more pods like one fit, on which nodes, and what limits them.
 
-Two ways with one result (property test). In general pods are scheduled one after another until none
-fits. Where every filter judges a row by the row alone, it does not matter in which order rows are
-filled: then each row's number of pods is searched for by bisection, all rows at once, on forks with
-so many copies added (``add_copies``)::
+There are two ways with the same result (property test). In general pods are scheduled one after
+another until one does not fit. If every filter judges a row by that row alone, the order does not
+matter: then the number of pods of each row is found by bisection, for all rows at once, on forks
+with copies of the pod (``add_copies``)::
 
     pods on a row     0   1   2   3   4   5   6      fits one more?
                       y   y   y   y   n   n   n      the row takes 4
@@ -39,7 +39,7 @@ _BATCH = 256
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What keeps some nodes from taking one more pod."""
+    """Why some nodes take no further pod."""
 
     plugin: str
     reasons: tuple[str, ...]
@@ -70,10 +70,10 @@ def capacity(
     in_turn: bool = False,
     placed: Callable[[int], object] = lambda count: None,
 ) -> Capacity:
-    """Return how many pods like this fit, at most ``most``; the world stays as it is.
+    """Return how many pods like this fit, at most ``most``; does not change the world.
 
-    in_turn: schedule them one after another even where rows can be filled by themselves.
-    placed: told how many more have been placed, where that takes long.
+    in_turn: schedule them one after another even if rows could be filled independently. placed:
+    called with the number of placed pods if it takes long.
     """
     with world.trial():
         info = world.submit(pod)
@@ -91,7 +91,7 @@ def capacity(
 
 
 def _in_turn(world: World, first: PodInfo, most: int, placed: Callable[[int], object]) -> Capacity:
-    """Schedule more pods, of which the first has a node, until one does not fit."""
+    """Schedule more pods until one does not fit; the first is already placed."""
     counts = Counter([first.node_name])
     while (done := counts.total()) < most:
         batch = [_another(first, done + i) for i in range(min(_BATCH, most - done))]
@@ -113,7 +113,7 @@ def _another(pod: PodInfo, number: int) -> PodInfo:
 
 
 def _ended(world: World, pod: PodInfo, counts: Counter[str], *, failed: bool, why: str) -> Capacity:
-    """Return what there is when a pod does not fit, and what each node says to it."""
+    """Return the capacity when a pod does not fit, with each node's reasons."""
     if failed:
         return Capacity(counts, why, failed=True)
     return Capacity(counts, why, _limits(world.evaluation(pod).outcome()))
@@ -137,7 +137,7 @@ def _by_rows(
     before: Mapping[str, Hashable],
     most: int,
 ) -> Capacity | None:
-    """Return the capacity if rows can be filled by themselves; None if they cannot.
+    """Return the capacity if rows can be filled independently; None if they cannot.
 
     The first pod has been placed; ``before`` are the plugins' inputs without it.
     """
@@ -178,7 +178,7 @@ def _by_rows(
 def _rows_are_independent(
     evaluation: ClassEvaluation, pod: PodInfo, before: Mapping[str, Hashable]
 ) -> bool:
-    """Whether a pod changes what filters say of its own row alone, and they can be asked ahead."""
+    """Whether a pod affects filters only on its own row, and these work on forks."""
     state, runtime = evaluation.state, evaluation.runtime
     if evaluation.feasibility.nominated.rows or evaluation.pre_filtered.node_names is not None:
         return False
@@ -204,7 +204,7 @@ def _rows_are_independent(
 def _bisect(
     world: World, evaluation: ClassEvaluation, pod: PodInfo, rows: Rows, most: int
 ) -> Int64s:
-    """Return how many more pods fit each row, all of which take at least one.
+    """Return how many more pods fit each row, given that at least one does.
 
     Invariant: with ``low`` pods more a row takes another, with ``high`` it does not.
     """
@@ -244,7 +244,7 @@ NO_GROUP = "<none>"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Some nodes: how many there are, and what is counted on them."""
+    """A group of nodes: their number, and the sum of a count on them."""
 
     name: str
     nodes: int
@@ -252,16 +252,16 @@ class Group:
 
 
 def zone_of(node: Node) -> str:
-    """Return the node's zone, NO_GROUP if it has none."""
+    """Return the node's zone; NO_GROUP if it has none."""
     labels = node.metadata.labels
     return next((labels[key] for key in ZONES if labels.get(key)), NO_GROUP)
 
 
 def grouping(nodes: Sequence[Node], label: str = "") -> dict[str, str]:
-    """Return each node's group by its name: by ``label``, by what clouds call it, or by its size.
+    """Return each node's group by the node's name.
 
-    The first of NODE_GROUPS that any node has is taken; nodes of equal cpu and memory are a group
-    where none has any.
+    The group is the value of ``label``, otherwise of the first label in NODE_GROUPS that any node
+    has. If no node has one, nodes of equal cpu and memory form a group.
     """
     keys = (label,) if label else NODE_GROUPS
     key = next((k for k in keys if any(node.metadata.labels.get(k) for node in nodes)), label)

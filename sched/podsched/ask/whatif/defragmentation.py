@@ -1,13 +1,12 @@
-"""Few moves that free whole nodes, or make room for a pod that waits.
+"""Find a few moves of pods that empty nodes, or make room for a pending pod.
 
-Pods move one after another: a budget has to permit one eviction at a time, and each replacement has
-to fit where there is room without another preemption, so a plan can be carried out step by step and
-stopped after any of them.
+Pods move one after another: budgets must permit each eviction, and each replacement must fit
+without a preemption. So a plan can be carried out step by step and stopped after each of them.
 
-Both searches are greedy, since finding the fewest moves is bin packing (NP-hard): nodes are emptied
-in the order of how little runs on them, the largest pods of a node first; room is made on each of
-the most promising nodes by the fewest pods of that node, found by adding the largest one after
-another and then keeping every one that need not go.
+Both searches are greedy, because finding the fewest moves is bin packing (NP-hard). Nodes are
+emptied in the order of their requests, the least used first, and the largest pods of a node move
+first. To make room for a pod, the search takes each of the most promising nodes, removes its pods
+from the largest on until the pod fits, and then puts back every pod that can stay.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _CRITICAL = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which pods may be moved, and how many. ``force``: pods without a controller, too."""
+    """Which pods may be moved, and how many. ``force``: also pods without a controller."""
 
     force: bool = False
     local_data: bool = False
@@ -42,7 +41,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One pod that goes from a node to another."""
+    """The move of a pod from one node to another."""
 
     pod: PodInfo
     from_node: str
@@ -51,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Defragmentation:
-    """Moves in their order, the nodes that they free, and the node that takes the waiting pod."""
+    """Moves in order, the nodes that they empty, and the node that takes the pending pod."""
 
     steps: tuple[Step, ...] = ()
     freed: tuple[str, ...] = ()
@@ -74,10 +73,10 @@ def obstacle(pod: Pod, rules: Rules) -> str:
 
 
 def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Defragmentation:
-    """Return moves that free up to ``number`` nodes; the world stays as it is.
+    """Return moves that empty up to ``number`` nodes; does not change the world.
 
-    A node is free when nothing runs there but what belongs to it: static pods, DaemonSets. Nodes
-    that are free already stay so.
+    A node is empty if it has only static pods and pods of DaemonSets. Nodes that are already empty
+    stay empty.
     """
     candidates, best, failures = [], Defragmentation(), 0
     with world.trial():
@@ -101,7 +100,7 @@ def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Def
 
 
 def _moving(world: World, name: str) -> list[PodInfo]:
-    """Return the pods that have to leave a node for it to be free."""
+    """Return the pods that must leave a node to empty it."""
     pods = [pod for pod in world.pods_on(name) if not is_finished(pod.pod)]
     return [pod for pod in pods if stays(pod.pod) in ("", UNMANAGED)]
 
@@ -109,9 +108,9 @@ def _moving(world: World, name: str) -> list[PodInfo]:
 def _emptied(
     world: World, names: tuple[str, ...], rules: Rules, budgets: Budgets
 ) -> Defragmentation | None:
-    """Return the moves that empty all of these nodes, cordoned together; None if a pod cannot go.
+    """Return the moves that empty all of these nodes, cordoned together; None if a pod cannot move.
 
-    All are tried anew with each further node: what was to go there has to go elsewhere.
+    With each further node all moves are tried again, because pods may not move to that node.
     """
     moving = {name: _moving(world, name) for name in names}
     pods = [pod for some in moving.values() for pod in some]
@@ -130,7 +129,7 @@ def _emptied(
 
 
 def _relocate(world: World, pods: Iterable[PodInfo], budgets: Budgets) -> list[Step] | None:
-    """Move pods one after another; None if a budget or the lack of room is in the way."""
+    """Move pods one after another; None if a budget refuses or there is no room."""
     steps = []
     for pod in pods:
         if budgets.refusal(pod.pod):
@@ -149,10 +148,10 @@ def _relocate(world: World, pods: Iterable[PodInfo], budgets: Budgets) -> list[S
 def make_room(
     world: World, waiting: PodInfo, rules: Rules, budgets: Budgets
 ) -> Defragmentation | None:
-    """Return the fewest moves found after which a waiting pod fits; None if none are found.
+    """Return the fewest moves found after which a pending pod fits; None if none are found.
 
-    Pods of a higher priority than the waiting one stay where they are: nothing would keep them
-    from coming back to the room that they left.
+    Pods of a higher priority than the pending one do not move: their replacements could come back
+    to the room that they left.
     """
     best: tuple[tuple[int, int], Defragmentation] | None = None
     for name in _promising(world, waiting, rules):
@@ -169,7 +168,7 @@ def make_room(
 
 
 def _promising(world: World, waiting: PodInfo, rules: Rules) -> list[str]:
-    """Return nodes that would have enough of everything, the one that lacks least first."""
+    """Return nodes with enough allocatable resources, the one that lacks least first."""
     nodes, requests = world.cluster.nodes, waiting.cls.requests
     found = []
     for row in np.flatnonzero(nodes.alive).tolist():
@@ -204,7 +203,7 @@ def _movable(world: World, name: str, waiting: PodInfo, rules: Rules) -> list[Po
 def _room_on(
     world: World, waiting: PodInfo, name: str, rules: Rules, budgets: Budgets
 ) -> Defragmentation | None:
-    """Return the moves off a node that let the waiting pod in; leaves changes in the world."""
+    """Return the moves off a node that make the pending pod fit; changes the world."""
     movable = _movable(world, name, waiting, rules)
     permitted = [pod for pod in _largest_first(movable) if not budgets.refusal(pod.pod)]
     going: list[PodInfo] = []
@@ -235,7 +234,7 @@ def _room_on(
 
 
 def _fits(world: World, waiting: PodInfo, name: str, going: Iterable[PodInfo]) -> bool:
-    """Whether the waiting pod fits a node once some pods are gone."""
+    """Whether the pending pod fits a node without some pods."""
     with world.trial():
         for pod in going:
             world.remove(pod)

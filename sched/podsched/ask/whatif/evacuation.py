@@ -1,17 +1,16 @@
-"""Emptying nodes: which pods go, in which waves budgets permit it, and where they come back.
+"""Drain nodes: which pods are evicted, in which waves, and where their replacements go.
 
-A wave evicts all pods that budgets permit at that moment; their replacements are then scheduled,
-and those that find a place are healthy again before the next wave begins::
+A wave evicts all pods that budgets permit. Then their replacements are scheduled, and those with a
+node count as healthy before the next wave::
 
     wave 1   evict web-0, web-1    budget web permits 2      web-0 -> node-3, web-1 -> node-4
     wave 2   evict web-2           permitted again
     ...      no wave is possible any more: what is left is blocked
 
-Guarantee: at no moment are more pods of a budget away than it permits (property test).
+Guarantee: never more pods of a budget are disrupted than it permits (property test).
 
-A scenario (``play``) does more, in this order: nodes are added, those to be drained are cordoned,
-the removed ones go with all that runs there, the drained ones are emptied in waves, and then the
-pods are scheduled one after another.
+The order of a scenario (``play``): add nodes, cordon the nodes to drain, remove nodes with their
+pods, drain nodes in waves, and then schedule the pods one after another.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ UNMANAGED = "no controller would replace it"
 
 
 class MoveOutcome(Enum):
-    """What becomes of a pod on a node that is emptied or removed."""
+    """The outcome for a pod on a node that is drained or removed."""
 
     MOVES = "Moves"
     NO_LONGER_FITS = "NoLongerFits"
@@ -45,7 +44,7 @@ class MoveOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One pod of a node that is emptied or removed. ``wave`` counts from 1; 0: not evicted."""
+    """A pod of a node that is drained or removed. ``wave`` counts from 1; 0: not evicted."""
 
     pod: PodInfo
     from_node: str
@@ -65,7 +64,7 @@ def controller_kind(pod: Pod) -> str:
 
 
 def stays(pod: Pod) -> str:
-    """Return why draining a node leaves the pod there; "" if it is evicted."""
+    """Return why a drain does not evict the pod; "" if it does."""
     if _MIRROR in pod.metadata.annotations:
         return "a static pod of its node"
     kind = controller_kind(pod)
@@ -75,7 +74,7 @@ def stays(pod: Pod) -> str:
 
 
 def replacement(pod: Pod) -> Pod:
-    """Return what a controller would create in the place of a pod: the same, without a node."""
+    """Return the replacement that a controller would create: the same pod without a node."""
     fresh = Pod()
     fresh.CopyFrom(pod)
     fresh.metadata.uid = f"{pod.metadata.uid}-again"
@@ -88,9 +87,9 @@ def replacement(pod: Pod) -> Pod:
 def drain(
     world: World, names: Sequence[str], budgets: Budgets, *, force: bool = False
 ) -> list[Move]:
-    """Cordon nodes and evict their pods, wave by wave; return what becomes of each, by name.
+    """Cordon nodes and evict their pods in waves; return the outcome of each pod, by name.
 
-    force: pods that no controller replaces go and come back, too.
+    force: also evict and replace pods without a controller.
     """
     for name in names:
         world.cordon(name)
@@ -120,7 +119,7 @@ def drain(
 
 
 def lose(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
-    """Remove nodes with all that runs there, whatever budgets say; return what becomes of it."""
+    """Remove nodes with their pods, regardless of budgets; return the outcome of each pod."""
     moves: list[Move] = []
     gone: list[PodInfo] = []
     for name in names:
@@ -150,10 +149,10 @@ def _evict_wave(world: World, budgets: Budgets, waiting: Iterable[PodInfo]) -> l
 
 
 def schedule_all(world: World, pods: Sequence[PodInfo]) -> tuple[list[Outcome], list[Move]]:
-    """Schedule pods in this order, then the victims of preemptions that a controller replaces.
+    """Schedule pods in this order, then the replacements of their victims.
 
-    Returns what became of the pods and of the victims. Ends, because a victim has a lower priority
-    than the pod that it made room for.
+    Returns the outcomes of the pods and of the victims. It ends, because a victim has a lower
+    priority than its preemptor.
     """
     outcomes = world.schedule(pods)
     moves: list[Move] = []
@@ -195,7 +194,7 @@ def _come_back(world: World, budgets: Budgets, gone: Sequence[PodInfo], wave: in
 
 
 def _left(budgets: Budgets, pod: PodInfo, fate: MoveOutcome, reason: str) -> Move:
-    """Return the fate of a pod that is not scheduled again."""
+    """Return the outcome of a pod that is not scheduled again."""
     return Move(pod, pod.node_name, fate, reason=reason, budgets=_names(budgets, pod))
 
 
@@ -205,9 +204,9 @@ def _names(budgets: Budgets, pod: PodInfo) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is changed. ``pods`` are submitted in this order, after those that wait if ``pending``.
+    """Changes to a cluster. ``pods`` are scheduled in order, after pending ones if ``pending``.
 
-    Nodes that are removed or drained exist, and no node is both.
+    Nodes to remove or drain must exist, and no node may be both.
     """
 
     pods: Sequence[Pod] = ()
@@ -219,7 +218,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of it: of the pods that had to leave a node, and of those that had none."""
+    """The result of a scenario: moves of pods that left a node, and outcomes of the others."""
 
     moves: list[Move] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
@@ -231,7 +230,7 @@ class Report:
 
     @property
     def fits(self) -> bool:
-        """Whether every pod has a place, and none was lost or kept where it was to leave."""
+        """Whether every pod has a node, and none was lost or blocked."""
         homeless = (MoveOutcome.NO_LONGER_FITS, MoveOutcome.BLOCKED, MoveOutcome.LOST)
         return all(one.node_name for one in self.outcomes) and not any(
             move.outcome in homeless for move in self.moves

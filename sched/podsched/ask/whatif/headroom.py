@@ -1,17 +1,17 @@
-"""What the largest pod is that still fits, and how fragmented the free resources are.
+"""Find the largest pod that still fits, and measure the fragmentation of free resources.
 
 A *shape* is cpu and memory (and devices) in a fixed proportion. Its largest pod is found by
-bisection over the amount of cpu, each step an evaluation by the profile's filters of a pod that has
-requests and nothing else (no tolerations, no affinity): what any pod may count on.
+bisection over the amount of cpu. Each step evaluates the profile's filters for a pod that has only
+requests (no tolerations, no affinity).
 
-Figures, over the nodes that take such a pod at all (Ready, not cordoned, without taints):
+Figures, over the nodes that accept such a pod (Ready, not cordoned, without taints):
 
 * *stranded* cpu of a shape with ``k`` bytes of memory for each milli-cpu: what is free on a node is
   usable by the shape up to ``u = min(free cpu, free memory / k)``; the rest of the free cpu,
   ``1 - sum(u) / sum(free cpu)``, is stranded; of memory, ``1 - sum(k u) / sum(free memory)``.
   (Stranding: Verma et al., Large-scale cluster management at Google with Borg, EuroSys 2015.)
-* *fragmentation* of a resource: the share of it that is free on nodes into which a pod does not
-  fit, in the mean over the shapes of the pods that run, by their number::
+* *fragmentation* of a resource: the share of the free amount that is on nodes where a pod does not
+  fit, as the mean over the shapes of running pods, weighted by their number::
 
       F = sum over shapes m of p(m) * sum over nodes n where m does not fit of free(n) / sum free(n)
 
@@ -51,7 +51,7 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """The largest pod of a shape that fits: its requests, where, and what the shape cannot use.
+    """The largest pod of a shape that fits: its requests, its node, and the stranded shares.
 
     ``requests`` is empty if no pod of the shape fits. Shares are in [0, 1].
     """
@@ -65,9 +65,9 @@ class Largest:
 
 @dataclass(frozen=True, slots=True)
 class RunningShape:
-    """The requests of pods that run: how many have them, how many more fit, and on how many nodes.
+    """A frequent shape of running pods: their number, how many more fit, and on how many nodes.
 
-    ``times``: by how much cpu and memory of such a pod could be multiplied at most.
+    ``times``: the largest factor for its cpu and memory with which a pod still fits.
     """
 
     requests: Amounts
@@ -79,7 +79,7 @@ class RunningShape:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """Free resources, and what can be made of them; free and total by resource, in units."""
+    """Free and total amounts by resource, in units, with the figures of this module."""
 
     nodes: int
     total: Amounts
@@ -90,7 +90,7 @@ class Headroom:
 
 
 def headroom(world: World, ratios: tuple[int, ...] = RATIOS) -> Headroom:
-    """Return what still fits; the world stays as it is."""
+    """Return what still fits; does not change the world."""
     nodes = world.cluster.nodes
     rows = _fitting(world, {})
     free = {name: _free(world, rows, name) for name in (CPU, MEMORY)}
@@ -134,7 +134,7 @@ def _largest_of_ratio(world: World, ratio: int, rows: Rows, free: Mapping[str, I
 
 
 def _running_shape(world: World, requests: Amounts, count: int) -> tuple[RunningShape, Rows]:
-    """Return what fits of a shape that runs, and the rows that take one more of it."""
+    """Return the figures of a running shape, and the rows that fit one more of it."""
     fitting = _fitting(world, requests)
     more = capacity(world, _pod(requests), _MOST).total if len(fitting) else 0
     times = 0.0
@@ -149,7 +149,7 @@ def _running_shape(world: World, requests: Amounts, count: int) -> tuple[Running
 
 
 def _largest(world: World, shape: Mapping[str, Fraction], most: int) -> tuple[Amounts, Rows]:
-    """Return the largest multiple of a shape up to ``most`` that fits, and the rows it fits."""
+    """Return the largest multiple of a shape, up to ``most``, that fits, and its rows."""
     low, high = 0, most + 1
     best: tuple[Amounts, Rows] = {}, np.empty(0, dtype=np.intp)
     while high - low > 1:
@@ -164,7 +164,7 @@ def _largest(world: World, shape: Mapping[str, Fraction], most: int) -> tuple[Am
 
 
 def _fitting(world: World, requests: Amounts) -> Rows:
-    """Return the rows that a plain pod of these requests fits."""
+    """Return the rows that a pod with these requests fits."""
     with world.trial():
         info = world.submit(_pod(requests))
         return world.evaluation(info).feasible_rows.copy()

@@ -1,13 +1,12 @@
-"""What applying manifests would do, and what of the cluster that rests on.
+"""Compute what applying manifests would do, and on which parts of the cluster that depends.
 
-A plan holds what would be written and, for every pod that has to be scheduled then, the decision.
-To be carried out later, it has to be known whether the cluster is still the one that was read:
+A plan has the writes and, for every pod to schedule, the decision. Before it is carried out, these
+are checked:
 
 * an object to be written must still be absent, or have the resourceVersion that was read;
-* a node that a pod goes to, or that a victim leaves, must be unchanged with all pods on it:
-  compared are *fingerprints* of what plugins read of them, so that a heartbeat changes nothing;
-* all else may change, as long as the decisions made on it now are the same, which is found out by
-  making them again: a pod elsewhere counts only if it changes where a planned pod goes.
+* a node that a pod goes to, or that a victim leaves, must be unchanged with all its pods. Compared
+  are *fingerprints* of what plugins read, so that heartbeats do not matter;
+* everything else may change if the decisions stay the same, which are made again to find out.
 
 Source of the idea: optimistic concurrency over a shared state (Schwarzkopf et al., Omega, EuroSys
 2013), with the granularity of what was read instead of that of whole machines.
@@ -33,7 +32,7 @@ _LENGTH = 16
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a pod goes ("" for nowhere, and then why), and which pods are preempted for it."""
+    """The node of a pod ("" if none, with the reason), and the victims of its preemption."""
 
     pod: str
     node: str
@@ -43,7 +42,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What scheduling comes to: the decisions, and what becomes of the victims."""
+    """The result of scheduling: the decisions, and the outcomes for victims."""
 
     decisions: tuple[Decision, ...]
     moves: tuple[Move, ...] = ()
@@ -56,9 +55,9 @@ class Forecast:
 
 
 def forecast(world: World, new: Sequence[Pod]) -> Forecast:
-    """Schedule new pods with those that wait, in the queue's order; return what becomes of the new.
+    """Schedule new pods together with pending ones, in the queue's order; changes the world.
 
-    Changes the world.
+    Returns the result for the new pods.
     """
     infos = [world.submit(pod) for pod in new]
     ours = {info.uid for info in infos}
@@ -74,16 +73,16 @@ def _decision(outcome: Outcome) -> Decision:
 
 
 def reference(obj: AnyObject) -> str:
-    """Return what an object is called in a plan: Pod/default/web, Node/a."""
+    """Return the name of an object in a plan: Pod/default/web, Node/a."""
     meta = obj.metadata
     namespace = f"{meta.namespace}/" if meta.namespace else ""
     return f"{kind_of(obj).name}/{namespace}{meta.name}"
 
 
 def fingerprints(objects: Iterable[AnyObject]) -> dict[str, str]:
-    """Return a fingerprint of what decisions read of each object, by its reference.
+    """Return a fingerprint of the parts of each object that decisions read, by reference.
 
-    Pods that have ended have none: they are not there for a scheduler.
+    Ended pods have none, because a scheduler ignores them.
     """
     return {
         reference(obj): fingerprint(obj)
@@ -93,7 +92,7 @@ def fingerprints(objects: Iterable[AnyObject]) -> dict[str, str]:
 
 
 def fingerprint(obj: AnyObject) -> str:
-    """Return a value that is equal as long as decisions read the same of the object."""
+    """Return a value that changes only with the parts of the object that decisions read."""
     read = type(obj)()
     read.CopyFrom(obj)  # type: ignore[arg-type]
     meta = read.metadata
@@ -111,7 +110,7 @@ def fingerprint(obj: AnyObject) -> str:
 
 
 def _keep_of_node(node: Node) -> None:
-    """Drop what heartbeats and kubelets change of a node: conditions, addresses, other versions."""
+    """Remove what heartbeats and kubelets change in a node: conditions, addresses, versions."""
     avoided = node.metadata.annotations.get(PREFER_AVOID_PODS)
     node.metadata.ClearField("annotations")
     if avoided:
@@ -126,7 +125,7 @@ def _keep_of_node(node: Node) -> None:
 
 
 def _keep_of_pod(pod: Pod) -> None:
-    """Drop what a pod's node reports of it, and what plugins do not read of its spec."""
+    """Remove a pod's reported status, and the parts of its spec that plugins do not read."""
     kept, nominated = relevant_spec(pod.spec), pod.status.nominated_node_name
     kept.node_name = pod.spec.node_name
     resized = list(pod.status.container_statuses)

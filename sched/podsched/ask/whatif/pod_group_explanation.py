@@ -1,8 +1,8 @@
-"""What keeps a PodGroup from starting: how much each topology domain holds, and what would help.
+"""Explain why a PodGroup cannot start: what fits in each topology domain, and what would help.
 
 Everything is tried on a ``World``, in trials that are rolled back. The changes are the smallest of
-their kind: a lower minCount, more nodes like one there is, one other group gone, another topology
-label. Large groups in many domains take long, so that the caller may set an end to the search.
+their kind: a lower minCount, more nodes like an existing one, one other group deleted, another
+topology label. Large groups in many domains take long, so the caller can limit the time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def explain_pod_group(
     *,
     changes: bool = True,
 ) -> None:
-    """Add to an explanation of the group "namespace/name" whether it fits, where, and what helps.
+    """Add to a group's explanation whether it fits, in which domains, and what would help.
+
+    ``key``: "namespace/name" of the group.
 
     ``is_over``: whether the search has taken long enough.
     """
@@ -73,7 +75,7 @@ def explain_pod_group(
 
 
 class _GroupQuestion:
-    """A group that waits. ``waiting``: its members without a node; ``scheduled``: the others."""
+    """A pending group. ``waiting``: its members without a node; ``scheduled``: the others."""
 
     def __init__(self, world: World, group: PodGroup, is_over: Callable[[], bool]) -> None:
         self._world = world
@@ -89,7 +91,7 @@ class _GroupQuestion:
 
     @property
     def missing(self) -> int:
-        """How many more members are needed, wherever they would fit."""
+        """How many more members must exist."""
         there = len(self.scheduled) + len(self.waiting)
         return max(0, (self._group.min_count or 1) - there)
 
@@ -103,7 +105,7 @@ class _GroupQuestion:
     # ------------------------------------------------------------------ domains
 
     def domains(self) -> list[PodGroupStanding.Domain] | Status:
-        """Return what each placement holds, the largest first; or why there is no placement."""
+        """Return how many members fit each placement, the largest first; or why there is none."""
         with self._world.trial() as trial:
             attempt = self._world.attempt(trial, self._group, self.waiting)
             placements = attempt.placements()
@@ -167,7 +169,7 @@ class _GroupQuestion:
         )
 
     def _nodes(self, best: PodGroupStanding.Domain) -> Iterator[Change]:
-        """Yield the fewest nodes of one shape that are enough; of several shapes the smallest."""
+        """Yield the addition of the fewest nodes of the smallest shape that is enough."""
         likely = self._misfit(best)
         question = self._world.question(likely)
         found: tuple[int, str] | None = None

@@ -1,17 +1,17 @@
-"""A cluster in memory to try changes on, decided on as a replica decides.
+"""A cluster in memory to try changes on, with the code that makes a replica's decisions.
 
-A world is a cache, profiles and a decider, as a replica has them: filled from objects, or a copy of
-what a replica has. A pod that is placed counts from then on; victims of a preemption leave at once,
-and the preemptor takes their place, as it would after their grace period.
+A world has a cache, profiles and a decider like a replica: filled from objects, or a copy of a
+replica's. A placed pod counts from then on. Victims of a preemption leave at once, and the
+preemptor gets their room, as it would after their grace period.
 
-Changes can be tried: what happens inside ``trial`` is undone at its end::
+Changes inside ``trial`` are undone at its end::
 
     with world.trial():
         world.remove(pod)
         fits = world.schedule([replacement])[0].node_name
 
-Non-goals: extenders, Permit, time (backoff, grace periods), and what controllers other than those
-that replace pods would do.
+Non-goals: extenders, Permit, time (backoff, grace periods), and controllers other than those that
+replace pods.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one pod: a node, or why it has none."""
+    """The outcome for one pod: a node, or why it has none."""
 
     pod: PodInfo
     node_name: str = ""
@@ -68,7 +68,7 @@ class Outcome:
 
 
 class World:
-    """The cluster as objects describe it, and as it would be after what was done here."""
+    """A cluster in memory that can be changed and scheduled; see the module."""
 
     def __init__(
         self, cache: Cache, profiles: Mapping[str, ProfileRuntime], chance: Chance
@@ -88,10 +88,9 @@ class World:
         config: SchedulerConfiguration,
         plugins: Mapping[str, PluginFactory],
     ) -> World:
-        """Return a world of objects, each with a uid, whose order does not matter.
+        """Return a world with these objects, each with a uid, in any order.
 
-        Raises QuantityError for an amount that is none, PluginError for a plugin that cannot be
-        made.
+        Raises QuantityError for an invalid amount, PluginError for a plugin that cannot be created.
         """
         state = build_state(config, plugins, seed=_SEED)
         for obj in sorted(objects, key=_names_first):
@@ -114,7 +113,7 @@ class World:
         return self._cache.cluster
 
     def runtime(self, pod: PodInfo) -> ProfileRuntime:
-        """Return the profile that decides on the pod: the first, if none has the pod's name."""
+        """Return the profile of the pod's schedulerName; the first if there is none."""
         profiles = self._profiles
         return profiles.get(pod.cls.scheduler_name) or profiles[self._default_profile]
 
@@ -144,7 +143,7 @@ class World:
         return self._cache.pod(pod.uid) is not None
 
     def question(self, pod: PodInfo) -> Question:
-        """Return the question how one pod could fit here."""
+        """Return the question how a pod could fit here."""
         return Question(self.runtime(pod), self._cache, pod)
 
     def node_names(self) -> list[str]:
@@ -157,7 +156,7 @@ class World:
         return self.in_queue_order(p for p in waiting if self.is_ours(p.pod) and not p.terminating)
 
     def in_queue_order(self, pods: Iterable[PodInfo]) -> list[PodInfo]:
-        """Return pods as activeQ would hand them out, the oldest first among equals."""
+        """Return pods in the order of activeQ, the oldest first among equals."""
         [sort] = self._profiles[self._default_profile].queue_sort[:1]
         queued = [
             QueuedPodInfo(pod, pod.creation_time, pod.creation_time, sequence=number)
@@ -168,7 +167,7 @@ class World:
     # ------------------------------------------------------------------ changing
 
     def trial(self) -> Trial:
-        """Undo at the end of the block what was done in it; trials may be nested."""
+        """Undo all changes of the block at its end; trials may be nested."""
         return Trial(self._cache)
 
     @contextmanager
@@ -193,7 +192,7 @@ class World:
             changes.remove(pod)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
-        """Have a waiting pod tried on a node first, and its room there kept from others."""
+        """Nominate a pending pod to a node, which reserves its room there."""
         with self._changes() as changes:
             changes.nominate(pod, node_name)
 
@@ -203,7 +202,7 @@ class World:
             changes.put_node(node)
 
     def remove_node(self, name: str) -> None:
-        """Take a node away, on which no pod is left."""
+        """Remove a node that has no pods."""
         with self._changes() as changes:
             changes.remove_node(name)
 
@@ -215,7 +214,7 @@ class World:
         self.put_node(node)
 
     def _node(self, name: str) -> Node:
-        """Return the node of this name, which is there."""
+        """Return an existing node by name."""
         node = self.cluster.get("Node", "", name)
         assert isinstance(node, Node)
         return node
@@ -223,11 +222,10 @@ class World:
     # ------------------------------------------------------------------ scheduling
 
     def schedule(self, pods: Sequence[PodInfo], *, preempt: bool = True) -> list[Outcome]:
-        """Decide on pods one after another, in this order; each counts for those after it.
+        """Schedule pods one after another in this order.
 
-        Members of a pod group are decided together, in the place of the first of them.
-
-        preempt: a pod that fits nowhere may take the place of others, which then are gone.
+        Members of a pod group are decided together, when the first of them has its turn. preempt:
+        whether pods that fit nowhere may preempt others, which are then removed.
         """
         groups: dict[str, list[PodInfo]] = {}
         for pod in pods:
@@ -262,7 +260,7 @@ class World:
         return None if gate is None else Outcome(pod, message=f"{gate[0]}: {gate[1].message}")
 
     def _known_failure(self, pod: PodInfo) -> Outcome | None:
-        """Return what was found for a pod like this one, if nothing has changed since."""
+        """Return the failure of an equal pod, if nothing has changed since."""
         if self.cluster.nominated_node(pod.uid) or pod.nominated_node_name:
             return None
         found = self._failed.get((self._decider.key(pod), pod.priority))
@@ -372,7 +370,7 @@ class World:
 
 
 def _names_first(obj: AnyObject) -> tuple[bool, str, str]:
-    """Sort pods last, and everything by name, so that rows and ties are the same every time."""
+    """Sort pods last, and everything by name, so that rows and ties are reproducible."""
     return isinstance(obj, Pod), obj.metadata.namespace, obj.metadata.name
 
 
@@ -392,7 +390,7 @@ def exhaust(parts: Iterable[None]) -> None:
 
 
 def _group_outcomes(members: Sequence[PodInfo], result: GroupDecision) -> list[Outcome]:
-    """Return what became of members; a decision may lack for some if a plugin failed."""
+    """Return the outcomes of members; some may have no decision if a plugin failed."""
     decided = {decision.queued.info.uid: decision for decision in result.decisions}
     outcomes = []
     for pod in members:

@@ -113,7 +113,7 @@ COMPLAINTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemOptions:
-    """What to start.
+    """What to start and how.
 
     data_dir: where everything goes. namespaces: whether each replica gets a network namespace; this
     process has entered its own. clocks: whether replicas have clocks that can be stepped. warn:
