@@ -176,3 +176,58 @@ async def test_the_page_in_a_browser(pages: Pages) -> None:
             assert (await tab.screenshot())[:4] == b"\x89PNG"
         assert int(await tab.run("document.getElementById('cost').dataset.bytes")) < 5_000
         assert tab.problems == []
+
+
+def clicked(text: str) -> str:
+    """A script that clicks a button of the details."""
+    found = f".find((button) => button.textContent === '{text}').click()"
+    return f"[...document.querySelectorAll('#detail button')]{found}"
+
+
+@needs_chromium
+async def test_a_gang_is_one_line_that_opens_its_members_and_why_it_waits(pages: Pages) -> None:
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 60}}},
+    }
+    with Client(pages.cluster.server) as client:
+        client.create(from_manifest(group).message)
+        for number in range(60):
+            member = pod(f"train-{number:02}", "1")
+            member.spec.scheduling_group.pod_group_name = "train"
+            client.create(member)
+    async with browser() as tab:
+        await tab.look(1440, 900)
+        await tab.open(pages.api_server)
+        line = (
+            "[...document.querySelectorAll('#pending-list tbody tr')]"
+            ".filter((row) => row.textContent.includes('train')).map((row) => row.textContent)"
+        )
+        await tab.until(f"{line}.join().includes('placements are available')")
+        (told,) = await tab.run(line)
+        assert told.startswith("default/traingang of at least 60, 0 of 60 with a node")
+        # Found by its name.
+        await tab.run("document.getElementById('find-pod').value = 'trai'")
+        await tab.run("document.getElementById('find-pod').dispatchEvent(new Event('input'))")
+        listed = "[...document.querySelectorAll('#pod-list tbody th button')]"
+        await tab.until(f"{listed}.map((name) => name.textContent).join() === 'default/train'")
+        # What it tells when it is opened.
+        await tab.run(f"{listed}[0].click()")
+        detail = "document.getElementById('detail').textContent"
+        await tab.until(f"{detail}.includes('How many members fit')")
+        await tab.run(clicked("What would help?"))
+        await tab.until(f"{detail}.includes('a minCount of ')")
+        text = await tab.run(detail)
+        assert "and 10 more" in text and "default/train-49" in text
+        assert "default/train-50" not in text
+        # A member leads back to its group.
+        await tab.run(clicked("default/train-00"))
+        await tab.until(f"{detail}.startsWith('pod default/train-00')")
+        await tab.run(clicked("default/train"))
+        await tab.until(f"{detail}.startsWith('pod group default/train')")
+        for width in (390, 1440):
+            await tab.look(width, 844, dark=True)
+            await tab.until(f"document.documentElement.scrollWidth <= {width}")
+        assert tab.problems == []

@@ -64,13 +64,16 @@ def test_a_group_is_shown_with_its_first_members_those_that_wait_first() -> None
         world.put(made)
     for number in range(details.MOST_MEMBERS + 5):
         world.put(pod(f"p{number:02}", "n0" if number < 4 else "", message="no", group="g"))
+    world.put(pod("p99", "n0", phase="Succeeded", group="g"))
     found = pod_group_details(world, looked_at(world), "default/g")
     assert found is not None
     assert (found["state"], found["message"]) == ("Unschedulable", "0/2 placements are available")
-    assert (found["withNode"], found["members"], found["hidden"]) == (4, 55, 5)
+    assert (found["withNode"], found["members"], found["hidden"]) == (4, 55, 6)
+    assert found["ended"] == 1
     assert len(found["listed"]) == details.MOST_MEMBERS
     assert found["listed"][0] == ["default/p04", "Pending", ""], "it has no node"
     assert found["topology"] == ["rack"]
+    assert found["requests"] == {"cpu": 55 * 500, "pods": 55}
     assert found["conditions"][0][:3] == ["PodGroupScheduled", "False", "Unschedulable"]
     assert [row[4] for row in found["events"]] == ["the event e0"]
 

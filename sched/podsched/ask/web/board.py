@@ -120,6 +120,7 @@ class Board:
         self._waiting = 0
         self._pod_groups: dict[str, PodGroupRow] = {}
         self._members: dict[str, set[str]] = {}
+        self._requested: dict[str, Counter[str]] = {}
         self._lines: dict[str, PodGroupLine] = {}
         #: Groups whose lines have to be made anew.
         self._unsettled: set[str] = set()
@@ -186,8 +187,11 @@ class Board:
             self._unsettled.add(row.group)
             members = self._members.setdefault(row.group, set())
             (members.add if sign > 0 else members.discard)(key)
+            requested = self._requested.setdefault(row.group, Counter())
+            for resource, amount in row.requests.items():
+                requested[resource] += sign * amount
             if not members:
-                del self._members[row.group]
+                del self._members[row.group], self._requested[row.group]
         if row.pending is None:
             return
         self._waiting += sign
@@ -239,6 +243,10 @@ class Board:
     def pod_groups(self) -> dict[str, PodGroupLine]:
         """Return the line of each group as of the last ``delta``."""
         return self._lines
+
+    def requested_by(self, group: str) -> Mapping[str, int]:
+        """Return what the members of a group request together, in the page's units."""
+        return self._requested.get(group, {})
 
     def members(self, group: str) -> list[tuple[str, str]]:
         """Return the key of each member, and the node on which its requests count, "" for none."""

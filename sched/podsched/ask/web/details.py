@@ -117,7 +117,7 @@ def pod_group_details(source: Source, board: Board, key: str) -> dict[str, Any] 
         "members": row.members,
         "ended": len(members) - row.members,
         "topology": [one.key for one in stored.spec.scheduling_constraints.topology],
-        "requests": _in_order(line.requests),
+        "requests": _in_order(board.requested_by(key)),
         "listed": [
             [member, phase_of(pod), pod.spec.node_name]
             for member, pod in pods
@@ -208,6 +208,7 @@ def _pod_group_found(board: Board, key: str) -> list[Any] | None:
     line = board.pod_groups().get(key)
     if line is None:
         return None
-    row, resources = line.row, (line.requests.get(CPU, 0), line.requests.get(MEMORY, 0))
+    row, requests = line.row, board.requested_by(key)
+    resources = requests.get(CPU, 0), requests.get(MEMORY, 0)
     counts = row.with_node, row.members, row.policy
     return [line_key(key), row.reason, "", *resources, row.since, *counts]

@@ -6,8 +6,7 @@ count.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from podsched.api.columns import group_status
@@ -53,12 +52,11 @@ class PendingGroupRow(PendingRow):
 
 @dataclass(frozen=True, slots=True)
 class PodGroupLine:
-    """A group with its members. requests: of all members, in the page's units."""
+    """A group with its members."""
 
     row: PendingGroupRow
     waits: bool
     decision: DecisionRow | None
-    requests: Mapping[str, int]
 
 
 def line_key(group: str) -> str:
@@ -86,11 +84,8 @@ def pod_group_line(found: PodGroupRow | None, members: Collection[PodRow]) -> Po
     waiting = [member.pending for member in living if member.pending is not None]
     with_node = len(living) - len(waiting)
     state, message = _state(found, with_node, waiting)
-    first = min(waiting, key=lambda row: (row.since, row.message), default=None)
-    if found is not None:
-        since, priority = found.since, found.priority
-    else:
-        since, priority = (first.since, first.priority) if first is not None else (0.0, 0)
+    known = found if found is not None else _first(waiting)
+    since, priority = (known.since, known.priority) if known is not None else (0.0, 0)
     nodes = len({row.nominated for row in waiting} - {""})
     row = PendingGroupRow(
         since,
@@ -104,12 +99,12 @@ def pod_group_line(found: PodGroupRow | None, members: Collection[PodRow]) -> Po
     )
     starts = found is not None and not found.scheduled and not with_node
     at = max((member.decision.at for member in members if member.decision is not None), default=0.0)
-    requests: Counter[str] = Counter()
-    for member in living:
-        requests.update(member.requests)
-    return PodGroupLine(
-        row, bool(waiting) or starts, _decision(at, row) if at else None, dict(requests)
-    )
+    return PodGroupLine(row, bool(waiting) or starts, _decision(at, row) if at else None)
+
+
+def _first(waiting: Collection[PendingRow]) -> PendingRow | None:
+    """Return the member that waits longest."""
+    return min(waiting, key=lambda row: (row.since, row.message), default=None)
 
 
 def _state(
@@ -120,7 +115,7 @@ def _state(
         return WAITING_FOR_GROUP, ""
     if found.scheduled:
         # A group that has started waits for what its other members wait for.
-        first = min(waiting, key=lambda row: (row.since, row.message), default=None)
+        first = _first(waiting)
         return found.state, first.message if first is not None else ""
     gated = sum(row.reason == "SchedulingGated" for row in waiting)
     there = with_node + len(waiting) - gated

@@ -49,7 +49,7 @@ export class Detail {
       const path = shown.name.split("/").map(encodeURIComponent).join("/");
       const found = await this.server.json(`/api/${shown.kind}/${path}`);
       if (this.shown !== shown) return false;
-      const waits = shown.kind === "pod" ? !found.node : found.waits;
+      const waits = shown.kind === "pod" ? !found.node : found.waits && found.policy;
       if (waits && this.rights().explain && !this.why) this.explain(false);
       const drawn = { node: () => this.#node(found), pod: () => this.#pod(found), podgroup: () => this.#podGroup(found) }[shown.kind]();
       this.#replace(shown, drawn);
@@ -117,12 +117,12 @@ export class Detail {
       facts([
         ["State", found.state], ["Policy", found.policy || "not known"], ["Members", withNodes(found.withNode, found.members)],
         ...(found.ended ? [["Ended", count(found.ended)]] : []),
-        ...(found.topology.length ? [["All in one", found.topology.join(", ")]] : []),
+        ...(found.topology.length ? [["Topology", found.topology.join(", ")]] : []),
         ["Priority", String(found.priority)], ["Age", found.created ? age(this.store.now() - found.created) : "–"],
         ["Requests", requested(found.requests)],
       ]),
       found.message && !explained ? h("p", {}, said(found.state, found.message)) : null,
-      found.waits ? this.#why("Why it waits", true) : null,
+      found.waits && found.policy ? this.#why("Why it waits", true) : null,
       h("h3", {}, "Members ", h("small", { class: "muted" }, count(found.members + found.ended))),
       found.listed.length ? h("table", {}, h("tbody", {}, ...found.listed.map(([key, phase, node]) => h("tr", {}, h("th", { scope: "row" }, link(key, () => this.open("pod", key))), h("td", {}, phase), h("td", {}, node ? link(node, () => this.open("node", node)) : "–"))))) : h("p", { class: "empty" }, "No pod names this group."),
       found.hidden ? h("p", { class: "muted small" }, `and ${count(found.hidden)} more`) : null,
