@@ -72,7 +72,7 @@ def agent(
 
 
 def _nodes(manifests: list[str]) -> list[Node]:
-    """Return the nodes that manifests ask for; exit if there is anything else in them."""
+    """Return the nodes in manifests; exit if they contain other kinds."""
     found = []
     for obj in read_manifests(manifests, "", strict=False) if manifests else []:
         if not isinstance(obj, Node):

@@ -58,7 +58,7 @@ class _Flags(PageFlags):
 
 @dataclass(frozen=True, slots=True)
 class AuditFlags:
-    """What is written about calls, and for how long it is kept."""
+    """Options of the audit log."""
 
     audit_log: Path | None = flag(None, "FILE", _PANEL)
     """File for the audit log; without it there is none."""
@@ -72,7 +72,7 @@ class AuditFlags:
     """Days for which earlier files are kept; 0 keeps them for ever."""
 
     def settings(self) -> AuditSettings | None:
-        """Return the settings of the audit log, None for none; exit if they are invalid."""
+        """Return the settings of the audit log; None if there is none; exit if they are invalid."""
         if self.audit_log is None:
             if self.audit_policy is not None:
                 fail("--audit-policy needs --audit-log", USAGE)
@@ -154,8 +154,8 @@ def _worker(
 ) -> tuple[ServerSettings, ProcessOptions]:
     """Return the settings of one of several workers.
 
-    Its health server is its parent's alone. Each writes an audit log of its own: a file that
-    several write cannot be renamed when it is full.
+    Only the parent uses its health server. Each worker writes its own audit log, because a file
+    with several writers cannot be rotated.
     """
     place, _, health = given.partition(":")
     index, _, workers = place.partition("/")
@@ -189,7 +189,7 @@ def _health_tls(settings: ServerSettings) -> TlsFiles | None:
 
 
 def _check_files(settings: ServerSettings) -> None:
-    """Exit unless the files of TLS are there and go together."""
+    """Exit unless the TLS files exist and fit together."""
     cert, key, client_ca = settings.tls_cert, settings.tls_key, settings.tls_client_ca
     if bool(cert) != bool(key):
         fail("--tls-cert and --tls-key must be used together", USAGE)
@@ -200,7 +200,7 @@ def _check_files(settings: ServerSettings) -> None:
 
 
 def jwt_settings(jwt: JwtSettings) -> JwtSettings | None:
-    """Return whose JSON Web Tokens are accepted; exit if the options do not fit together."""
+    """Return the settings of JSON Web Tokens; exit if the options do not fit together."""
     given = (jwt.issuer, jwt.audience, jwt.jwks)
     if not any(given):
         return None

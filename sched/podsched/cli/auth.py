@@ -1,4 +1,4 @@
-"""``sched auth``: who one is, what one may do, and tokens."""
+"""``sched auth``: the caller's identity and rights, and tokens."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def token(
 ) -> None:
     """Print a new token, and add its hash to the API server's file.
 
-    API servers read the file again within a second of the next call. The token is nowhere stored.
+    API servers read the file again within a second of the next call. The token itself is not
+    stored.
     """
     from podsched.serve.server.access.tokens import append, new_token
 

@@ -136,7 +136,7 @@ class _Flags:
 
     @property
     def params(self) -> dict[str, int]:
-        """The parameters of workloads that are replaced."""
+        """The workload parameters to replace."""
         given = {"initNodes": self.nodes, "measurePods": self.pods}
         params = {name: number for name, number in given.items() if number}
         return params if self.first < 0 else {**params, "initPods": self.first}
@@ -189,7 +189,7 @@ def bench(
 
 
 def _check(workload: str, given: _Flags) -> None:
-    """Exit if what is to be plotted or measured cannot be."""
+    """Exit if the options ask for a plot or a measurement that does not exist."""
     if given.plot is not None and (workload == ALL or workload in _UNPLOTTED):
         fail(f"--plot: {workload} is not plotted", USAGE)
     if BenchBackend.KUBERNETES in given.backend:
@@ -209,7 +209,7 @@ def _is_file(workload: str) -> bool:
 def _plan(
     name: str, given: _Flags, options: BenchOptions
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield what has to be measured, with its name; exits if there is no such workload."""
+    """Yield the workloads to measure with their names; exits for an unknown one."""
     if _is_file(name):
         for workload in _from_file(Path(name), given.params):
             yield from _on_each_backend(workload, given, options)
@@ -257,7 +257,7 @@ def _run_workload(workload: Workload, repeat: int, options: BenchOptions) -> Any
 def _others(
     given: _Flags, options: BenchOptions
 ) -> dict[str, Callable[[Progress], Coroutine[Any, Any, Any]]]:
-    """Return how what is no workload is measured; the defaults stand for the usual sizes."""
+    """Return the benchmarks that are not workloads; defaults mean the usual sizes."""
     nodes, pods, bound = given.nodes, given.pods, given.bound
     load = FailoverLoad(
         nodes or FAILOVER_NODES, bound, given.rate or RATE, given.times, given.fault

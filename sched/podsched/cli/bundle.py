@@ -1,4 +1,4 @@
-"""Bundles: a decision with all that it read, packed by ``sched explain``, made again elsewhere."""
+"""Bundles: files with a decision and its input, written by ``sched explain`` to repeat it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_bundle(
     *,
     anonymize: bool,
 ) -> None:
-    """Pack the decision on a pod among the objects; exit if there is none or it cannot be made."""
+    """Write a bundle for a pod among the objects; exit if there is none or it cannot be decided."""
     pod = next((o for o in objects if isinstance(o, Pod) and _key(o) == key), None)
     if pod is None:
         fail(f'pods "{key[1]}" not found in namespace "{key[0]}"', FAILED)
@@ -60,7 +60,7 @@ def write_bundle(
 
 
 def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
-    """Make a bundle's decision again; return its pod, the result, and how it compares."""
+    """Repeat a bundle's decision; return its pod, the result, and the comparison."""
     try:
         bundle = read_bundle(read_file(path, _MOST_BYTES))
     except OSError as error:
@@ -82,7 +82,7 @@ def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
 
 
 def decided(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a scenario as JSON has it; exit if it cannot be decided."""
+    """Return the result of a scenario as plain data; exit if it cannot be decided."""
     try:
         result: dict[str, Any] = json.loads(
             json.dumps(simulate(scenario, factories(), changes=True))
@@ -93,7 +93,7 @@ def decided(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outline(result: Mapping[str, Any], renamed: Any) -> dict[str, Any]:
-    """Return what of a result is not text, with other names for nodes."""
+    """Return the parts of a result that are not text, with nodes renamed."""
     found: dict[str, Any] = {"outcome": result["outcome"]}
     for node, status in result.get("filter", {}).items():
         score = result.get("score", {}).get(node, {})

@@ -1,4 +1,4 @@
-"""``sched capacity``: how many more of a pod fit; ``sched headroom``: what still fits at all."""
+"""``sched capacity``: how many more pods fit; ``sched headroom``: the largest pod that fits."""
 
 from __future__ import annotations
 

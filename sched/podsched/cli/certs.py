@@ -1,4 +1,4 @@
-"""``sched certs``: certificates for trying TLS out, and what stands in certificates."""
+"""``sched certs``: make certificates to try out TLS, and show certificates."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def init(
     """Make an authority and a certificate for each role.
 
     NAME.crt and NAME.key for each of ca, server (the API servers), scheduler, agent, admin, etcd,
-    etcd-client, ray and monitoring. Only what is missing is made, under the authority that is
-    there; nothing is overwritten. Who has ca.key can become anyone: keep it apart.
+    etcd-client, ray and monitoring. Only missing files are made, with the existing authority;
+    nothing is overwritten. With ca.key one can act as anyone: keep it in a safe place.
     """
     from podsched.app.role_certificates import Wanted, make_missing
 

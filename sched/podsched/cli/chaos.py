@@ -1,4 +1,4 @@
-"""``sched chaos``: break a whole system on purpose, and judge the history of it."""
+"""``sched chaos``: inject faults into a whole system, and check its history."""
 
 from __future__ import annotations
 
@@ -76,10 +76,9 @@ def chaos(
 ) -> None:
     """Inject faults into a whole system, and check its guarantees.
 
-    Starts 3 etcd members, 2 API servers, 3 scheduler replicas and an agent,
-    uses them, kills, pauses, cuts off and overloads them as a seed plans it,
-    and judges the history that was recorded. Exits with 1 if a promise was
-    broken.
+    Starts 3 etcd members, 2 API servers, 3 scheduler replicas and an agent. Uses them while it
+    kills, pauses, disconnects and overloads them by a plan from a seed, and checks the recorded
+    history. Exits with 1 if a promise was broken.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -125,7 +124,7 @@ def _listed(met: Collection[Need]) -> Iterator[str]:
 
 
 def _enter(*, ray: bool) -> None:
-    """Go into a network namespace; exit if that cannot be."""
+    """Enter a network namespace; exit if that is impossible."""
     if ray:
         fail("--namespaces: replicas there do not reach Ray; leave out --ray", USAGE)
     try:
@@ -136,7 +135,7 @@ def _enter(*, ray: bool) -> None:
 
 @contextmanager
 def _directory(wanted: Path | None) -> Iterator[Path]:
-    """Yield the directory that is wanted, or one that stays only if the block fails."""
+    """Yield the given directory, or one that is kept only if the block fails."""
     if wanted is not None:
         if wanted.is_dir() and any(wanted.iterdir()):
             fail(f"--data-dir: {wanted} is not empty", USAGE)
@@ -153,7 +152,7 @@ def _directory(wanted: Path | None) -> Iterator[Path]:
 
 
 def _chosen(text: str, known: Mapping[str, Kind], minutes: float) -> dict[str, Kind]:
-    """Return the faults that were asked for; exit if one is not known or lasts too long."""
+    """Return the requested faults; exit if one is unknown or lasts too long."""
     names = [part.strip() for part in text.split(",") if part.strip()]
     for name in names:
         if name in known:
@@ -166,7 +165,7 @@ def _chosen(text: str, known: Mapping[str, Kind], minutes: float) -> dict[str, K
 
 
 def _check_time(name: str, kind: Kind, minutes: float) -> None:
-    """Exit if a fault would be left out of a run of so many minutes."""
+    """Exit if a run of this length leaves out a fault."""
     least = shortest_run(kind.span) / 60
     if minutes < least:
         told = math.ceil(least * 10) / 10
@@ -189,7 +188,7 @@ def check(
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge a saved history; exit with 1 if it breaks a promise."""
+    """Check a saved history; exit with 1 if a promise is broken."""
     if not history.is_file():
         fail(f"{history}: no such file", USAGE)
     try:
@@ -221,9 +220,10 @@ def tell(outcome: ChaosOutcome, report: Path | None, *, as_json: bool) -> None:
 
 @contextmanager
 def progress(seconds: float) -> Iterator[Callable[[Status], None]]:
-    """Yield what is to be called with each status.
+    """Yield a function to call with each status.
 
-    It shows a bar and what is broken now; for a pipe it prints a line for each change of that.
+    It shows a bar and the current faults; for a pipe it prints a line for each change of the
+    faults.
     """
     if not sys.stderr.isatty():
         yield _Lines()
@@ -259,7 +259,7 @@ def progress(seconds: float) -> Iterator[Callable[[Status], None]]:
 
 
 class _Lines:
-    """Prints a line when something else is broken than before."""
+    """Prints a line when the faults change."""
 
     def __init__(self) -> None:
         self._last: tuple[str, tuple[str, ...]] | None = None

@@ -1,4 +1,4 @@
-"""What client commands share: options for the connection, and one place that handles errors."""
+"""Code that client commands share: connection options and error handling."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ServerFlags:
-    """Which API servers are asked."""
+    """The API servers to use."""
 
     server: str = flag(
         "", "HOST:PORT[,...]", names="--server -s", envvar="SCHED_SERVER", show_default=False
@@ -78,7 +78,7 @@ def endpoints(server: str) -> list[str]:
 
 
 def client_options(given: ClientOptions = ClientOptions()) -> ClientOptions:
-    """Return how to connect: with the files given here or named by the environment."""
+    """Return the client options, with the files given here or by the environment."""
     files: dict[str, Any] = {}
     for name in _CREDENTIALS:
         variable, path = f"SCHED_{name.upper()}", getattr(given, name)
@@ -92,7 +92,7 @@ def client_options(given: ClientOptions = ClientOptions()) -> ClientOptions:
 
 
 def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
-    """Return a client that does not wait for a server, with other options where they are given."""
+    """Return a client that does not wait for a server, with these options if given."""
     told: set[str] = set()
 
     def warn_once(text: str) -> None:
@@ -105,7 +105,7 @@ def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
 
 
 def _cause(error: str, server: str, *, tls: bool) -> str:
-    """Return why no API server can be reached, and what to try if it answers unlike podsched's."""
+    """Return why no API server can be reached, and a hint if it is not podsched's."""
     # gRPC lists every attempt; the cause is at the end, of a TLS handshake before an "OK".
     cause = error.removesuffix(": OK").rpartition(": ")[2].rstrip("]")
     if any(address.strip().endswith(":6443") for address in server.split(",")):
@@ -127,7 +127,7 @@ def _cause(error: str, server: str, *, tls: bool) -> str:
 
 @contextmanager
 def refusals_fail() -> Iterator[None]:
-    """Exit if an API server refuses: it has answered, so it is not what cannot be reached."""
+    """Exit if an API server refuses in the block, so that this does not count as unreachable."""
     try:
         yield
     except ClientError as error:
@@ -145,8 +145,8 @@ def with_client(
 ) -> T:
     """Run ``work`` with a client; exit with a line for errors that users can cause.
 
-    ``client``: how to connect, where options say it; otherwise the environment does;
-    ``traceparent``: of the trace that the calls are part of.
+    ``client``: the client options; None for those of the environment; ``traceparent`` of the calls'
+    trace.
     """
     secured = {} if client is None else {name: getattr(client, name) for name in _CREDENTIALS}
 
@@ -181,9 +181,9 @@ def for_each(
     named: Callable[[ApiClient], Awaitable[Iterable[T]]],
     act: Callable[[ApiClient, T], Awaitable[None]],
 ) -> None:
-    """Do something with each of what is named; exit with 1 if the server has refused any of it.
+    """Do something with each target; exit with 1 if the server has refused any.
 
-    A refusal is printed, and the others go on.
+    A refusal is printed, and the other targets follow.
     """
 
     async def work(client: ApiClient) -> bool:

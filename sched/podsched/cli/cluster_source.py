@@ -1,4 +1,4 @@
-"""The cluster that a question is about: manifests, a running API server, or Kubernetes' own."""
+"""The cluster of a question: manifests, an API server, or a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "Priority
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource(ServerFlags):
-    """Where the objects of the cluster come from; files add to a cluster that runs."""
+    """The source of the cluster's objects; files add to a running cluster."""
 
     live: bool = flag(False)
     """Use the objects of the API server as the cluster."""
@@ -53,7 +53,7 @@ class ClusterSource(ServerFlags):
         return bool(self.files) or self.live or self.kubeconfig is not None
 
     def or_live(self) -> ClusterSource:
-        """Return this source; the API server's objects if nothing is given."""
+        """Return this source, or the API server if nothing is given."""
         return self if self.given else ClusterSource(live=True, server=self.server)
 
     def objects(self) -> list[AnyObject]:
@@ -70,7 +70,7 @@ class ClusterSource(ServerFlags):
 
 @dataclass(frozen=True, slots=True)
 class QuestionFlags(ClusterSource):
-    """What commands have in common that answer a question about a cluster."""
+    """Options of commands that answer questions about a cluster."""
 
     cluster: list[str] | None = flag(None, "FILE|DIR|-")
     """Manifests of the cluster, such as kubectl get nodes,pods -A -o yaml; repeatable."""
@@ -85,7 +85,7 @@ class QuestionFlags(ClusterSource):
 
 
 def dumped(filenames: Sequence[str]) -> list[AnyObject]:
-    """Return the objects in files; say how many there are of kinds that do not matter."""
+    """Return the objects in files; report how many were skipped."""
     if not filenames:
         return []
     found = read_known(filenames, "default", strict=False)
@@ -96,7 +96,7 @@ def dumped(filenames: Sequence[str]) -> list[AnyObject]:
 
 
 async def everything(client: ApiClient) -> list[AnyObject]:
-    """Return all objects of an API server that a decision may depend on. Raises ClientError."""
+    """Return all objects of an API server that decisions may read. Raises ClientError."""
     found: list[AnyObject] = []
     for kind in KINDS.values():
         if kind.name not in _IRRELEVANT:
@@ -105,9 +105,10 @@ async def everything(client: ApiClient) -> list[AnyObject]:
 
 
 def admit(objects: Sequence[AnyObject], pods: Sequence[Pod]) -> None:
-    """Make the objects what an API server would have made of them; exit for a pod it would refuse.
+    """Default and admit objects as an API server does; exit for a pod that it would refuse.
 
-    ``pods`` are to be created; one with a uid was read from a server, and admitted there.
+    ``pods`` are to be created. Objects with a uid were read from a server, and are admitted
+    already.
     """
     new = [not pod.metadata.uid for pod in pods]
     problems = _default([*objects, *pods], {id(pod) for pod in pods})
@@ -121,7 +122,7 @@ def admit(objects: Sequence[AnyObject], pods: Sequence[Pod]) -> None:
 
 
 def _refusal(objects: Sequence[AnyObject], pod: Pod) -> str:
-    """Apply limit ranges and the RuntimeClass to the pod; return why they forbid it, or ""."""
+    """Apply limit ranges and the RuntimeClass to a pod; return why they forbid it, or ""."""
     runtime_class = pod.spec.runtime_class_name
     ranges = [o for o in objects if isinstance(o, LimitRange)]
     ranges = [o for o in ranges if o.metadata.namespace == pod.metadata.namespace]
@@ -133,9 +134,9 @@ def _refusal(objects: Sequence[AnyObject], pod: Pod) -> str:
 
 
 def _default(objects: Sequence[AnyObject], always: Collection[int]) -> list[Any]:
-    """Fill in defaults as an API server does; return what is wrong.
+    """Set defaults as an API server does; return the errors.
 
-    ``always``: the ids of objects that get them even if they have a uid.
+    ``always``: the ids of objects that get defaults even if they have a uid.
     """
     classes = PriorityClasses(o for o in objects if isinstance(o, PriorityClass))
     now = time.time()

@@ -76,7 +76,7 @@ def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfigurati
 
 
 def again(source: Source) -> Callable[[], SchedulerConfiguration] | None:
-    """Return what reads a source again and raises ConfigError; None where nothing is given."""
+    """Return a function that reads a source again and raises ConfigError; None if none is given."""
     if not source.given:
         return None
 
@@ -175,7 +175,7 @@ def _made_of_it(outcome: ConfigOutcome, *, dry_run: bool) -> str:
 
 
 def _text_of(path: Path) -> str:
-    """Return what a file says; exit for one that cannot be a configuration."""
+    """Return a file's text; exit if it cannot be a configuration."""
     with open_file(path) as handle:
         raw = handle.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
@@ -193,10 +193,10 @@ def convert(
     file: File = None,
     server: Server = "",
 ) -> None:
-    """Print the v1 KubeSchedulerConfiguration that does what an older file says.
+    """Convert an older file to a v1 KubeSchedulerConfiguration.
 
-    Of a Policy, or of v1beta2 or v1beta3. Reports every part that is wrong or has
-    no equivalent. A file of v1 is printed as it is.
+    The file is a Policy, or of v1beta2 or v1beta3. Reports every part that is wrong or has no
+    equivalent. A v1 file is printed as it is.
     """
     source = replace(source, config=file, server=server)
     _, document = _read_given(source)

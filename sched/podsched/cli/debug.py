@@ -1,4 +1,4 @@
-"""``sched debug bundle``: what there is to know of a cluster, in one archive."""
+"""``sched debug bundle``: collect data about a cluster in one archive."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ app = typer.Typer(
 
 @app.callback()
 def _debug() -> None:
-    """Make the group one, although it has a single command."""
+    """Make this a group, although it has a single command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ _SECRETS: Final = (
 
 
 def without_secrets(text: str) -> str:
-    """Return a text in which what looks like a secret is masked, control characters escaped."""
+    """Return a text with masked secrets and escaped control characters."""
     text = masked(text)  # first: it knows that after "Bearer" comes one more word
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
@@ -148,7 +148,7 @@ def _mask_value(found: re.Match[str]) -> str:
 
 
 class Archive:
-    """Texts by name, in the order of their importance: those that come too late are cut."""
+    """Texts by name, the most important first; texts beyond the size limit are cut."""
 
     def __init__(self, most: int) -> None:
         """``most``: bytes of all texts together."""
@@ -168,7 +168,7 @@ class Archive:
         self.missing.append(f"{what}: {masked(why)}")
 
     def add(self, name: str, text: str, *, keep_end: bool = False) -> None:
-        """Add a text; of one that is too long the beginning, or the end."""
+        """Add a text; if it is too long, only its beginning or end."""
         content = without_secrets(text).encode(errors="backslashreplace")
         if len(content) > self._left:
             self.miss(name, f"cut to {self._left:,} of {len(content):,} bytes (--max-size)")
@@ -237,7 +237,7 @@ def add_this_machine(archive: Archive) -> None:
 async def add_cluster(
     archive: Archive, client: ApiClient, known: Sequence[Process]
 ) -> list[Process]:
-    """Add status and objects; return the processes: the replicas, and those known already."""
+    """Add status and objects; return the replicas' processes and those already known."""
     try:
         status = await collect(client, LOCK)
     except ClientError as error:
@@ -268,7 +268,7 @@ async def add_cluster(
 
 
 def without_private(item: AnyObject) -> dict[str, Any]:
-    """Return a manifest without what containers are told."""
+    """Return a manifest without environments and arguments of containers."""
     manifest = to_manifest(item)
     manifest.get("metadata", {}).get("annotations", {}).pop(_APPLIED, None)
     spec = manifest.get("spec", {})
@@ -287,7 +287,7 @@ def _version(item: AnyObject) -> int:
 
 
 def _replica(about: dict[str, Any]) -> Process:
-    """Return a replica; one that listens on all addresses is asked at its host."""
+    """Return a replica's process; if it listens on all addresses, with its host's address."""
     url = str(about["health"])
     parts = urlsplit(url)
     if parts.hostname in _ANYWHERE and about["host"]:
@@ -316,7 +316,7 @@ _COMMANDS: Final = ("apiserver", "scheduler", "agent")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of the cluster; ``url``: of its health server, "" where it is not known."""
+    """A process of the cluster; ``url`` of its health server, "" if unknown."""
 
     name: str
     url: str
@@ -326,8 +326,8 @@ class Process:
 def processes_here(servers: Sequence[str]) -> list[Process]:
     """Return the processes of the cluster that run on this machine under this user.
 
-    /proc has their command lines, which name an API server of the cluster. Their log is where their
-    standard error goes, if that is a file.
+    They are found by their command lines in /proc, which name an API server of the cluster. The log
+    is the file of the standard error, if it is a file.
     """
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -345,7 +345,7 @@ def processes_here(servers: Sequence[str]) -> list[Process]:
 
 
 def process_of(words: Sequence[str], pid: int, servers: Sequence[str]) -> Process | None:
-    """Return the process that a command line starts, if it is one of the cluster's."""
+    """Return the process of a command line, if it belongs to the cluster."""
     start = words[:6]
     command = next((word for word in start if word in _COMMANDS), "")
     if not command or not any(word.endswith(("podsched", "sched")) for word in start):
@@ -368,7 +368,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 async def add_process(archive: Archive, process: Process, options: ClientOptions) -> None:
-    """Add the pages of a process, as far as it has them."""
+    """Add the HTTP pages that a process has."""
     if not process.url:
         archive.miss(process.name, "its health address is not known: name it with --health")
         return
@@ -387,7 +387,7 @@ async def add_process(archive: Archive, process: Process, options: ClientOptions
 
 
 def _read(url: str, options: ClientOptions) -> str:
-    """Return a page; a probe that fails is one, too. Raises OSError, ValueError."""
+    """Return a page; a failing probe is a page, too. Raises OSError, ValueError."""
     if not url.startswith(("http://", "https://")):
         raise ValueError("not an http:// or https:// address")
     tls = None

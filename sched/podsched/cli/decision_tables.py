@@ -1,4 +1,4 @@
-"""How ``sched decisions`` shows decisions: a table, and at length those of one pod."""
+"""Tables of ``sched decisions``, and the details of one pod's decisions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LABEL = 11
 
 
 def seconds(stamp: Timestamp) -> float:
-    """Return Unix seconds, 0.0 where the time is not set."""
+    """Return Unix seconds; 0.0 if the time is not set."""
     return stamp.seconds + stamp.nanos / 1e9
 
 
@@ -92,7 +92,7 @@ def _wide(record: DecisionRecord) -> tuple[str, ...]:
 
 
 def at_length(record: DecisionRecord, *, namespaces: bool) -> list[str]:
-    """Return the lines that tell all of a decision."""
+    """Return the lines with all details of a decision."""
     what = record.outcome or "Open"
     if record.bound_node:
         what = f"shadow; bound to {record.bound_node}"
@@ -123,7 +123,7 @@ def at_length(record: DecisionRecord, *, namespaces: bool) -> list[str]:
 
 
 def _beside(parts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return texts beside their labels, wrapped where there is a terminal; none for no text."""
+    """Return texts beside their labels, wrapped on a terminal; without empty texts."""
     return wrapped([[f"  {label}", text] for label, text in parts if text], (_LABEL, 0))
 
 
@@ -138,14 +138,14 @@ def _ending(record: DecisionRecord) -> str:
 
 
 def _chosen(record: DecisionRecord) -> str:
-    """Return the node that was chosen, and how good it was; "" for none."""
+    """Return the chosen node and its score; "" if there is none."""
     known = f", score {record.total}" if record.HasField("total") else ""
     tied = f" ({record.tied_nodes} nodes share the best)" if record.tied_nodes > 1 else ""
     return record.node_name + known + tied if record.node_name else ""
 
 
 def _scores(record: DecisionRecord) -> list[str]:
-    """Return plugins by nodes; where that is too wide nodes by plugins, these under letters."""
+    """Return a table of scores, plugins by nodes; if too wide, nodes by plugins with letters."""
     if not record.scores:
         return []
     nodes = record.scores

@@ -1,4 +1,4 @@
-"""``sched decisions``: what was decided, when, on which grounds, and what became of it."""
+"""``sched decisions``: show decisions with their time, input and outcome."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ Look = Callable[[DecisionsRequest], Awaitable[Sequence[DecisionRecord]]]
 async def _follow(
     look: Look, request: DecisionsRequest, view: _View, shown: Sequence[DecisionRecord]
 ) -> None:
-    """Show new decisions, and those again whose outcome was open."""
+    """Show new decisions, and show open ones again when their outcome is known."""
     known = {(r.replica, r.number): r.outcome for r in shown}
     latest = max((seconds(r.decided_time) for r in shown), default=time.time())
     first = not shown
@@ -167,7 +167,7 @@ async def _follow(
 
 
 def _asking(client: ApiClient) -> Look:
-    """Return how replicas are asked: page by page, from the latest decisions on."""
+    """Return a function that asks replicas page by page, the latest decisions first."""
 
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
         page = DecisionsRequest()
@@ -241,7 +241,7 @@ def _since(text: str) -> float:
 
 
 def export(records: Sequence[DecisionRecord], path: Path) -> int:
-    """Write decisions to a file named after its format; return how many. Exits for other names."""
+    """Write decisions to a file; return how many. Exits if the name has no known suffix."""
     if path.suffix == ".jsonl":
         lines = (json.dumps(MessageToDict(record)) + "\n" for record in records)
         path.write_text("".join(lines))

@@ -1,4 +1,4 @@
-"""``sched defragment``: which few moves free nodes or make room, and carrying them out."""
+"""``sched defragment``: find a few moves that empty nodes or make room, and carry them out."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _waiting(pending: Sequence[PodInfo], namespace: str, name: str) -> PodInfo:
 
 
 def _limits(rules: Rules) -> str:
-    """Say which pods are moved at most."""
+    """Return a text about which pods may be moved."""
     only = [
         *([] if rules.force else ["with a controller (--force: all)"]),
         *([] if rules.local_data else ["without emptyDir volumes (--delete-emptydir-data: all)"]),
@@ -207,10 +207,9 @@ async def carry_out(
     freed: Sequence[str],
     room: tuple[str, str, str] | None,
 ) -> None:
-    """Move pods one after another; tell what is left if it fails. Raises Stopped, ClientError.
+    """Move pods one after another; report what is left if it fails. Raises Stopped, ClientError.
 
-    freed: nodes to empty; room: namespace and name of a waiting pod, and the node that is to take
-    it, instead.
+    freed: nodes to empty; room: instead, namespace and name of a pending pod, and its node.
     """
     for way in ways:
         await mover.replacing(await mover.still_there(way))
@@ -221,7 +220,7 @@ async def carry_out(
 
 
 async def _make_room(mover: Mover, ways: Sequence[PodMove], room: tuple[str, str, str]) -> None:
-    """Move pods away and see that the waiting pod gets the room. Raises Stopped, ClientError."""
+    """Move pods away so that the pending pod gets the room. Raises Stopped, ClientError."""
     namespace, name, node = room
     try:
         await mover.nominate(namespace, name, node)
@@ -241,7 +240,7 @@ async def _free(
 ) -> None:
     """Empty nodes one after another, cordoned. Raises Stopped, ClientError.
 
-    Nodes that are not emptied are uncordoned, unless somebody else has cordoned them before.
+    Nodes that are not emptied are uncordoned, unless they were cordoned before.
     """
     cordoned: list[str] = []
     try:

@@ -72,7 +72,7 @@ def describe(
 
 
 async def _members(client: ApiClient, namespace: str, name: str) -> list[AnyObject]:
-    """Return the pods of a pod group, which no selector names."""
+    """Return the pods of a pod group; it has no selector."""
     pods: list[Any] = (await client.list("Pod", namespace))[0]
     return [pod for pod in pods if pod.spec.scheduling_group.pod_group_name == name]
 
@@ -137,7 +137,7 @@ def _conditions(conditions: Sequence[Any]) -> list[str]:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Return a line as several where it is wider than the terminal."""
+    """Return a line, wrapped at the terminal's width."""
     width = terminal_width()
     if width is None or len(line) <= width:
         return [line]

@@ -1,4 +1,4 @@
-"""``sched drain``: takes the pods off nodes for maintenance, as far as budgets permit."""
+"""``sched drain``: evict the pods of nodes for maintenance, as far as budgets permit."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _NAMES_SHOWN = 5
 
 @dataclass(slots=True)
 class Plan:
-    """What draining a node means: the pods to evict, and those in the way, by reason."""
+    """The plan to drain a node: the pods to evict, and those that block it, by reason."""
 
     evict: list[Pod] = field(default_factory=list)
     obstacles: dict[str, list[str]] = field(default_factory=dict)
@@ -67,13 +67,13 @@ class Plan:
 
 
 def _pods(names: Sequence[str], what: str) -> str:
-    """Say how many pods are what, and the first of their names."""
+    """Return a text with the number of pods, and the first of their names."""
     shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
     return f"{len(names)} pod{'s' if len(names) > 1 else ''} {what}: {shown}"
 
 
 def plan(pods: Sequence[Any], rules: Rules) -> Plan:
-    """Return what to do with the pods of a node; kubectl's rules."""
+    """Return the plan for the pods of a node, by kubectl's rules."""
     found = Plan()
     for pod in pods:
         if _MIRROR in pod.metadata.annotations:
@@ -175,9 +175,9 @@ async def drain_node(
 
 
 async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: int | None) -> int:
-    """Evict pods, and say so; return the number of failures. Raises Unavailable.
+    """Evict pods and report it; return the number of failures. Raises Unavailable.
 
-    When it ends before they are gone, which are left is said.
+    If it ends before they are gone, the remaining pods are printed.
     """
     at_once = asyncio.Semaphore(_EVICTIONS_AT_ONCE)
     left = {pod.metadata.uid: pod.metadata.name for pod in pods}
@@ -228,7 +228,7 @@ def _eviction(pod: Pod, grace: int | None, *, dry_run: bool = False) -> EvictReq
 
 
 async def _try_evicting(client: ApiClient, pod: Pod, grace: int | None) -> None:
-    """Say whether the pod could be evicted now, were it the only one."""
+    """Print whether the pod could be evicted now, if it were the only one."""
     name, suffix = pod.metadata.name, DryRun.SERVER.suffix
     try:
         await client.evict(_eviction(pod, grace, dry_run=True))

@@ -31,7 +31,7 @@ from podsched.serve.client.api_client import ApiClient
 
 @dataclass(frozen=True, slots=True)
 class _NodeFlags(ServerFlags):
-    """Which nodes are meant, and whether it is only tried."""
+    """Which nodes to change, and whether it is a dry run."""
 
     selector: str = flag("", "SELECTOR", names="--selector -l")
     """Select objects by labels, such as app=web,tier!=front."""
@@ -43,7 +43,7 @@ class _NodeFlags(ServerFlags):
 
 @dataclass(frozen=True, slots=True)
 class _ObjectFlags(_NodeFlags):
-    """The same of objects of all kinds."""
+    """The same for objects of all kinds."""
 
     namespace: str = flag("default", "NAME", names="--namespace -n")
     """Namespace of objects that do not name one."""
@@ -170,7 +170,7 @@ def taint(
 def _tainted(
     taints: Sequence[dict[str, Any]], changes: Sequence[tuple[str, str, str, bool]]
 ) -> list[dict[str, Any]]:
-    """Return taints after changes; exit if one to remove is not there."""
+    """Return the taints after the changes; exit if one to remove does not exist."""
     found = list(taints)
     for key, value, effect, remove in changes:
         kept = [t for t in found if not (t["key"] == key and effect in ("", t.get("effect", "")))]
@@ -181,7 +181,7 @@ def _tainted(
 
 
 def _nodes(names: Sequence[str], given: _NodeFlags) -> Callable[[ApiClient], Awaitable[list[str]]]:
-    """Return what finds nodes that are given as NAME, node/NAME, node NAME, or by selector."""
+    """Return a function that finds nodes by NAME, node/NAME, node NAME, or selector."""
 
     async def found(client: ApiClient) -> list[str]:
         named = names[1:] if names and names[0] in ("node", "nodes", "no") else names
@@ -214,7 +214,7 @@ async def set_unschedulable(
 async def tell_unschedulable(
     client: ApiClient, name: str, value: bool, dry_run: DryRun = DryRun.NONE
 ) -> None:
-    """Cordon or uncordon a node, if it is not so already, and say it. Raises NotFound."""
+    """Cordon or uncordon a node if necessary, and print it. Raises NotFound."""
     already = await is_unschedulable(client, name) == value
     if not already:
         await set_unschedulable(client, name, value, dry_run)

@@ -1,4 +1,4 @@
-"""How commands end: exit codes, and errors and warnings as lines on standard error."""
+"""Exit codes of commands, and errors and warnings on standard error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 
 @contextmanager
 def invalid_settings_fail() -> Iterator[None]:
-    """Exit with a usage error if the block makes settings of values that are invalid."""
+    """Exit with a usage error if the block raises an error about settings."""
     try:
         yield
     except ConfigError as exc:
@@ -53,7 +53,7 @@ def error_lines(subject: str, error: ClientError) -> list[str]:
 
 
 def file_or_fail(option: str, path: Path | str | None) -> str:
-    """Return the path of an existing file, "" for none; exit if there is no such file."""
+    """Return the path of an existing file; "" for ""; exit if there is no such file."""
     if not path:
         return ""
     if not Path(path).is_file():

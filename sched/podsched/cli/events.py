@@ -1,4 +1,4 @@
-"""``sched events``: what has happened, in its order."""
+"""``sched events``: show events in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sched explain``: why a pod waits, or why it is where it is."""
+"""``sched explain``: why a pod is pending, or why it is on its node."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def explain(
 
 
 def _what(arguments: Sequence[str]) -> tuple[Kind, str]:
-    """Return kind and name of what arguments name; exit if it cannot be explained."""
+    """Return the kind and name in the arguments; exit if it cannot be explained."""
     word, _, name = arguments[0].partition("/")
     names = [name, *arguments[1:]] if name else arguments[1:]
     try:
@@ -184,7 +184,7 @@ def _pack(
     request: ExplainRequest,
     anonymize: bool,
 ) -> None:
-    """Write a bundle; without --config, with the leader's configuration where one can be asked."""
+    """Write a bundle; without --config, with the leader's configuration if it can be asked."""
     configure_logging("text", "warning")
     if request.kind != "Pod":
         fail("--bundle packs the decision about a pod, not about a pod group", USAGE)
@@ -203,7 +203,7 @@ def _pack(
 
 
 async def _running_config(client: ApiClient) -> Mapping[str, Any] | None:
-    """Return the configuration that the leader decides with; None, with a warning, if untold."""
+    """Return the leader's configuration; None, with a warning, if it is unknown."""
     try:
         found: Mapping[str, Any] = unpacked(await client.checkpoint())["configuration"]
     except (ClientError, KeyError) as error:

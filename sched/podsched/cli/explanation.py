@@ -69,7 +69,7 @@ def explanation_lines(answer: Explanation, now: float) -> list[str]:
 
 
 def _group_lines(answer: Explanation, now: float) -> list[str]:
-    """Return the lines about a pod group that was asked about by itself."""
+    """Return the lines of an explanation of a pod group."""
     group = answer.pod_group
     waits = "would start at its next attempt" if group.fits else "waits"
     state = waits if answer.state == PodState.PENDING else "all members have a node"
@@ -196,7 +196,7 @@ def _attempts(queue: QueueStanding, attempts: Sequence[Attempt], now: float) -> 
 
 
 def _failed(attempts: Sequence[Attempt], now: float) -> str:
-    """Return when attempts failed and how, the latest first."""
+    """Return the failed attempts, the latest first."""
     return ", ".join(
         f"{age(now - a.time.ToMilliseconds() / 1000)} ago {a.outcome}" for a in reversed(attempts)
     )
@@ -283,7 +283,7 @@ def _groups(groups: Sequence[NodeGroup]) -> list[str]:
 
 
 def _why(reasons: Sequence[str], shortfalls: Sequence[Shortfall], nodes: int) -> list[str]:
-    """Return the reasons, but for what a shortfall says more exactly, and the shortfalls."""
+    """Return the shortfalls, and the reasons that these do not cover."""
     measured = {f"Insufficient {short.what}" for short in shortfalls}
     lines = []
     for reason in reasons:
@@ -302,7 +302,7 @@ def _examples(group: NodeGroup) -> str:
 
 
 def _shortfall(short: Shortfall, nodes: int) -> str:
-    """Return by how much nodes miss one requirement: "cpu: lacks 500m to 2 of 4 (n1 ...)"."""
+    """Return what nodes lack of one requirement: "cpu: lacks 500m to 2 of 4 (n1 ...)"."""
     least, most = short.least, short.most
     if short.unit == FLAG:
         text = f"missing: {short.what}"
@@ -349,7 +349,7 @@ def _scores_heading(answer: Explanation) -> str:
 
 
 def _scores(scores: Sequence[NodeScore]) -> list[str]:
-    """Return a table of nodes; plugins by which they do not differ are told below it."""
+    """Return a table of nodes; plugins with equal scores are listed below it."""
     if not scores:
         return []
     plugins = [each.plugin for each in scores[0].plugins]

@@ -20,10 +20,10 @@ R = TypeVar("R")
 
 
 def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
-    """Have a command's parameters that are dataclasses made of options, one for each flag.
+    """Replace a command's dataclass parameters by options, one for each flag field.
 
-    What cannot be made of them exits with a usage error. A tuple of texts is written A,B,...; an
-    option of another tuple may be repeated.
+    Invalid values exit with a usage error. A tuple of texts is written A,B,...; options of other
+    tuples may be repeated.
     """
     parameters = inspect.signature(command, eval_str=True).parameters.values()
     kinds = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
@@ -59,7 +59,7 @@ def _options(kind: Any) -> Iterator[Parameter]:
 
 
 def _made(kind: Any, given: dict[str, Any]) -> Any:
-    """Return the settings that options ask for, and take these from ``given``."""
+    """Return the settings of the options, and remove these from ``given``."""
     values = {}
     for name, _, default in _flags(kind):
         if name not in given:
@@ -84,7 +84,7 @@ def flags_in_effect(ctx: Any) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """Return an option's value as it is written."""
+    """Return an option's value as on the command line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Output formats of ``get``: tables, manifests, names, JSONPath templates, columns of one's own."""
+"""Output formats of ``get``: tables, manifests, names, JSONPath templates, custom columns."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Format:
 
     @property
     def manifests(self) -> bool:
-        """Whether the output has escapes of its own for control characters."""
+        """Whether the format escapes control characters itself."""
         return self.name in ("yaml", "json")
 
 
 def parse_format(text: str) -> Format:
-    """Return the format that ``--output`` names; exit if there is none or it is malformed."""
+    """Return the format of ``--output``; exit if it is unknown or malformed."""
     name, equals, rest = text.partition("=")
     if name in _PLAIN and not equals:
         return Format(name)
@@ -95,7 +95,7 @@ class Printer:
             self._headed = False
 
     def text(self, items: Sequence[AnyObject], *, single: bool) -> str:
-        """Return objects as text, without a line break at the end; "" for nothing to print.
+        """Return objects as text, without a line break at the end; "" if there is nothing to print.
 
         single: print a manifest of the object itself, not a List.
         """

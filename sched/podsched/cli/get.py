@@ -1,4 +1,4 @@
-"""``sched get``: objects as tables, manifests, or the fields of one's choice."""
+"""``sched get``: objects as tables, manifests, or chosen fields."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ async def _find(client: ApiClient, targets: Sequence[Target], selection: Selecti
 async def _node_usage(
     client: ApiClient, chosen: Format, items: Sequence[AnyObject]
 ) -> Usage | None:
-    """Return what shows a node's usage; None where no table shows nodes."""
+    """Return a function for the usage of nodes; None if no table shows nodes."""
     nodes = [item for item in items if isinstance(item, Node)]
     if not nodes or chosen.name not in ("table", "wide"):
         return None
@@ -213,7 +213,7 @@ async def _node_usage(
 
 
 def get_raw(targets: Sequence[str], server: str, namespace: str, *, alone: bool) -> None:
-    """Print what is stored of the objects named; exit if one does not exist.
+    """Print objects as they are stored; exit if one does not exist.
 
     ``alone``: without selectors and ``--watch``, which need objects that can be decoded.
     """
@@ -233,7 +233,7 @@ def get_raw(targets: Sequence[str], server: str, namespace: str, *, alone: bool)
 
 
 def as_json(raw: RawObject) -> str:
-    """Return it as JSON, the bytes as base64: they themselves would do a terminal no good."""
+    """Return it as JSON, with the bytes as base64."""
     shown = {
         "kind": raw.kind,
         "namespace": raw.namespace,

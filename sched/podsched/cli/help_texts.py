@@ -121,9 +121,9 @@ def summary_of(command: Any) -> str:
 
 
 def _name_command(error: Any, ctx: Any) -> None:
-    """Have a usage error know its command, and what an option without its value takes.
+    """Add the command, and the metavar of an option without its value, to a usage error.
 
-    The parser of Typer raises it with neither.
+    Typer's parser raises it without both.
     """
     if getattr(error, "ctx", ctx) is not None:
         return
@@ -149,7 +149,7 @@ def _options(params: Iterable[Any], ctx: Any) -> Sections:
 
 
 def _help_of(command: Any, ctx: Any) -> str:
-    """Return a help text in which no word is broken at its hyphens: names are to be copied."""
+    """Return a help text in which lines do not break at hyphens, so that names can be copied."""
     formatter = ctx.make_formatter()
     write_text, write_dl = formatter.write_text, formatter.write_dl
 

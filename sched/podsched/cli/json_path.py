@@ -1,8 +1,8 @@
 """kubectl's JSONPath templates: ``{.items[*].metadata.name}``, with ``range`` and quoted text.
 
-What stands in braces is a query, or text in double quotes; what stands around them is printed as it
-is. ``python-jsonpath`` evaluates queries; importing it takes a tenth of a second, which is why
-only this module does, when it is needed.
+Braces contain a query, or text in double quotes; text outside is printed as it is.
+``python-jsonpath`` evaluates queries. Only this module imports it, when needed, because that takes
+a tenth of a second.
 """
 
 from __future__ import annotations

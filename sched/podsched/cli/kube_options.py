@@ -94,7 +94,7 @@ class KubeFlags:
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """Fields of the configuration that are given here, as in its file."""
+        """The fields of the configuration that are set here, in the form of its file."""
         election = {
             "leaderElect": self.leader_elect,
             "leaseDuration": self.leader_elect_lease_duration,
@@ -107,7 +107,7 @@ class KubeFlags:
         return _given({**self._deprecated, "leaderElection": _given(election)})
 
     def gates(self) -> Mapping[str, bool]:
-        """Return the feature gates; exit unless podsched behaves as they and the versions say."""
+        """Return the feature gates; exit if podsched cannot honour them or the versions."""
         versions = {
             "--emulated-version": self.emulated_version,
             "--min-compatibility-version": self.min_compatibility_version,
@@ -132,7 +132,7 @@ class KubeFlags:
         return "debug" if (self.v or 0) >= DEBUG_FROM else level
 
     def max_in_unschedulable(self) -> float:
-        """Return how long pods may be unschedulable, in seconds; exit if it is no duration."""
+        """Return the max seconds that pods stay unschedulable; exit if it is no duration."""
         text = self.pod_max_in_unschedulable_pods_duration
         if text.replace(".", "", 1).isdigit():
             return float(text)

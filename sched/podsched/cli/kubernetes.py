@@ -1,4 +1,4 @@
-"""The options that name a Kubernetes cluster, and what is read of one without touching it."""
+"""Options that name a Kubernetes cluster, and reading one without changing it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class KubernetesFlags:
         return self.takeover is Takeover.EARLY
 
     def access(self) -> ClusterAccess | None:
-        """Return how to reach the cluster that is named, None for none; exit if it cannot be."""
+        """Return the access to the named cluster; None if none is named; exit on errors."""
         if self.in_cluster and (self.kubeconfig or self.master):
             fail("--in-cluster cannot be combined with --kubeconfig or --master", USAGE)
         if self.in_cluster:
@@ -70,7 +70,7 @@ class KubernetesFlags:
 
 
 def access_or_fail(kubeconfig: Path | None, master: str = "", context: str = "") -> ClusterAccess:
-    """Return how to reach a cluster; exit if the kubeconfig cannot be used."""
+    """Return the access to a cluster; exit if the kubeconfig cannot be used."""
     from podsched.serve.kube import access
 
     try:
@@ -84,8 +84,8 @@ def access_or_fail(kubeconfig: Path | None, master: str = "", context: str = "")
 def read_cluster(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
     """Return a cluster's objects of some kinds; nothing is written. Exits if it cannot be read.
 
-    A kind that the server has not, or that may not be read, counts as empty; a warning says so,
-    but of alpha kinds that it has not.
+    A kind that the server does not have, or that may not be read, counts as empty, with a warning
+    unless it is a missing alpha kind.
     """
     try:
         return asyncio.run(_read(access, kinds))

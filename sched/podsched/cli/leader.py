@@ -1,4 +1,4 @@
-"""``sched leader``: leave the lock to another replica, and pause or resume scheduling."""
+"""``sched leader``: hand over to another replica, and pause or resume scheduling."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def _transfer(client: ApiClient, lock: str, to: str) -> str:
 
 
 def chosen(found: Sequence[str], to: str) -> str:
-    """Return the standby that is asked for, or the best; exit if there is none."""
+    """Return the requested standby, or the best one; exit if there is none."""
     if not found:
         fail("there is no warm standby that could lead", FAILED)
     wanted = [each for each in found if not to or to in (each, name_of(each))]

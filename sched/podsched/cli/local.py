@@ -119,7 +119,7 @@ def up(given: _Flags) -> None:
 
 @contextlib.contextmanager
 def data_directory(wanted: Path | None) -> Iterator[Path]:
-    """Yield the directory that is wanted, or else one for this run alone.
+    """Yield the given directory, or else one for this run only.
 
     Either way there is one for this run, by which other commands find the cluster.
     """
@@ -174,7 +174,7 @@ async def _up(cluster: LocalCluster) -> None:
 
 
 def starting_text(options: LocalClusterOptions) -> str:
-    """Return what ``sched up`` says first."""
+    """Return the first text of ``sched up``."""
     text = "starting podsched on this machine; Ctrl-C stops it"
     if options.nodes:
         text += "\nits nodes are hollow: pods are placed and shown as Running, but nothing is run"
@@ -182,7 +182,7 @@ def starting_text(options: LocalClusterOptions) -> str:
 
 
 def ready_text(cluster: LocalCluster) -> str:
-    """Return what ``sched up`` says once everything runs."""
+    """Return the text of ``sched up`` once everything runs."""
     options, server = cluster.options, cluster.server
     replicas = _count(options.replicas, "scheduler replica")
     nodes = _count(options.nodes, "hollow node")
@@ -222,7 +222,7 @@ def ready_text(cluster: LocalCluster) -> str:
 
 
 def how_to_call_sched() -> str:
-    """Return what to type for ``sched``: its path as it was called, where PATH has no such one."""
+    """Return the command to type for ``sched``: its path if it is not in PATH."""
     called, found = sys.argv[0], shutil.which("sched")
     if Path(called).name != "sched" or (found and os.path.samefile(found, called)):
         return "sched"
@@ -230,7 +230,7 @@ def how_to_call_sched() -> str:
 
 
 def what_next() -> str:
-    """Return the demo's last line: what to type to go on."""
+    """Return the demo's last line: commands to continue with."""
     sched = how_to_call_sched()
     text = f"Next, a cluster that stays: {sched} up --nodes 5"
     activate = Path(sched).with_name("activate")

@@ -58,7 +58,7 @@ def _read(source: str, stream: BinaryIO) -> str:
 
 
 def _unknown(document: Mapping[str, Any]) -> str:
-    """Return what to do with a manifest whose kind podsched does not have; "" for its own kinds."""
+    """Return advice about a manifest of an unknown kind; "" for known kinds."""
     kind, version = document.get("kind"), document.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str) or not kind or not version:
         return ""  # malformed
@@ -74,7 +74,7 @@ Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 
 
 class Manifests(NamedTuple):
-    """What manifests contain."""
+    """The contents of manifests."""
 
     objects: list[AnyObject]
     unknown: list[str]
@@ -101,9 +101,9 @@ def read_known(
     recursive: bool = False,
     expand: Expand | None = None,
 ) -> Manifests:
-    """Return the objects of kinds that podsched has, and which others there are.
+    """Return the objects of known kinds, and the unknown kinds.
 
-    ``expand`` gives the documents that stand in the place of one; itself by default.
+    ``expand`` returns the documents to use in place of one.
     Exits after printing every error if a manifest is malformed, and if there is none at all.
     """
     found = Manifests([], [])

@@ -1,4 +1,4 @@
-"""What the pods on a node request, beside what it has to give."""
+"""The requests of the pods on a node, and its allocatable resources."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def usage_rows(node: Node, used: Mapping[str, int]) -> list[list[str]]:
 
 
 def humanised(resource: str, amount: int) -> str:
-    """Return an amount as people write it: 250m, 4, 128Mi, 1.5Gi."""
+    """Return an amount in a readable form: 250m, 4, 128Mi, 1.5Gi."""
     if resource == CPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if resource not in _BYTES:
@@ -70,7 +70,7 @@ def humanised(resource: str, amount: int) -> str:
 
 
 def allocatable(node: Node, resource: str) -> int:
-    """Return what a node has of a resource; cpu in millicores."""
+    """Return a node's allocatable amount of a resource; cpu in millicores."""
     try:
         amount = quantity.parse(node.status.allocatable.get(resource, "0"))
     except quantity.QuantityError:

@@ -47,7 +47,7 @@ Cascade = StrEnum("Cascade", ["BACKGROUND", "FOREGROUND", "ORPHAN"])
 
 
 class Writer:
-    """Creates objects in batches, and prints what became of each in their order."""
+    """Creates objects in batches, and prints the outcomes in order."""
 
     def __init__(self, client: ApiClient, progress: Progress, dry_run: DryRun) -> None:
         self._client = client
@@ -109,9 +109,9 @@ class Writer:
         return [None]
 
     async def _patched(self, message: AnyObject, refusal: ClientError) -> str | ClientError:
-        """Patch an object that could not be created; return why, if it does not exist.
+        """Patch an object that could not be created; return the error if it does not exist.
 
-        A manifest that is not enough to create an object may be enough to change one.
+        A manifest that is too incomplete to create an object may be enough to patch one.
         """
         kind, meta = kind_of(message).name, message.metadata
         if not meta.name:
@@ -146,7 +146,7 @@ class Writer:
 def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
     """Yield objects of one kind together, in their order: a pod's class and claims come before it.
 
-    An object whose name the server makes up is by itself, because only a single call returns it.
+    An object with generateName is alone, because only single calls return the name.
     """
     batch: list[AnyObject] = []
     size = 0
@@ -242,7 +242,7 @@ def write_objects(
     act: Callable[[Writer], Awaitable[None]],
     traceparent: str = "",
 ) -> None:
-    """Have ``act`` write objects, and report those of unknown kinds; exit if any failed."""
+    """Write objects with ``act``, and report those of unknown kinds; exit if any failed."""
 
     async def work(client: ApiClient) -> int:
         with progress_bar("objects", len(found.objects)) as progress:

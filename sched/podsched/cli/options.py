@@ -64,12 +64,12 @@ class DryRun(StrEnum):
 
     @property
     def asked(self) -> bool:
-        """Whether nothing is to be stored."""
+        """Whether it is a dry run."""
         return self is DryRun.SERVER
 
     @property
     def suffix(self) -> str:
-        """What lines that say what was done end with, as kubectl's do."""
+        """The end of lines about actions, as kubectl prints it."""
         return " (server dry run)" if self.asked else ""
 
 

@@ -1,4 +1,4 @@
-"""Output of commands; text that others may have stored is printed without control characters."""
+"""Output of commands: text from objects is printed without control characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sched plan``: what applying manifests would do; and the check before it is carried out."""
+"""``sched plan``: what applying manifests would do, and the check before it is carried out."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _LISTED, _NAMED = 60, 10
 
 
 class Action(StrEnum):
-    """What applying a manifest does."""
+    """The effect of applying a manifest."""
 
     CREATE = "create"
     CONFIGURE = "configure"
@@ -60,7 +60,7 @@ class Action(StrEnum):
 
 
 class Write(NamedTuple):
-    """One manifest: what becomes of it, and the version of the object that it was compared with."""
+    """One manifest: the action, and the version of the object that it was compared with."""
 
     action: Action
     manifest: AnyObject
@@ -70,7 +70,7 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The cluster as it was read, and the objects of other kinds that manifests are about."""
+    """The cluster as it was read, and the existing objects of other kinds in the manifests."""
 
     objects: Sequence[AnyObject]
     by_reference: Mapping[str, AnyObject]
@@ -166,7 +166,7 @@ def _write(manifest: AnyObject, now: Now) -> Write:
 
 
 def _forecast(now: Now, writes: Sequence[Write], config: SchedulerConfiguration) -> Forecast:
-    """Return what scheduling would come to once everything is written."""
+    """Return the result of scheduling after all writes."""
     after = {reference(obj): obj for obj in now.objects}
     after |= {reference(write.after): write.after for write in writes}
     new = []
@@ -183,7 +183,7 @@ def _forecast(now: Now, writes: Sequence[Write], config: SchedulerConfiguration)
 def _document(
     now: Now, writes: Sequence[Write], forecast: Forecast, config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what is kept of a plan."""
+    """Return the document of a plan."""
     return {
         "kind": "Plan",
         "config": dict(config),
@@ -257,9 +257,9 @@ def _lines(writes: Sequence[Write], forecast: Forecast) -> Iterator[str]:
 
 
 def checked(name: str, server: str) -> list[AnyObject]:
-    """Return what a plan writes: to be created, or changed if it has a resourceVersion.
+    """Return the manifests that a plan writes; those with a resourceVersion are patches.
 
-    Exits if what the plan rests on has changed.
+    Exits if something has changed that the plan depends on.
     """
     document = plan_files.load(name)
     try:
@@ -300,7 +300,7 @@ def _decision_of(document: Mapping[str, Any]) -> Decision:
 def _moved_on(
     manifests: Sequence[AnyObject], expected: Sequence[tuple[Action, str]], now: Now
 ) -> Iterator[str]:
-    """Yield which objects to be written are not any more as they were read."""
+    """Yield the objects to write that have changed since they were read."""
     for manifest, (action, version) in zip(manifests, expected, strict=True):
         name = reference(manifest)
         there = now.by_reference.get(name)
@@ -320,7 +320,7 @@ def _other_decisions(
     config: Mapping[str, Any],
     changed: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield which pods would go elsewhere now, and what has changed that may be the cause."""
+    """Yield the pods that would go elsewhere now, and changes that may be the cause."""
     writes = [_write(manifest, now) for manifest in manifests]
     try:
         loaded = (

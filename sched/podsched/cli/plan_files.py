@@ -1,7 +1,7 @@
 """Plans kept between ``sched plan`` and ``sched apply --plan``: files named by their content.
 
-The token of a plan is a hash of all that it holds, so a file that was cut or edited is not taken
-for it. Files are the user's alone, since manifests may hold what others should not read.
+The token of a plan is a hash of its content, so a truncated or edited file is not accepted. Only
+the user can read the files, because manifests may contain secrets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _KEPT = 50
 
 
 def directory() -> Path:
-    """Return where plans are kept: ``$XDG_STATE_HOME/podsched/plans``."""
+    """Return the directory of plans: ``$XDG_STATE_HOME/podsched/plans``."""
     state = os.environ.get("XDG_STATE_HOME", "")
     base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
     return base / "podsched" / "plans"
 
 
 def save(document: Mapping[str, Any], out: Path | None = None) -> str:
-    """Write a plan, to ``out`` or where plans are kept; return its token. Exits if it cannot."""
+    """Write a plan to ``out`` or the directory of plans; return its token. Exits on errors."""
     text = json.dumps(document, sort_keys=True)
     token = _token(text)
     path = out or directory() / f"{token}.json"
@@ -48,7 +48,7 @@ def save(document: Mapping[str, Any], out: Path | None = None) -> str:
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return the plan of a token or in a file; exit if there is none, or if it was altered."""
+    """Return the plan with a token or in a file; exit if there is none, or if it was edited."""
     kept = _TOKEN.fullmatch(name) is not None and not Path(name).exists()
     path = directory() / f"{name}.json" if kept else Path(name)
     try:

@@ -1,4 +1,4 @@
-"""The options that take a Policy of kube-scheduler v1.16, and the configuration made of them."""
+"""Options for a Policy of kube-scheduler v1.16, and the resulting configuration."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KUBE_SYSTEM = "kube-system"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the configuration comes from; at most one of the last three is given."""
+    """The source of the configuration; at most one of the last three is given."""
 
     config: Path | None = None
     policy_file: Path | None = flag(None, "FILE", _PANEL, names="--policy-config-file")
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What error messages call it."""
+        """The name for error messages."""
         if self.policy_configmap:
             return f"ConfigMap {'/'.join(_configmap(self.policy_configmap))}"
         if self.algorithm_provider:
@@ -68,11 +68,10 @@ class Source:
 
 
 def document_of(source: Source) -> dict[str, Any]:
-    """Return the KubeSchedulerConfiguration as plain data; {} where nothing is given.
+    """Return the KubeSchedulerConfiguration as plain data; {} if nothing is given.
 
-    A Policy is translated; what the command line sets replaces what files say. Exits for
-    combinations of options that make no sense and for files that cannot be read; raises ConfigError
-    with all mistakes.
+    A Policy is translated. The command line overrides files. Exits for contradicting options and
+    unreadable files; raises ConfigError with all mistakes.
     """
     document = _written(source)
     for key, value in source.overrides.items():

@@ -123,7 +123,7 @@ def terminal_width() -> int | None:
 
 
 def _fitting(columns: list[Column], objects: Sequence[AnyObject], now: float) -> list[Column]:
-    """Return columns without those that say the usual of all objects, if the terminal is narrow."""
+    """Return columns; on a narrow terminal without those with only usual values."""
     width = terminal_width()
     if width is None or not any(column.usual for column in columns):
         return columns

@@ -1,4 +1,4 @@
-"""Options that the long-running commands share, and the settings made of them."""
+"""Options of long-running commands, and the settings made of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OBSERVABILITY = "Observability"
 
 @dataclass(frozen=True, slots=True)
 class ListenFlags:
-    """Where every process listens for those who look at it."""
+    """Listen addresses of every process for health and metrics."""
 
     health_listen: str = flag(LOOPBACK, "HOST:PORT", _OBSERVABILITY)
     """Listen address of /healthz, /livez, /readyz and /metrics; port 0 picks a free port."""
@@ -49,7 +49,7 @@ class ListenFlags:
 
 @dataclass(frozen=True, slots=True)
 class PageFlags(ListenFlags):
-    """The same of a process that has a page for browsers, and begins traces."""
+    """The same for a process that serves the page and starts traces."""
 
     web_listen: str | None = flag(None, "HOST:PORT", _OBSERVABILITY, show_default=False)
     """Listen address of the page for browsers; port 0 picks a free port. Default: no page."""
@@ -68,7 +68,7 @@ def split_address(option: str, address: str) -> tuple[str, int]:
 def check_listener(
     option: str, address: str, *, tls: bool, insecure: bool, remedy: str
 ) -> tuple[str, int]:
-    """Return host and port; exit if others could reach them without TLS, unless that is allowed.
+    """Return host and port; exit if other machines could reach them without TLS.
 
     ``remedy``: the options that turn TLS on.
     """
@@ -85,7 +85,7 @@ def check_listener(
 def check_client_listener(
     option: str, address: str, tls: TlsFiles | None, *, insecure: bool
 ) -> tuple[str, int]:
-    """Do what ``check_listener`` does for a client of the API server."""
+    """Check a listener as ``check_listener`` does, for a client of the API server."""
     remedy = "--tls-ca, --tls-cert and --tls-key"
     return check_listener(option, address, tls=tls is not None, insecure=insecure, remedy=remedy)
 
@@ -98,21 +98,21 @@ def web_address(address: str | None) -> tuple[str, int] | None:
 def client_page(
     address: str | None, tls: TlsFiles | None, insecure: bool
 ) -> tuple[str, int] | None:
-    """Do what ``web_address`` does for a client of the API server; exit if strangers could look."""
+    """Return ``web_address`` for a client of the API server; exit if it is open to strangers."""
     if not address:
         return None
     return check_client_listener("--web-listen", address, tls, insecure=insecure)
 
 
 def serving_files(client: ClientOptions) -> TlsFiles | None:
-    """Return what a client of the API server listens with: its own certificate, if it has one."""
+    """Return the TLS files for listeners of a client of the API server: its own certificate."""
     if not client.tls_cert:
         return None
     return TlsFiles(client.tls_ca, client.tls_cert, client.tls_key)
 
 
 def etcd_options(options: EtcdOptions) -> EtcdOptions:
-    """Return how to connect to etcd; exit if the options do not fit together."""
+    """Return etcd's client options; exit if the options do not fit together."""
     if not options.endpoints:
         fail("--etcd-endpoints: give the address of at least one etcd member, HOST:PORT", USAGE)
     for name in ("ca", "cert", "key"):
@@ -126,13 +126,13 @@ def etcd_options(options: EtcdOptions) -> EtcdOptions:
 def telemetry_settings(
     telemetry: TelemetrySettings, health_listen: str, trace_ratio: float = 0.0
 ) -> TelemetrySettings:
-    """Return the settings with where the health server listens; exit if that is malformed."""
+    """Return the settings with the health server's address; exit if that is malformed."""
     host, port = split_address("--health-listen", health_listen)
     return replace(telemetry, health_host=host, health_port=port, trace_sample_ratio=trace_ratio)
 
 
 def instance_of(part: str) -> str:
-    """Return what tells a process from others of its kind: its host, and what it does there."""
+    """Return a name that distinguishes a process from others of its kind."""
     return f"{socket.gethostname()}_{part}"
 
 

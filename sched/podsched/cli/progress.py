@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for what takes long and only for a person who watches."""
+"""A progress bar on standard error, for long work on a terminal."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def progress_bar(what: str, total: int, fewest: int = _FEWEST) -> Iterator[Progr
 
 @contextmanager
 def working(what: str, *, counted: bool = False) -> Iterator[Callable[[int], None]]:
-    """Show that something goes on, and for how long.
+    """Show that work is in progress, and for how long.
 
-    counted: what is yielded is called with the bytes so far.
+    counted: the yielded function is called with the bytes so far.
     """
     if not sys.stderr.isatty():
         yield lambda done: None

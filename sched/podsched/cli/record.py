@@ -86,7 +86,7 @@ def record(
 
 
 class _Recorder:
-    """One recording, and what is said of it."""
+    """One recording, and its messages."""
 
     def __init__(self, file: Path, writer: RecordingWriter, seconds: float, most: int) -> None:
         self._file = file
@@ -100,7 +100,7 @@ class _Recorder:
         work: Callable[[Capture], Coroutine[Any, Any, None]],
         decisions: ApiClient | None = None,
     ) -> None:
-        """Record until the end, print what was recorded; exit if it ended too early."""
+        """Record until the end, print a summary; exit if it ended too early."""
         began = time.monotonic()
 
         def clock() -> float:

@@ -1,4 +1,4 @@
-"""Lines that are drawn again in place, on a terminal."""
+"""Lines that are redrawn in place on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Lines = Callable[[int, int], Sequence[str]]
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal on which something can be drawn again."""
+    """Whether standard output is a terminal that can redraw lines."""
     return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
@@ -26,7 +26,7 @@ def is_terminal() -> bool:
 async def redrawn(lines: Lines, period: float, *, whole_screen: bool) -> AsyncIterator[None]:
     """Draw lines now, every ``period`` seconds, and a last time at the end of the block.
 
-    whole_screen: on a screen of their own, which the terminal forgets afterwards.
+    whole_screen: on the terminal's alternate screen.
     """
     from rich.console import Console  # not above: half of what a command takes to start
     from rich.live import Live
@@ -58,12 +58,12 @@ _PERIOD = 0.5
 
 
 class WatchedTable:
-    """The objects as they are now; where they do not fit, those that changed last."""
+    """The present objects; if they do not fit the screen, those that changed last."""
 
     def __init__(
         self, items: Iterable[AnyObject], printer: Callable[[], Printer], *, sorting: str = ""
     ) -> None:
-        """``printer`` makes one for each drawing, whose columns are as wide as they must be."""
+        """``printer`` makes a new printer for each drawing, with fitting columns."""
         self._items = {object_key(item): item for item in items}
         self._changed: dict[str, None] = dict.fromkeys(self._items)
         self._printer = printer
@@ -76,7 +76,7 @@ class WatchedTable:
                 self.apply(change)
 
     def apply(self, change: Change) -> None:
-        """Take over a change: a row is new, different, or gone."""
+        """Apply a change: a row is new, different, or removed."""
         key = object_key(change.object)
         self._changed.pop(key, None)
         if change.type is ChangeType.DELETED:
@@ -86,7 +86,7 @@ class WatchedTable:
         self._changed[key] = None
 
     def lines(self, _width: int, height: int) -> Sequence[str]:
-        """Return the table in so many lines."""
+        """Return the table, limited to ``height`` lines."""
         room = max(height - 2, 1)
         hidden = len(self._items) - room + 1 if len(self._items) > room else 0
         shown = [*self._changed][hidden:] if hidden else self._items

@@ -1,9 +1,8 @@
-"""Moving pods of a running cluster one by one, each new place held before the old pod is evicted.
+"""Move pods of a running cluster one by one, with the new room reserved before the eviction.
 
-A *placeholder* is a pod that asks for what the moving pod asks for, of the same priority, and may
-run on the new node alone; once the scheduler has bound it, the place is taken for everyone else.
-What there is after each step, if the process is killed then, and what a move that fails takes away
-itself::
+A *placeholder* is a pod with the requests and priority of the moving pod that may run only on the
+new node. Once the scheduler has bound it, the room is reserved. These pods exist after each step,
+if the process is killed then, and these a failed move deletes itself::
 
     of a controller              there is                             taken away
     1 placeholder created        pod, placeholder                     placeholder
@@ -22,15 +21,14 @@ itself::
     7 pod evicted                copy, pod for its grace period       nothing: the copy is the pod
     8 pod gone                   copy: moved
 
-A nomination (``status.nominatedNodeName``) keeps the room from pods of no higher priority while the
-placeholder goes.
+A nomination (``status.nominatedNodeName``) reserves the room against pods of the same or lower
+priority while the placeholder is deleted.
 
-Guarantee: no pod is lost. One that is evicted is replaced by its controller, and one without a
-controller has a running copy first, which stays from the moment at which the eviction *may* have
-been done: an answer can be lost. What cannot be taken away, because no server answers, is told. A
-killed process takes nothing away: a placeholder ends when the longest move would have ended, and
-``sched delete pods -l`` with its label removes all of them; the name of a copy is told as soon as
-there is one.
+Guarantee: no pod is lost. An evicted pod is replaced by its controller. A pod without a controller
+has a running copy first, which stays once the eviction *may* have happened, because an answer can
+be lost. If something cannot be deleted because no server answers, that is printed. A killed process
+deletes nothing: a placeholder ends when the longest move would have ended, and ``sched delete pods
+-l`` with its label deletes all of them; the name of a copy is printed as soon as it exists.
 """
 
 from __future__ import annotations
@@ -74,11 +72,11 @@ Pods = dict[str, Pod]
 
 
 class Stopped(Exception):
-    """A step could not be made; the message says which and why. Nothing is lost by it."""
+    """A step failed; the message says which and why. No pod is lost."""
 
 
 class PodMove(NamedTuple):
-    """One pod to be moved, as the plan knew it."""
+    """A pod to move, as the plan has it."""
 
     namespace: str
     name: str
@@ -107,7 +105,7 @@ class Mover:
         self._force = force
 
     async def move(self, way: PodMove) -> None:
-        """Move one pod. Raises Stopped, ClientError; what is left of the move then was told."""
+        """Move one pod. Prints what is left of a failed move; raises Stopped, ClientError."""
         pod = await self.still_there(way)
         move = _Move(self, way, pod)
         try:
@@ -117,7 +115,7 @@ class Mover:
         self.tell(f"pod/{way.name} moved from {way.from_node} to {node} as {again}")
 
     async def still_there(self, way: PodMove) -> Pod:
-        """Return the pod as it is now. Raises Stopped if it is not the one that was planned for."""
+        """Return the present pod. Raises Stopped if it is not the planned one."""
         try:
             pod = await self.client.get("Pod", way.name, way.namespace)
         except NotFound:
@@ -128,9 +126,9 @@ class Mover:
         return pod
 
     async def replacing(self, pod: Pod) -> OwnerReference | None:
-        """Return the owner whose controller replaces a pod; None: the pod has to be copied.
+        """Return the owner whose controller replaces a pod; None: the pod must be copied.
 
-        Raises Stopped where a pod has an owner that no controller looks after, without ``force``.
+        Raises Stopped without ``force`` if no controller processes the pod's owner.
         """
         owner = next((o for o in pod.metadata.owner_references if o.controller), None)
         if owner is None or not await self._is_left_alone(owner, pod.metadata.namespace):
@@ -143,9 +141,9 @@ class Mover:
         )
 
     async def _is_left_alone(self, owner: OwnerReference, namespace: str) -> bool:
-        """Return whether no controller makes pods for an owner; not of one that is kept elsewhere.
+        """Return whether an owner that podsched stores has no controller.
 
-        podsched keeps ReplicaSets and the like, and runs no controller that makes their pods.
+        podsched stores ReplicaSets and the like, but runs no controllers that create their pods.
         """
         kind = owner_kind(owner)
         if kind is None or kind.name not in SCALED_KINDS:
@@ -157,7 +155,7 @@ class Mover:
         return found.metadata.uid != owner.uid or is_left_alone(found)
 
     async def nominate(self, namespace: str, name: str, node_name: str) -> None:
-        """Have a waiting pod keep room on a node; "" ends that. Raises Stopped, ClientError."""
+        """Nominate a pending pod to a node, "" for none. Raises Stopped, ClientError."""
         status = {"status": {"nominatedNodeName": node_name or None}}
         try:
             await self.client.patch("Pod", name, status, namespace)
@@ -209,7 +207,7 @@ _MAYBE, _YES = "may have been evicted", "was evicted"
 
 
 class _Move:
-    """One pod on its way: the steps, and what the move has put into the cluster."""
+    """The move of one pod: its steps, and the objects that it has created."""
 
     def __init__(self, mover: Mover, way: PodMove, pod: Pod) -> None:
         self._mover = mover
@@ -224,7 +222,7 @@ class _Move:
         self._over = False
 
     async def run(self) -> tuple[str, str]:
-        """Take the steps; return the pod's new node and name. Raises Stopped, ClientError."""
+        """Carry out the steps; return the pod's new node and name. Raises Stopped, ClientError."""
         owner = await self._mover.replacing(self._pod)
         await self._hold_place()
         moved = await (self._copied() if owner is None else self._replaced(owner))
@@ -232,7 +230,7 @@ class _Move:
         return moved
 
     async def clean_up(self) -> None:
-        """Take away what the move has put into the cluster; tell what there is then."""
+        """Delete the objects that the move has created; print what is left."""
         try:
             for name in [*self._own]:
                 with suppress(ClientError):
@@ -255,7 +253,7 @@ class _Move:
         return found
 
     async def _create(self, pod: Pod, what: str, problem: str) -> None:
-        """Create a pod of the move's own. Raises Stopped, ClientError."""
+        """Create a pod for the move. Raises Stopped, ClientError."""
         name = pod.metadata.name
         self._own[name] = what  # Before the call: its answer may be lost.
         try:
@@ -268,7 +266,7 @@ class _Move:
             raise Stopped(f"{problem}: {error}") from error
 
     async def _delete(self, name: str) -> None:
-        """Delete one of the move's own pods. Raises ClientError."""
+        """Delete a pod that the move has created. Raises ClientError."""
         with suppress(NotFound):
             await self._client.delete("Pod", name, self._way.namespace, grace_period_seconds=0)
         self._own.pop(name, None)
@@ -276,7 +274,7 @@ class _Move:
     # ------------------------------------------------------------------ the steps
 
     async def _hold_place(self) -> None:
-        """Hold room for the pod on its new node. Raises Stopped, ClientError."""
+        """Reserve room for the pod on its new node. Raises Stopped, ClientError."""
         way, mover = self._way, self._mover
         lifetime = _WAITS * mover.timeout + self._grace + _CALLS
         holder = placeholder(self._pod, way.to_node, lifetime)
@@ -290,7 +288,7 @@ class _Move:
             raise Stopped(message) from None
 
     async def _copied(self) -> tuple[str, str]:
-        """Run a copy of the pod in its place. Raises Stopped, ClientError."""
+        """Run a copy of the pod on the new node. Raises Stopped, ClientError."""
         way, mover = self._way, self._mover
         fresh = replacement(self._pod)
         meta = fresh.metadata
@@ -307,7 +305,7 @@ class _Move:
         return node, meta.name
 
     async def _replaced(self, owner: OwnerReference) -> tuple[str, str]:
-        """Have the pod's controller replace it in its place. Raises Stopped, ClientError."""
+        """Evict the pod, and nominate its replacement. Raises Stopped, ClientError."""
         async with aclosing(self._mover.pods(self._way.namespace)) as changes:
             known = {p.metadata.uid for p in _of_owner(await anext(changes), owner.uid)}
             await self._evict()
@@ -321,7 +319,7 @@ class _Move:
         return await self._placed(again), again
 
     async def _placed(self, name: str) -> str:
-        """Give the place that is held to a waiting pod; return the node that it gets."""
+        """Give the reserved room to a pending pod; return the node that it gets."""
         way, mover = self._way, self._mover
         await mover.nominate(way.namespace, name, way.to_node)
         await self._delete(self._placeholder)
@@ -341,7 +339,7 @@ class _Move:
             raise Stopped(f"pod/{name} stays: {refusal}") from None
 
     async def _refusal(self) -> ClientError | None:
-        """Ask for the eviction once; return why it is to be asked for again."""
+        """Try to evict once; return why it must be tried again."""
         meta = self._pod.metadata
         request = EvictRequest(
             namespace=meta.namespace, name=meta.name, preconditions=Preconditions(uid=meta.uid)
@@ -394,7 +392,7 @@ def _of_owner(pods: Pods, owner: str) -> list[Pod]:
 
 
 async def _new_pod(changes: AsyncGenerator[Pods, None], owner: str, known: set[str]) -> str:
-    """Return the name of the first pod of a controller that was not known."""
+    """Return the name of the first new pod of a controller."""
     async for pods in changes:
         for pod in _of_owner(pods, owner):
             if pod.metadata.uid not in known and not is_finished(pod):

@@ -1,4 +1,4 @@
-"""``sched replay``: a recording run again in virtual time, with another configuration maybe."""
+"""``sched replay``: repeat a recording in virtual time, possibly with another configuration."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ MOST_SHOWN = 10
 
 
 def document(runs: Sequence[Run], found: Comparison | None) -> dict[str, Any]:
-    """Return everything as plain data, with every pod that fares differently."""
+    """Return everything as plain data, with every pod with a different result."""
     told: dict[str, Any] = {"runs": [run.to_json() for run in runs]}
     if found is not None:
         names = {"before": runs[-2].name, "after": runs[-1].name}
@@ -232,7 +232,7 @@ def document(runs: Sequence[Run], found: Comparison | None) -> dict[str, Any]:
 
 
 def summaries(runs: Sequence[Run]) -> list[str]:
-    """Return the lines of a table of what runs came to."""
+    """Return the lines of a table of the runs' summaries."""
     rows: list[tuple[str, Callable[[Run], str]]] = [
         ("pods", lambda run: f"{run.summary.pods:,}"),
         ("bound", lambda run: f"{run.summary.bound:,}"),
@@ -254,7 +254,7 @@ def summaries(runs: Sequence[Run]) -> list[str]:
 
 
 def notes(runs: Sequence[Run]) -> list[str]:
-    """Return what is to be known of the figures."""
+    """Return notes about the figures."""
     before = sum(pod.waited_before for pod in runs[0].history.decided())
     if not before:
         return []
@@ -268,7 +268,7 @@ def _wait(place: int, run: Run) -> str:
 
 
 def differences(runs: Sequence[Run], found: Comparison | None) -> list[str]:
-    """Return the lines that tell what differs between the last two, and of a few pods how."""
+    """Return lines about the differences of the last two runs, with a few pods."""
     if found is None:
         return []
     before, after = runs[-2], runs[-1]
@@ -291,7 +291,7 @@ def differences(runs: Sequence[Run], found: Comparison | None) -> list[str]:
 
 
 def _shown(found: Comparison) -> list[PodComparison]:
-    """Return a few pods for which most differs."""
+    """Return a few pods with the largest differences."""
     shown: dict[str, PodComparison] = {}
     for fates in (found.only_before, found.longer, found.only_after, found.shorter):
         for fate in fates[: MOST_SHOWN // 3 + 1]:
@@ -307,7 +307,7 @@ def _row(fate: PodComparison) -> list[str]:
 
 
 def span(seconds: float | None) -> str:
-    """Return a duration as people write it."""
+    """Return a duration in a readable form."""
     if seconds is None:
         return "-"
     if seconds < 120:
@@ -340,7 +340,7 @@ def own_config(
 def verify_decisions(
     file: Path, recording: Recording, config: SchedulerConfiguration | None, as_json: bool
 ) -> None:
-    """Make all recorded decisions again; exit with 1 if one differs, or none could be made."""
+    """Repeat all recorded decisions; exit with 1 if one differs, or none could be repeated."""
     began = time.monotonic()
     try:
         verdict = repeat(

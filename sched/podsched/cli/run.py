@@ -1,4 +1,4 @@
-"""``sched run``: a pod, or a gang of pods that start together, from one line."""
+"""``sched run``: create a pod, or a gang of pods that start together."""
 
 from __future__ import annotations
 

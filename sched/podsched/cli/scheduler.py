@@ -134,7 +134,7 @@ def _settings(
     evaluation: EvaluatorSettings,
     server: str,
 ) -> SchedulerSettings:
-    """Return the settings with what other options say of them; exit if they are invalid."""
+    """Return the settings, combined with other options; exit if they are invalid."""
     with invalid_settings_fail():
         return replace(
             settings,
@@ -151,7 +151,7 @@ def _telemetry(
     gates: Mapping[str, bool],
     serving: ServingFlags,
 ) -> TelemetrySettings:
-    """Return the settings with what kube-scheduler's flags say of them."""
+    """Return the settings, combined with kube-scheduler's flags."""
     return replace(
         telemetry,
         log_level=flags.log_level(telemetry.log_level),
@@ -170,7 +170,7 @@ def _check_cluster(
     *,
     named: bool,
 ) -> None:
-    """Exit if the options name two clusters, or ask for what the cluster cannot do."""
+    """Exit if the options name two clusters, or if the cluster does not support them."""
     if coordinated and (not named or kubernetes.early):
         needs = "needs --kubeconfig or --in-cluster, and --takeover lease"
         fail(f"--feature-gates CoordinatedLeaderElection=true {needs}", USAGE)
@@ -185,7 +185,7 @@ def _check_cluster(
 
 
 def _size(text: str) -> int:
-    """Return the bytes of the decision log, 0 for the default; exit if it is no size."""
+    """Return the size of the decision log in bytes, 0 for the default; exit if it is invalid."""
     try:
         return quantity.value(text) if text else 0
     except ValueError:
@@ -193,7 +193,7 @@ def _size(text: str) -> int:
 
 
 def _shadow(path: Path | None) -> SchedulerConfiguration | None:
-    """Return the configuration to decide with beside the one in effect; exit if it is invalid."""
+    """Return the shadow configuration; exit if it is invalid."""
     if path is None:
         return None
     shadow = read_config(path)
@@ -203,7 +203,7 @@ def _shadow(path: Path | None) -> SchedulerConfiguration | None:
 
 
 def _election(given: _Flags, tls: TlsFiles | None) -> ElectionOptions:
-    """Return where peers connect to; exit if strangers could."""
+    """Return the address for peers; exit if it is open to strangers."""
     from podsched.term.election.options import ElectionOptions
 
     host, port = check_client_listener(
@@ -219,7 +219,7 @@ def _on_kubernetes(
 ) -> ReplicaOptions:
     """Return the options of a replica for a Kubernetes cluster.
 
-    Its Leases know no liveness key, and Ray actors cannot bind there.
+    Its Leases have no liveness key, and Ray actors cannot bind there.
     """
     from podsched.app.kube_backend import KubeOptions
 

@@ -116,7 +116,7 @@ def simulate(
 
 
 def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form) -> int:
-    """Show a single pod's decision in full; return the exit code."""
+    """Show a single pod's decision in detail; return the exit code."""
     # The pod may be in the cluster already; it does not stand in its own way.
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
     scenario = _scenario(objects, wanted, source)
@@ -142,7 +142,7 @@ def _from_file(bundle: Path | None, scenarios: Path | None, output: Form) -> int
 
 
 def _repeat(bundle: Path, output: Form) -> int:
-    """Make a bundle's decision again, and say whether it is the same; return the exit code."""
+    """Repeat a bundle's decision, and print whether it is the same; return the exit code."""
     pod, result, comparison = repeated(bundle)
     if output is Form.JSON:
         print(json.dumps(result, indent=2, sort_keys=True))
@@ -223,7 +223,7 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
 
 
 def _changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what would make the pod fit, one change a line."""
+    """Return the changes that would make the pod fit, one a line."""
     if not changes:
         return ["No single change would make it fit."]
     rows = [["FITS ON", "IF YOU"]]
@@ -235,7 +235,7 @@ def _changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _nodes_table(result: dict[str, Any]) -> list[str]:
-    """Return the table of nodes, the best first; scores under letters where names do not fit."""
+    """Return the table of nodes, the best first; with letters if plugin names do not fit."""
     scores = result.get("score") or {}
     # kube-scheduler's list of scores, which JSON gives, names one that podsched does not run.
     named = {name for node in scores.values() for name in node["plugins"]}

@@ -1,4 +1,4 @@
-"""``sched snapshot``: save and restore everything that etcd holds."""
+"""``sched snapshot``: save and restore the contents of etcd."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
 
 
 async def without_controller(client: ApiClient) -> dict[str, int]:
-    """Return how many workloads of each kind no controller makes pods of."""
+    """Return the number of workloads of each kind without a controller."""
     counts = {}
     for kind in SCALED_KINDS:
         try:
@@ -80,14 +80,14 @@ async def without_controller(client: ApiClient) -> dict[str, int]:
 
 
 def left_alone_text(kind: str, count: int) -> str:
-    """Return what is said of workloads that no controller makes pods of."""
+    """Return a text about workloads without a controller."""
     if count == 1:
         return f"1 {kind} makes no pods: podsched has no controller for it"
     return f"{count} {kind}s make no pods: podsched has no controller for them"
 
 
 def _whole(text: str) -> int:
-    """Return the number that a replica has written; 0 for what is none."""
+    """Return the number that a replica has written; 0 if it is invalid."""
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
 
 

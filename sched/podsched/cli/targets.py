@@ -1,4 +1,4 @@
-"""Which objects a command is about: ``pods web-0 web-1``, ``pods,nodes``, ``pod/web-0 node/n1``."""
+"""The target objects of a command: ``pods web-0 web-1``, ``pods,nodes``, ``pod/web-0``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def about(target: Target) -> str:
 
 
 def parse_targets(arguments: Sequence[str]) -> list[Target]:
-    """Return what the arguments name; exit if they cannot be understood.
+    """Return the targets in the arguments; exit if they are malformed.
 
     Raises UnknownKindError.
     """
