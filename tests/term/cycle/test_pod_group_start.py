@@ -64,12 +64,20 @@ class UnwillingCluster(FakeCluster):
         raise Unavailable("not today")
 
 
-def gang(world: TermWorld, *names: str, of: str = "g", min_count: int = 0, **spec: Any) -> None:
+def gang(
+    world: TermWorld,
+    *names: str,
+    of: str = "g",
+    min_count: int = 0,
+    mode: str = "Pod",
+    **spec: Any,
+) -> None:
     """Make a gang of these members; all of them start together unless ``min_count`` says less."""
     made = PodGroup()
     made.metadata.name, made.metadata.namespace = of, "default"
     made.spec.scheduling_policy.gang.min_count = min_count or len(names)
-    made.spec.disruption_mode = "Pod"
+    made.spec.disruption_mode = mode
+    made.spec.priority = spec.get("priority", 0)
     world.cluster.create(made)
     add(world, *names, of=of, **spec)
 
@@ -130,6 +138,27 @@ async def test_a_late_member_that_fits_nowhere_does_not_take_back_a_gang_that_is
         await asyncio.sleep(5)
     assert bound(world) == ["a", "b"]
     assert conditions(world) == STARTED
+
+
+async def test_members_that_are_being_preempted_do_not_count_for_one_that_waits() -> None:
+    world = TermWorld()
+    for name in ("n1", "n2", "n3"):
+        world.node(name, cpu="2")
+    evict = world.cluster.evict_pods
+
+    async def slow(evictions: Any, *, fence: api_pb2.Fence) -> Results:
+        result = await evict(evictions, fence=fence)
+        await asyncio.sleep(0.5)  # before the last victim goes
+        return result
+
+    world.cluster.evict_pods = slow  # type: ignore[method-assign]
+    async with world.running():
+        gang(world, "a", "b", "c", "waits", min_count=2, mode="PodGroup", cpu="2")
+        await asyncio.sleep(1)
+        assert len(bound(world)) == 3
+        gang(world, "x", of="important", priority=10, cpu="2")
+        await asyncio.sleep(20)
+    assert bound(world) == ["x"]
 
 
 # ---------------------------------------------------------------------- the record

@@ -23,12 +23,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from podsched.api.conditions import DISRUPTION_TARGET, TRUE, pod_condition
+from podsched.api.conditions import (
+    DISRUPTION_TARGET,
+    REASON_PREEMPTION_BY_SCHEDULER,
+    TRUE,
+    pod_condition,
+)
 from podsched.api.reasons import StatusCode
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import PodGroup, pod_group
@@ -54,6 +59,7 @@ MESSAGE_TAKEN_BACK: Final = "too few members of the pod group could be bound"
 REASON_OTHER_FAILED: Final = "another pod of the pod group was rejected: {}"
 #: Decisions in a row whose bindings may fail before a group is taken back.
 MAX_FAILURES: Final = 3
+_EVICTED: Final = (REASON_TAKEN_BACK, REASON_PREEMPTION_BY_SCHEDULER)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 _log = get_logger("scheduler")
@@ -144,10 +150,14 @@ class GroupStarts:
         binding: BindingCycle,
         conditions: PodGroupConditions,
         evict: Evict,
+        victims: Callable[[], Collection[str]],
         activator: Activator,
         tasks: TaskSet,
     ) -> None:
-        """``evict`` asks the API for evictions and raises ClientError."""
+        """``evict`` asks the API for evictions and raises ClientError.
+
+        ``victims`` returns the uids of the pods that are being preempted.
+        """
         self.failures = failures
         self._state = parts.state
         self._term = parts.fence.term
@@ -155,6 +165,7 @@ class GroupStarts:
         self._binding = binding
         self._conditions = conditions
         self._evict = evict
+        self._victims = victims
         self._activator = activator
         self._tasks = tasks
         #: By key, the starts that wait until the group's record is written.
@@ -251,14 +262,19 @@ class GroupStarts:
         return self._conditions.is_binding(key)
 
     def scheduled(self, key: str) -> list[PodInfo]:
-        """Return the members that have a node; not those that were taken back."""
-        members, partial_ = self._state.cache.scheduled_members(key), self.may_be_partial(key)
-        return [pod for pod in members if not self._is_leaving(pod, is_partial=partial_)]
+        """Return the members that have a node; not those that are evicted or were taken back.
 
-    def _is_leaving(self, pod: PodInfo, *, is_partial: bool) -> bool:
-        if pod.uid in self._evicted_uids:
-            return True
-        return pod.terminating and (is_partial or _was_taken_back(pod))
+        If victims of a preemption counted, a waiting member could start beside them, and then be
+        left alone.
+        """
+        members, is_partial = self._state.cache.scheduled_members(key), self.may_be_partial(key)
+        leaving = self._evicted_uids.union(self._victims())
+        return [
+            pod
+            for pod in members
+            if pod.uid not in leaving
+            and not (pod.terminating and (is_partial or _was_evicted(pod)))
+        ]
 
     def failed_too_often(self, key: str) -> bool:
         """Whether the bindings of the group failed several times in a row."""
@@ -325,9 +341,10 @@ class GroupStarts:
         return left
 
 
-def _was_taken_back(pod: PodInfo) -> bool:
+def _was_evicted(pod: PodInfo) -> bool:
+    """Whether the scheduler evicted the pod."""
     condition = pod_condition(pod.pod.status, DISRUPTION_TARGET)
-    return condition is not None and condition.reason == REASON_TAKEN_BACK
+    return condition is not None and condition.reason in _EVICTED
 
 
 def _eviction(pod: PodInfo) -> api_pb2.EvictRequest:

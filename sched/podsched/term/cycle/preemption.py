@@ -135,6 +135,10 @@ class Evictor:
         #: Preemptions whose evictions the cache may not show yet.
         self.under_way: list[Preemption] = []
 
+    def victims(self) -> set[str]:
+        """Return the uids of the victims whose evictions the cache may not show yet."""
+        return {pod.uid for preemption in self.under_way for pod in preemption.victims.pods}
+
     def start(self, preemption: Preemption) -> None:
         """Begin the evictions and return. Some victim must not be terminating yet."""
         self.under_way.append(preemption)

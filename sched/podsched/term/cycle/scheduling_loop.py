@@ -134,6 +134,7 @@ class SchedulingLoop:
             self.binding,
             self.group_conditions,
             self._evictions.call,
+            self.evictor.victims,
             self._activator,
             self._tasks,
         )
