@@ -222,6 +222,9 @@ async def test_a_gang_is_one_line_that_opens_its_members_and_why_it_waits(pages:
         text = await tab.run(detail)
         assert "and 10 more" in text and "default/train-49" in text
         assert "default/train-50" not in text
+        for page in (pages.api_server, pages.scheduler):
+            found = pages.read("api/explain/default/train?kind=PodGroup", page)
+            assert found["podGroup"]["domains"][0]["lacks"] > 0
         # A member leads back to its group.
         await tab.run(clicked("default/train-00"))
         await tab.until(f"{detail}.startsWith('pod default/train-00')")
