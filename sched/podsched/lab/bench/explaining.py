@@ -1,8 +1,8 @@
-"""What explanations take, and what they cost those who do not ask.
+"""Measure explanations, and how much they slow down scheduling.
 
-A cluster without load is asked about pods that fit nowhere and pods that are bound, one call after
-another, with and without the smallest changes. Then pods are created in rounds, every second one
-while somebody asks without pause: what these bind more slowly is the price.
+On a cluster without load, explanations of unschedulable and of bound pods are requested one after
+another, with and without the smallest changes. Then pods are created in rounds, every second round
+during constant explanations: the difference in throughput is their cost.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _TOO_MUCH: Final = "64"
 
 @dataclass(slots=True)
 class ExplainResult:
-    """``milliseconds``: p50, p90 and p99 of a call by what is asked.
+    """The times of calls (p50, p90 and p99) in ``milliseconds``, by what is explained.
 
-    ``quiet``, ``asked``: pods bound per second by round, without and with somebody who asks;
-    ``explained``: how many explanations that one got.
+    ``quiet``, ``asked``: pods bound per second by round, without and with explanations;
+    ``explained``: the number of explanations.
     """
 
     nodes: int
@@ -76,7 +76,7 @@ class ExplainResult:
 async def run_explain(
     nodes: int, pods: int, options: BenchOptions, progress: Progress
 ) -> ExplainResult:
-    """Run it; 0 stands for the usual size. Raises ``ClientError``, ``ProcessFailed`` and others."""
+    """Run the benchmark; 0 means the usual size. Raises ``ClientError``, ``ProcessFailed``..."""
     result = ExplainResult(nodes or NODES, pods or PODS)
     progress("starting", 0, 1)
     async with bench(options) as run:
@@ -118,7 +118,7 @@ async def _explain(client: ApiClient, pod: Pod, changes: bool) -> None:
 
 
 async def _round(run: Bench, waiting: Sequence[Pod], number: int, result: ExplainResult) -> None:
-    """Bind pods, with an asker in every second round."""
+    """Bind pods, with constant explanations in every second round."""
     pods = list(copies(pod_template(), f"round-{number}", result.pods))
     asking = _asking(run.client, waiting, result) if number % 2 else nullcontext()
     async with asking:
@@ -141,7 +141,7 @@ async def _all_bound(run: Bench, pods: Sequence[Pod], result: ExplainResult) -> 
 async def _asking(
     client: ApiClient, waiting: Sequence[Pod], result: ExplainResult
 ) -> AsyncIterator[None]:
-    """Have somebody ask without pause while the block runs; an error of theirs is raised then."""
+    """Request explanations without pause while the block runs; errors are raised at its end."""
 
     async def ask() -> None:
         while True:

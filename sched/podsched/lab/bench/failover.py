@@ -1,13 +1,13 @@
-"""How long scheduling pauses after the leader is killed, stopped, paused or cut off.
+"""Measure how long scheduling pauses after the leader is killed, stopped, paused or cut off.
 
-Three replicas run under load: so many nodes and bound pods, and pods that are created at a steady
-rate all the time. Each round breaks the leader, and measures from that moment
+Three replicas run under load: nodes and bound pods, and pods that are created at a steady rate.
+Each round injects a fault into the leader, and measures the time from the fault until
 
     detected    a standby claims the lock, by its own log
     elected     a replica leads, by its own log
     bound       a pod is bound that was created after the fault, as a client sees it
 
-The replica is whole again before the next round, and the pods of the round are deleted.
+Before the next round the replica is repaired, and the pods of the round are deleted.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """One round: seconds from the fault until each step, and who took over.
+    """One round: seconds from the fault until each step, and the new leader.
 
-    detected: a standby claims the lock. elected: a replica leads. bound: a pod is bound that was
-    created after the fault. longest: the pods created around it that waited longest, with seconds.
+    detected: a standby claims the lock. elected: a replica leads. bound: a pod created after the
+    fault is bound. longest: the pods created around the fault that waited longest, with seconds.
     """
 
     fault: str
@@ -65,7 +65,7 @@ _SHARES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 
 @dataclass(slots=True)
 class FailoverResult:
-    """All rounds, under which load they ran, and what was wrong with what is stored."""
+    """All rounds, their load, and problems with the stored objects."""
 
     nodes: int
     bound: int
@@ -150,7 +150,7 @@ _LOG_LINE = re.compile(r"^(\S+Z) \[info\s*\] (Claiming the lock|Started leading)
 
 @dataclass(frozen=True, slots=True)
 class FailoverLoad:
-    """Under which load to measure, and how often with each fault."""
+    """The load to measure under, and the number of rounds per fault."""
 
     nodes: int = NODES
     bound: int = 0
@@ -169,7 +169,7 @@ class _Links:
         self._relays: dict[tuple[str, str], Relay] = {}
 
     def route(self, process: str, address: str) -> str:
-        """Return where a process connects to instead of to an address."""
+        """Return the relay's address to use in place of an address."""
         if not process.startswith("scheduler"):
             return address
         link = (process, address)
@@ -179,12 +179,12 @@ class _Links:
         return self._relays[link].address
 
     def cut(self, process: str) -> None:
-        """Let nothing pass from and to a process."""
+        """Stop all traffic from and to a process."""
         for relay in self._of(process):
             relay.strike(self._CUT)
 
     def mend(self, process: str) -> None:
-        """Let what has waited pass, and everything else."""
+        """Let the waiting and all further traffic pass."""
         for relay in self._of(process):
             relay.mend(self._CUT)
 
@@ -194,7 +194,7 @@ class _Links:
 
 @dataclass(slots=True)
 class _Load:
-    """Pods that are created at a steady rate; each with the time of its creation (monotonic)."""
+    """Creates pods at a steady rate; has the time of each creation (monotonic)."""
 
     client: ApiClient
     rate: float
@@ -290,7 +290,7 @@ class _Round:
     async def _loaded(
         self, rate: float, numbers: itertools.count[int]
     ) -> AsyncIterator[dict[str, float]]:
-        """Yield what is being created meanwhile, by time, once all replicas are ready."""
+        """Yield the pods created meanwhile, by time, once all replicas are ready."""
         await asyncio.gather(*(process.wait_ready() for process in self._cluster.schedulers))
         load = _Load(self._client, rate, numbers)
         loading = asyncio.create_task(load.run(), name="load")
@@ -331,7 +331,7 @@ class _Round:
         return min(claims, default=0.0), min(elected, default=0.0)
 
     async def _mended(self, leader: ManagedProcess, restarts: int) -> None:
-        """Make the replica whole again: connected, resumed, or started again."""
+        """Repair the replica: connect, resume, or restart it."""
         if self._fault == PARTITION:
             self._links.mend(leader.spec.name)
         elif self._fault == "SIGSTOP":
@@ -348,7 +348,7 @@ class _Round:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    """Wait until it is so. Raises TimeoutError."""
+    """Wait until a condition is true. Raises TimeoutError."""
     deadline = time.monotonic() + WITHIN
     while not condition():
         if time.monotonic() > deadline:
@@ -357,7 +357,7 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 async def _problems(cluster: LocalCluster) -> list[str]:
-    """Return what is wrong with what etcd holds after all rounds."""
+    """Return problems with etcd's content after all rounds."""
     store = await connect(cluster.tls.etcd_options(cluster.etcd_endpoints))
     try:
         nodes = (await read_stored_state(store)).overcommitted_nodes()

@@ -1,15 +1,15 @@
-"""Flooding clients, in a process of their own: ``python -m podsched.lab.bench.floods ADDRESS``.
+"""Flooding clients in a separate process: ``python -m podsched.lab.bench.floods ADDRESS``.
 
-Each of the ten has a connection of its own, keeps many calls open and sends the next one as soon as
-one is answered, whatever the answer says: it knows no pause.
+Each of the ten clients has its own connection, keeps many calls open, and sends the next call as
+soon as one is answered, without any backoff.
 
     creates   batches of 500 pods of the same names, so that the work is done but nothing grows
     lists     all pods, all pages
-    watches   streams of everything there is, which it does not read
-    garbage   bytes that are no request, some of them 2 MiB, to calls that exist or not
+    watches   streams of all objects, which it does not read
+    garbage   bytes that are no request, some of them 2 MiB, to existing or unknown methods
 
-Watches that end UNAVAILABLE were refused by HTTP/2 (REFUSED_STREAM): the client gives up a hundred
-streams at once and opens as many before the server has seen the first one end.
+Watches that end with UNAVAILABLE were refused by HTTP/2 (REFUSED_STREAM): the client cancels a
+hundred streams at once, and opens as many before the server has seen the first one end.
 
 The process has the lowest CPU priority, because in reality these clients are on other machines. It
 runs until standard input ends, and then prints how many calls there were and how they ended.
@@ -59,7 +59,7 @@ def batch_for(client: int) -> bytes:
 
 
 def garbage(chance: random.Random) -> tuple[str, bytes]:
-    """Return a method, known or not, and bytes that are no request of it."""
+    """Return a known or unknown method, and bytes that are no request of it."""
     method = chance.choice(("Create", "CreateBatch", "List", "Patch", "Nonsense"))
     size = _LARGE if chance.random() < 0.02 else chance.randrange(1, 4096)
     return f"{OBJECTS}{method}", b"\xff" + chance.randbytes(size)
@@ -157,7 +157,7 @@ def _take_the_lowest_priority() -> None:
 
 
 def main() -> None:
-    """Flood the API server at the address given until standard input ends."""
+    """Flood the API server at an address until standard input ends."""
     _take_the_lowest_priority()
     with asyncio.Runner() as runner:
         try:

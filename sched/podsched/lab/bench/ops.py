@@ -1,6 +1,6 @@
-"""What workloads are made of: the operations of kube-scheduler's scheduler_perf, ready to run.
+"""The operations of workloads, as in kube-scheduler's scheduler_perf.
 
-Pure: ``run`` carries them out.
+Pure: ``runner`` carries them out.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Workload:
 
     @property
     def first(self) -> int:
-        """Number of pods that are bound before the clock starts, if it is started."""
+        """Number of pods that are bound before the measurement."""
         return sum(op.count for op in self._pods() if not op.measured and op.wait)
 
     @property
@@ -176,7 +176,7 @@ class Workload:
 
 
 def reference(item: AnyObject) -> Reference:
-    """Return what names an object."""
+    """Return the reference of an object."""
     return kind_of(item).name, item.metadata.namespace, item.metadata.name
 
 
@@ -185,7 +185,7 @@ def _made(templates: Sequence[Template], index: int) -> AnyObject:
 
 
 def _identify(item: AnyObject, namespace: str, name: str) -> None:
-    """Give an object the name and the namespace that its template leaves open."""
+    """Set the name and the namespace of an object if its template does not."""
     metadata = item.metadata
     if not metadata.name:
         metadata.name = metadata.generate_name + name if metadata.generate_name else name

@@ -1,11 +1,11 @@
-"""What ten flooding clients do to an ordinary one, to the leader and to memory.
+"""Measure how ten flooding clients affect an ordinary client, the leader and memory.
 
-In one run, phases without and with the flood take turns, so that both see the same machine:
+In one run, phases without and with the flood alternate, so that both see the same machine:
 
     quiet, flooded, quiet, flooded, ...
 
 In each phase an ordinary client creates, reads, lists and deletes, one call after another, and the
-leader binds a backlog: pods that were waiting for nodes, which come with the phase.
+leader binds a backlog: pending pods, for which the phase adds nodes.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ Sizes = Mapping[str, int]
 
 
 def grown(sizes: Sequence[Sizes]) -> dict[str, tuple[int, int]]:
-    """Return the processes that are larger in the end than they have been, with both sizes.
+    """Return the processes whose last size is above their earlier maximum, with both sizes.
 
-    The memory of a process goes up and down. It has levelled off when its last size is not above
-    what it has had before in the same time, but for a hundredth and one MiB.
+    The memory of a process goes up and down. It counts as flat if its last size is at most its
+    earlier maximum in the same period, plus one percent and one MiB.
     """
     found = {}
     for name, last in sizes[-1].items():
@@ -60,7 +60,7 @@ def grown(sizes: Sequence[Sizes]) -> dict[str, tuple[int, int]]:
 
 
 def most_of(sizes: Iterable[Sizes]) -> dict[str, int]:
-    """Return the most that each process has had."""
+    """Return the maximum of each process."""
     most: dict[str, int] = {}
     for each in sizes:
         for name, size in each.items():
@@ -72,7 +72,7 @@ def most_of(sizes: Iterable[Sizes]) -> dict[str, int]:
 class Phase:
     """One phase. Latencies in seconds; ``bind_seconds``: from the first binding to the last.
 
-    ``flood``: how many calls of the flood ended how. ``resident`` and ``peak``: bytes by process.
+    ``flood``: number of calls of the flood by outcome. ``resident`` and ``peak``: bytes by process.
     """
 
     flooded: bool
@@ -88,9 +88,9 @@ class Phase:
 
 @dataclass(slots=True)
 class OverloadResult:
-    """The phases, and what follows from them.
+    """The phases and derived figures.
 
-    filling: memory at the end of the flood before them.
+    filling: memory at the end of the flood before the phases.
     """
 
     phases: list[Phase]
@@ -112,14 +112,14 @@ class OverloadResult:
 
     @property
     def flood(self) -> dict[str, int]:
-        """How many calls of the floods ended how."""
+        """The number of calls of the floods by outcome."""
         total: collections.Counter[str] = collections.Counter()
         for phase in self.phases:
             total.update(phase.flood)
         return dict(sorted(total.items()))
 
     def memory(self) -> dict[str, tuple[int, int, int]]:
-        """Return by process: bytes after the first flood and the last, and the most of all."""
+        """Return, by process, the bytes after the first and the last flood, and the maximum."""
         floods = self._of(flooded=True)
         return {
             name: (
@@ -131,7 +131,7 @@ class OverloadResult:
         }
 
     def _of_floods(self, name: str) -> int:
-        """Return by how much more a process has grown in phases with a flood than in the others."""
+        """Return how much more a process has grown in phases with a flood than in the others."""
         more = 0
         for before, after in itertools.pairwise(self.phases):
             growth = after.resident.get(name, 0) - before.resident.get(name, 0)
@@ -140,7 +140,7 @@ class OverloadResult:
 
     @property
     def problems(self) -> list[str]:
-        """Which promises do not hold; empty if all do."""
+        """The broken promises; empty if there are none."""
         found = []
         quiet, flooded = (self.latency(99, flooded=when) for when in (False, True))
         if flooded > AT_MOST * quiet:
@@ -249,7 +249,7 @@ async def run_overload(
 
 
 async def _fill(pids: Mapping[str, int | None]) -> list[Sizes]:
-    """Wait until memory has levelled off, or time is up; return its sizes of late."""
+    """Wait until memory is flat, or the time is over; return the last sizes."""
     began = time.monotonic()
     sizes: collections.deque[Sizes] = collections.deque(maxlen=int(LEVEL / LOOK_EVERY))
     while (passed := time.monotonic() - began) < LONGEST_FILL:
@@ -261,9 +261,9 @@ async def _fill(pids: Mapping[str, int | None]) -> list[Sizes]:
 
 
 async def _prepare(client: ApiClient) -> None:
-    """Create what lists are long of, and the namespaces of the floods.
+    """Create objects that make lists long, and the namespaces of the floods.
 
-    And a node on which no pod may be: without any, pods wait for backoffs instead of nodes.
+    Also create a node that takes no pods: without a node, pods would wait for backoffs instead.
     """
     await client.create(node("elsewhere"))
     for number in range(sum(CLIENTS.values())):
@@ -333,14 +333,14 @@ class _Part:
 
 
 async def _look(pids: Mapping[str, int | None], sizes: list[Sizes]) -> None:
-    """Note memory until cancelled."""
+    """Record memory until cancelled."""
     while True:
         sizes.append(memory_of(pids))
         await asyncio.sleep(LOOK_EVERY)
 
 
 class _Ordinary:
-    """A client that makes one small call after another and notes how long each took."""
+    """A client that makes one small call after another and measures each."""
 
     def __init__(self) -> None:
         self.latencies: list[float] = []
@@ -371,7 +371,7 @@ class _Ordinary:
 
 @contextlib.asynccontextmanager
 async def _flood(server: str, calls: dict[str, int]) -> AsyncIterator[None]:
-    """Run the flooding clients for the block; ``calls`` gets how their calls ended."""
+    """Run the flooding clients for the block; ``calls`` gets the outcomes of their calls."""
     program = [sys.executable, "-m", "podsched.lab.bench.floods", server]
     process = await asyncio.create_subprocess_exec(
         *dying_with_parent(program),

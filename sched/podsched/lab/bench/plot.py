@@ -1,7 +1,7 @@
 """Line charts as SVG, for results of benchmarks.
 
-Nothing but text is made, so that no library for plotting has to be installed. Non-goals: any other
-kind of chart, interaction, styles.
+Charts are written as text, so that no plotting library is needed. Non-goals: other kinds of charts,
+interaction, styles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLOURS = (
 
 
 class _Axis(NamedTuple):
-    """Where values are along an axis: ``place`` gives 0 for the first tick, 1 for the last."""
+    """Positions along an axis: ``place`` returns 0 for the first tick, 1 for the last."""
 
     ticks: list[float]
     place: Callable[[float], float]
@@ -42,8 +42,8 @@ def line_chart(
 ) -> str:
     """Return an SVG document with one line per series, axes from 0 and a legend.
 
-    A logarithmic axis begins at the power of ten below the smallest value; points without a place
-    on it (0 or less), or that are not finite, are left out.
+    A logarithmic axis begins at the power of ten below the smallest value. Points of 0 or less, and
+    points that are not finite, are left out.
     """
     shown = {
         name: [

@@ -28,7 +28,7 @@ class Usage(NamedTuple):
 
 
 def usage_in(stat: str, status: str) -> Usage:
-    """Return what a process's /proc/PID/stat and /proc/PID/status say."""
+    """Return the usage in a process's /proc/PID/stat and /proc/PID/status."""
     # The command in parentheses may itself contain parentheses and spaces.
     fields = stat.rpartition(")")[2].split()
     lines = (line for line in status.splitlines() if line.startswith(_FIELDS))
@@ -56,7 +56,7 @@ def memory_of(pids: Mapping[str, int | None]) -> dict[str, int]:
 def usage_of_session(session: int | None) -> dict[str, Usage]:
     """Return the usage of all processes of a session, by the names of their programs.
 
-    Workers come and go: those that run the same thing are added up.
+    Ray's workers change, so those with the same title are added up.
     """
     sums: dict[str, Usage] = {}
     for pid in session_members(session) if session else ():
@@ -67,7 +67,7 @@ def usage_of_session(session: int | None) -> dict[str, Usage]:
 
 
 def _title_of(pid: int) -> str:
-    """Return what a process of Ray says it is, such as "ray::IDLE", or the name of its program."""
+    """Return the title of a Ray process, such as "ray::IDLE", or the name of its program."""
     try:
         first, *_ = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:

@@ -1,7 +1,7 @@
-"""How long a whole system takes to schedule again after it was stopped: etcd, API server, replica.
+"""Measure how long a whole system (etcd, API server, replica) takes to restart and schedule.
 
-A cluster gets its nodes and bound pods, and is stopped. It is started again on its data directory
-while a pod is waiting; measured is the time until each part is ready, and until that pod is bound.
+A cluster with nodes, bound pods and a pending pod is stopped, and started again on its data
+directory. Measured are the times until each part is ready, and until the pending pod is bound.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RestartResult:
 async def run_restart(
     nodes: int, bound: int, options: BenchOptions, progress: Progress
 ) -> RestartResult:
-    """Run it. Raises ``ClientError``, ``ProcessFailed``, ``TimeoutError`` and others."""
+    """Run the benchmark. Raises ``ClientError``, ``ProcessFailed``, ``TimeoutError`` and others."""
     with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
         path = Path(directory)
         await _fill(path, nodes, bound, options, progress)
@@ -84,7 +84,7 @@ def _cluster(path: Path, replicas: int, options: BenchOptions) -> LocalClusterOp
 async def _fill(
     path: Path, nodes: int, bound: int, options: BenchOptions, progress: Progress
 ) -> None:
-    """Leave etcd's data behind: nodes, bound pods, and one that waits."""
+    """Fill etcd's data directory: nodes, bound pods, and a pending pod."""
     cluster = LocalCluster(_cluster(path, 0, options))
     await cluster.start()
     try:
@@ -104,7 +104,7 @@ async def _fill(
 
 
 async def _bound_at(address: str) -> float:
-    """Return when the waiting pod was seen bound (monotonic), from before there is a server."""
+    """Return the time at which the pending pod is seen bound (monotonic)."""
     async with ApiClient(address) as client:
         while True:
             try:

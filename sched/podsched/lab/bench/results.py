@@ -17,14 +17,14 @@ _PARTS, _SHORTEST_PART = 60, 0.1
 class BenchResult:
     """Result of a workload; latencies are from a pod's creation to its binding.
 
-    ``problems``: why the figures do not count. ``timeline``: seconds since the first creation, and
-    pods bound per second then. ``memory_mb``: what each process has allocated in the end.
-    ``longest_lag_ms``: what no wait for an event loop was longer than, by process;
-    ``longest_own_lag_ms``: the same as far as the process itself used a processor.
+    ``problems``: why the result is invalid. ``timeline``: seconds since the first creation, and
+    pods bound per second then. ``memory_mb``: allocated by each process at the end.
+    ``longest_lag_ms``: upper bound of the event loop's lag, by process; ``longest_own_lag_ms``: the
+    same for the lag that the process itself may have caused.
 
     ``seconds``: from the first creation to the last binding. ``cpu_us_per_pod``: microseconds of
     CPU per measured pod, by process. ``kube_scheduler``: kube-scheduler's throughput; 0 if it was
-    not measured, or not with this size. ``backend``: which API the pods and the scheduler came by.
+    not measured, or not with this size. ``backend``: the API that the client and the scheduler use.
     """
 
     workload: str
@@ -113,7 +113,7 @@ class QueueResult:
 
     @property
     def problems(self) -> list[str]:
-        """Nothing can be wrong with it."""
+        """There are no problems."""
         return []
 
     def as_dict(self) -> dict[str, object]:
@@ -155,7 +155,7 @@ class RepeatedResult:
 
     @property
     def problems(self) -> list[str]:
-        """Why a run's figures do not count."""
+        """Why the results are invalid."""
         return [
             f"run {number}: {problem}"
             for number, run in enumerate(self.runs, start=1)
@@ -163,7 +163,7 @@ class RepeatedResult:
         ]
 
     def as_dict(self) -> dict[str, object]:
-        """Return the medians under the names that one run has; "spread" has least and most."""
+        """Return the medians under the names of a single run; "spread" has minimum and maximum."""
         first = self.runs[0].as_dict()
         values = {name: [getattr(run, name) for run in self.runs] for name in _FIGURES}
         return {

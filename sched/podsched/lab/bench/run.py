@@ -1,4 +1,4 @@
-"""The cluster of real processes that a benchmark runs on: everything is on this machine."""
+"""The cluster of real processes on this machine that a benchmark uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOK_EVERY = 0.025
 
 
 class PodWatch:
-    """Records when each pod was first seen bound (monotonic), which are there, and which have gone.
+    """Records when each pod was first seen bound (monotonic), and which pods exist.
 
     ``there``: by key, whether the pod runs.
     """
@@ -58,7 +58,7 @@ class PodWatch:
         self._changed.set()
 
     async def until(self, reached: Callable[[], bool], within: float) -> None:
-        """Wait until something is so, at most ``within`` seconds. Raises ``TimeoutError``."""
+        """Wait until a condition is true, at most ``within`` seconds. Raises ``TimeoutError``."""
         async with asyncio.timeout(within):
             while not reached():
                 self._changed.clear()
@@ -84,7 +84,7 @@ class PodWatch:
 
 @contextlib.asynccontextmanager
 async def watching(client: ApiClient) -> AsyncIterator[PodWatch]:
-    """Watch all pods, and those that are there already, while the block runs."""
+    """Watch all pods, including existing ones, while the block runs."""
     pods, informer = PodWatch(), Informer(client, ["Pod"])
     task = asyncio.create_task(informer.run(pods.handle), name="watch pods")
     try:
@@ -168,7 +168,7 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A running cluster, a client of it, and what that sees of pods."""
+    """A running cluster, its client, and the client's watch of pods."""
 
     cluster: LocalCluster
     client: ApiClient
@@ -195,7 +195,7 @@ async def bench(
 
 @asynccontextmanager
 async def creating(cluster: LocalCluster, client: ApiClient) -> AsyncIterator[CreatePod]:
-    """Give what creates one pod by one call: through Kubernetes' REST API if that is served."""
+    """Yield a function that creates one pod per call, over the REST API if it is served."""
     if cluster.kubeconfig is None:
         yield client.create
         return

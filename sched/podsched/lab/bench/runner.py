@@ -1,4 +1,4 @@
-"""Carries out the operations of a workload and measures its pods.
+"""Carry out the operations of a workload and measure its pods.
 
 The clock starts with the first measured pod's creation and stops when the last one is bound.
 """
@@ -43,7 +43,7 @@ Buckets = Mapping[float, float]
 
 
 class Lags(NamedTuple):
-    """Histograms of a loop's lag, and of how much of it the process itself can have caused."""
+    """Histograms of an event loop's lag, and of the part that the process may have caused."""
 
     all: Buckets = MappingProxyType({})
     own: Buckets = MappingProxyType({})
@@ -62,7 +62,7 @@ def lags_in(metrics: str) -> Lags:
 
 
 def longest_ms(before: Buckets, after: Buckets) -> float:
-    """Return the bound, in milliseconds, that no lag between two readings was above.
+    """Return an upper bound, in milliseconds, of all lags between two readings.
 
     Lags above the largest finite bound (3 s) count as that; 0 without any.
     """
@@ -102,7 +102,7 @@ _ACTORS_WITHIN, _ACTORS_SETTLE = 60.0, 3.0
 async def run_workload(
     workload: ops.Workload, options: BenchOptions, progress: Progress
 ) -> BenchResult:
-    """Run a workload on a cluster of its own and check what it has led to.
+    """Run a workload on its own cluster, and check the result.
 
     Raises:
         ClientError, ProcessFailed, EmbeddedEtcdError.
@@ -118,7 +118,7 @@ async def run_workload(
 
 @asynccontextmanager
 async def running(options: BenchOptions, progress: Progress) -> AsyncIterator[Runner]:
-    """Run a cluster, and what carries out operations on it, for the block.
+    """Run a cluster with a ``Runner`` for the block.
 
     Raises:
         ClientError, ProcessFailed, EmbeddedEtcdError.
@@ -132,7 +132,7 @@ async def running(options: BenchOptions, progress: Progress) -> AsyncIterator[Ru
 
 @dataclass(slots=True)
 class Clock:
-    """What was measured; times are monotonic."""
+    """The measurements; times are monotonic."""
 
     began: float = 0.0
     created_by: float = 0.0
@@ -145,7 +145,7 @@ class Clock:
 
 
 class Runner:
-    """Carries out operations on a running cluster; ``clock`` has what was measured since."""
+    """Carries out operations on a running cluster; ``clock`` has the measurements."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Runner:
         options: BenchOptions,
         progress: Progress,
     ) -> None:
-        """Have nothing done yet; ``create_pod`` creates pods that have a call of their own."""
+        """``create_pod`` creates pods that have their own call."""
         self._bench = bench
         self._cluster, self._client = bench.cluster, bench.client
         self._create_pod = create_pod
@@ -247,7 +247,7 @@ class Runner:
         await self._stop_clock()
 
     async def _actors(self) -> None:
-        """Wait until the evaluator actors have started, whose start is not to be measured."""
+        """Wait until the evaluator actors have started, so that their start is not measured."""
         ray = self._cluster.ray
         if ray is None or self._options.evaluator != "ray":
             return
@@ -379,7 +379,7 @@ class Runner:
         )
 
     async def verify(self) -> list[str]:
-        """Return what is wrong with the state that all operations have led to.
+        """Return problems with the state after all operations.
 
         Raises:
             ClientError.

@@ -1,8 +1,8 @@
-"""What a pod costs as the cluster grows, for pods of one template and for pods that all differ.
+"""Measure the cost of a pod as the cluster grows, for equal and for different pods.
 
 First nodes are added, up to 100,000, without other pods. Then, in another cluster of 5,000 nodes,
-pods are added that are bound already (created with their ``nodeName``, so that loading them costs
-no scheduling), up to 300,000. At every size a burst of each sort of pod is measured and deleted.
+bound pods are added, up to 300,000 (created with their ``nodeName``, so that loading them costs no
+scheduling). At every size a burst of each sort of pod is measured and deleted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _pod(cpu: str, memory: str, labels: dict[str, str], **spec: object) -> Templ
 
 
 def _template(sort: str, point: int) -> Template:
-    """Return the template of a sort of pods; no two pods of different points are alike."""
+    """Return the template of a sort of pods; pods of different points always differ."""
     if sort == "one template":
         return _pod("10m", "20Mi", {"app": "one"})
     number = f"index + {point} * 100000"
@@ -67,7 +67,7 @@ def _template(sort: str, point: int) -> Template:
 
 @dataclass(slots=True)
 class ScalePoint:
-    """One burst: ``sort`` of pods, and the size of the cluster that it met."""
+    """One burst: the ``sort`` of pods, and the size of the cluster."""
 
     sort: str
     nodes: int
@@ -84,7 +84,7 @@ class ScalePoint:
 
 @dataclass(slots=True)
 class ScaleResult:
-    """The bursts in order; ``problems``: why the figures do not count."""
+    """The bursts in order; ``problems``: why the result is invalid."""
 
     points: list[ScalePoint] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -123,7 +123,7 @@ class ScaleResult:
 
 @dataclass(frozen=True, slots=True)
 class ScaleLimits:
-    """How far to go. ``seconds``: no further size is begun after that; 0: no limit."""
+    """Limits of the run. ``seconds``: no further size begins after that; 0: no limit."""
 
     max_nodes: int = NODES[-1]
     max_bound: int = BOUND[-1]
@@ -158,7 +158,7 @@ async def run_scale(limits: ScaleLimits, options: BenchOptions, progress: Progre
 async def _sweep(
     options: BenchOptions, progress: Progress, result: ScaleResult
 ) -> AsyncIterator[_Sweep]:
-    """Run a cluster for the block, and check what is in it at its end."""
+    """Run a cluster for the block, and check its content at the end."""
     async with running(options, progress) as runner:
         yield _Sweep(runner, result)
         result.problems += await runner.verify()

@@ -1,8 +1,8 @@
-"""What happens to the memory of every process while pods come and go.
+"""Check that no process's memory keeps growing while pods are created and deleted.
 
-Rounds of pods are created, bound, started by the agent and deleted. After each round, when all are
-gone, the memory of every process is read. After the first rounds, which fill caches of a
-fixed size, it must not grow any more.
+In each round pods are created, bound, started by the agent and deleted. After each round the memory
+of every process is read. After the first rounds, which fill caches of a fixed size, it must not
+grow any more.
 
 The API server's own bounds are made small, so that they are reached in the first rounds: 2,000
 events, and etcd's history is compacted every 10 s.
@@ -55,7 +55,7 @@ class SoakResult:
     most_growth: float = MOST_GROWTH
 
     def add(self, pods: int, memory: dict[str, int]) -> None:
-        """Note the memory after a number of pods; 0 for a process that is not there any more."""
+        """Record the memory after a number of pods; 0 for a process that has ended."""
         for name in memory:
             self.memory.setdefault(name, [0] * len(self.pods))
         self.pods.append(pods)
@@ -64,7 +64,7 @@ class SoakResult:
 
     @property
     def growth(self) -> dict[str, float | None]:
-        """Bytes per pod after the warm-up, by process; None where it was not over in time."""
+        """Bytes per pod after the warm-up, by process; None if the run ended before."""
         found: dict[str, float | None] = {}
         for name, sizes in self.memory.items():
             first = self._warm(name)
@@ -74,7 +74,7 @@ class SoakResult:
         return found
 
     def _warm(self, name: str) -> int:
-        """Return the first round in which a process is judged."""
+        """Return the first round of a process after its warm-up."""
         settled = SETTLED.get(name, 0)
         return max(int(len(self.pods) * WARM_UP), sum(pods < settled for pods in self.pods))
 
@@ -150,7 +150,7 @@ def soak_options(options: BenchOptions, nodes: int) -> BenchOptions:
 async def run_soak(
     pods: int, nodes: int, options: BenchOptions, progress: Progress, most_growth: float
 ) -> SoakResult:
-    """Let pods come and go until there were so many.
+    """Create and delete a number of pods in rounds.
 
     Raises:
         ClientError, ProcessFailed, EmbeddedEtcdError, TimeoutError.

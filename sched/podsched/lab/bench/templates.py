@@ -97,7 +97,7 @@ class Template:
 
 
 def _filler(value: object, path: str, params: Mapping[str, int]) -> Callable[[int], Any] | None:
-    """Return what fills in an index, None if nothing has to be."""
+    """Return a function that fills in an index; None if nothing is to be filled in."""
     if isinstance(value, str):
         return _text_filler(value, path, params)
     if isinstance(value, Mapping):

@@ -1,11 +1,10 @@
-"""Whether the result of a workload is right: no constraint of a pod that is bound is broken.
+"""Check the result of a workload: no bound pod violates a constraint.
 
-An independent, plain reading of the rules, over what is stored when a workload has ended: pods are
-on nodes that exist, within their capacity, with no host port twice, where node selectors, node
-affinity and taints permit, and as required pod (anti-)affinity and DoNotSchedule spreading demand.
-
-Affinity and spreading are promises for the moment of a decision: they are checked only if no pod
-was deleted. Non-goals: terms with a namespaceSelector, and whether a pod could be elsewhere.
+This is a simple implementation of the rules, independent of the plugins, for the stored objects at
+the end of a workload: existing nodes, capacity, host ports, node selectors, node affinity, taints,
+required pod (anti-)affinity and DoNotSchedule spreading. Affinity and spreading hold only at the
+moment of a decision, so they are checked only if no pod was deleted. Non-goals: terms with a
+namespaceSelector, and whether a pod could be elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MOST_TOLD = 5
 
 
 def violations(nodes: Iterable[Node], pods: Iterable[Pod], *, deleted: bool = False) -> list[str]:
-    """Return what is wrong, a line each, the first five and how many more there are.
+    """Return the violations, one per line: the first five, and the number of further ones.
 
     ``deleted``: pods have been deleted meanwhile.
     """
@@ -85,7 +84,7 @@ class _Spread:
 
 
 class _Placed:
-    """Pods on nodes, and who is in which domain."""
+    """Pods on nodes, by topology domain."""
 
     def __init__(self, nodes: Mapping[str, Node], pods: Sequence[Pod]) -> None:
         self._nodes = nodes
@@ -96,7 +95,7 @@ class _Placed:
                 self._by_label[label].append(pod)
 
     def close_to_each_other(self) -> Iterator[str]:
-        """Yield pods with required anti-affinity to pods of their domain."""
+        """Yield pods whose required anti-affinity is violated in their domain."""
         for term, holders in self._holders("pod_anti_affinity").items():
             matching = self._matching(term)
             counts = self._counts(term, matching.values())
@@ -110,7 +109,7 @@ class _Placed:
                     )
 
     def away_from_each_other(self) -> Iterator[str]:
-        """Yield pods whose domain has none of the pods that they must be close to."""
+        """Yield pods whose domain has no pod of their required affinity."""
         for term, holders in self._holders("pod_affinity").items():
             counts = self._counts(term, self._matching(term).values())
             for pod in holders:
@@ -122,7 +121,7 @@ class _Placed:
                     )
 
     def unevenly_spread(self) -> Iterator[str]:
-        """Yield constraints whose domains differ too much, if all that they count obey them."""
+        """Yield violated spreading constraints, if all pods that they count have them."""
         holders: dict[_Spread, set[str]] = defaultdict(set)
         samples: dict[bytes, int] = {}
         for at, pod in enumerate(self._pods):

@@ -1,4 +1,4 @@
-"""``sched chaos``: break a whole system of real processes, record its history, and judge it.
+"""``sched chaos``: inject faults into a system of real processes, and check its history.
 
 plan      what is broken when, from a seed; pure
 faults    how each thing is broken and mended

@@ -1,7 +1,7 @@
 """Wall clocks of processes that can be stepped while they run, by libfaketime.
 
-A step of the machine's own clock would be one for everybody on it. CLOCK_MONOTONIC is left alone,
-as a real step leaves it.
+A step of the machine's own clock would affect all processes on it. CLOCK_MONOTONIC does not change,
+as with a real step.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _LIBRARIES = (
 
 
 def library() -> str:
-    """Return the path of libfaketime, or "" where it is not installed."""
+    """Return the path of libfaketime; "" if it is not installed."""
     return next((path for pattern in _LIBRARIES for path in sorted(glob(pattern))), "")
 
 
 class Clocks:
-    """The wall clocks of several processes, each as many seconds ahead as a file says."""
+    """The wall clocks of several processes; a file for each has its offset in seconds."""
 
     def __init__(self, path: str, directory: Path) -> None:
         """``path``: of libfaketime."""
@@ -35,7 +35,7 @@ class Clocks:
         self._ahead: Counter[str] = Counter()
 
     def environment(self, process: str) -> Mapping[str, str]:
-        """Return the variables with which a process has to be started."""
+        """Return the environment variables for a process."""
         self.step(process, 0)
         return {
             "LD_PRELOAD": self._path,

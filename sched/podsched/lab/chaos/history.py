@@ -33,7 +33,7 @@ from podsched.lab.chaos.records import (
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Where a history breaks a promise. ``keys``: of the objects that it is about."""
+    """A broken promise in a history. ``keys`` of the objects concerned."""
 
     promise: str
     text: str
@@ -48,7 +48,7 @@ VERSION = 2
 
 @dataclass(slots=True)
 class History:
-    """What a run has recorded. ``settled`` and ``end`` are None in one that was broken off."""
+    """The records of a run. ``settled`` and ``end`` are None if it was aborted."""
 
     begin: Begin
     calls: list[Call] = field(default_factory=list)
@@ -60,12 +60,12 @@ class History:
 
     @property
     def last_fault(self) -> float:
-        """When the last fault was over; 0 without any."""
+        """The end of the last fault; 0 if there was none."""
         return max((fault.at for fault in self.faults), default=0.0)
 
     @property
     def seconds(self) -> float:
-        """When the last thing happened."""
+        """The time of the last record."""
         times = [fault.at for fault in self.faults[-1:]]
         times += [revision.at for revision in self.revisions[-1:]]
         times += [last.at for last in (self.settled, self.end) if last is not None]
@@ -146,12 +146,12 @@ class PodChange(NamedTuple):
 
     @property
     def bound(self) -> bool:
-        """Whether this revision gave it a node."""
+        """Whether this revision bound the pod."""
         return bool(node_of(self.after) and not node_of(self.before))
 
     @property
     def marked(self) -> bool:
-        """Whether this revision began to delete it."""
+        """Whether this revision began the deletion of the pod."""
         return _is_marked(self.after) and not _is_marked(self.before)
 
 
@@ -170,7 +170,7 @@ class World:
 
 
 class Moment(NamedTuple):
-    """A revision, what it did to pods, and the world after it."""
+    """A revision, its changes of pods, and the world after it."""
 
     revision: Revision
     pods: tuple[PodChange, ...]
@@ -185,7 +185,7 @@ def replay(history: History) -> Iterator[Moment]:
 
 
 def apply(world: World, revision: Revision) -> tuple[PodChange, ...]:
-    """Bring a world to a revision; return what that did to pods."""
+    """Apply a revision to a world; return the changes of pods."""
     changed = [_apply(world, change) for change in revision.changes]
     return tuple(pod for pod in changed if pod is not None)
 

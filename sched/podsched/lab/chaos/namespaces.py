@@ -1,16 +1,16 @@
-"""Network namespaces of the run's own, in which replicas run and lose packets (Linux, as root).
+"""The run's own network namespaces, in which replicas can lose packets (Linux, as root).
 
     the run, etcd, API servers, agent          a replica
     10.77.0.1  veth-0  ------------------->  10.77.0.10  eth0
                veth-1  ------------------->  10.77.0.11  eth0
 
-The run itself is in a namespace of its own as well, so that this machine's network is not touched.
-All belongs to a mount namespace that the run alone has: the kernel removes everything with the last
-process, however the run ends.
+The run itself is in a namespace, too, so that the machine's network does not change. Everything
+belongs to a mount namespace of the run: the kernel removes it with the last process, however the
+run ends.
 
-Packets are lost by a wrong hardware address of the other end: both ends send as before, and nothing
-arrives, no answer and no refusal. That takes no more than the ``ip`` command; a route that is a
-black hole would have ``connect`` fail at once.
+Packets are lost because of a wrong hardware address for the other end: both ends send as before,
+and nothing arrives, no answer and no refusal. This needs only the ``ip`` command. With a blackhole
+route ``connect`` would fail at once.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _NOBODY = "02:00:00:00:00:ff"
 
 
 class NamespacesUnavailable(Exception):
-    """Namespaces cannot be had here; the message says why and what to do."""
+    """Namespaces are not available; the message says why and what to do."""
 
 
 def enter() -> None:
-    """Move this process into namespaces of its own, where it has nothing but loopback.
+    """Move this process into its own namespaces, where it has only loopback.
 
-    To be called before it starts threads that use the network: those that there are stay behind.
+    Call it before starting threads that use the network, because existing threads do not move.
 
     Raises:
         NamespacesUnavailable: it is not root, has no ``ip`` command, or may not.
@@ -79,14 +79,14 @@ class Namespaces:
     """A namespace for each of several processes, by their names."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Make none yet. Raises NamespacesUnavailable without the ``ip`` command."""
+        """Create nothing yet. Raises NamespacesUnavailable without the ``ip`` command."""
         self._ip = _ip()
         self._numbers = {name: number for number, name in enumerate(names)}
         self._lost: Counter[tuple[str, bool]] = Counter()
         """How many faults lose what a process sends (True) or gets (False)."""
 
     async def make(self) -> None:
-        """Make all of them, each with a link to this process's own. Raises OSError."""
+        """Create all namespaces, each with a link to this process's. Raises OSError."""
         for name, number in self._numbers.items():
             veth = f"veth-{number}"
             await self._run("netns", "add", name)
@@ -104,18 +104,18 @@ class Namespaces:
         return f"10.77.0.{10 + self._numbers[name]}"
 
     def launcher(self, name: str) -> tuple[str, ...]:
-        """Return the command that becomes the command after it, in the process's namespace."""
+        """Return the command prefix that runs a command in the process's namespace."""
         return (self._ip, "netns", "exec", name)
 
     async def lose(self, name: str, *, sent: bool) -> None:
-        """Lose all packets that a process sends, or all that it gets. Raises OSError."""
+        """Lose all packets from a process, or all to it. Raises OSError."""
         self._lost[name, sent] += 1
         if self._lost[name, sent] == 1:
             wrong = ("lladdr", _NOBODY, "nud", "permanent")
             await self._run(*self._neighbour(name, "replace", wrong, sent=sent))
 
     async def heal(self, name: str, *, sent: bool) -> None:
-        """Take back a ``lose``; others stay. Raises OSError."""
+        """Undo one ``lose``; others stay. Raises OSError."""
         self._lost[name, sent] -= 1
         if not self._lost[name, sent]:
             await self._run(*self._neighbour(name, "delete", (), sent=sent))
@@ -123,7 +123,7 @@ class Namespaces:
     def _neighbour(
         self, name: str, verb: str, how: tuple[str, ...], *, sent: bool
     ) -> tuple[str, ...]:
-        """Return what changes the hardware address to which packets of one direction go."""
+        """Return the command that sets the hardware address for packets of one direction."""
         if sent:
             return ("-n", name, "neighbour", verb, HUB, *how, "dev", "eth0")
         device = f"veth-{self._numbers[name]}"

@@ -1,4 +1,4 @@
-"""What came out of a run: the figures of its history, and the violations of all promises."""
+"""The outcome of a run: the figures of its history, and the violations of all promises."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check(history: History) -> list[Violation]:
 
 @dataclass(frozen=True, slots=True)
 class ChaosOutcome:
-    """A judged history. ``bound_at``: when each binding was seen, in seconds."""
+    """A checked history. ``bound_at``: when each binding was seen, in seconds."""
 
     history: History
     terms: list[Term]
@@ -57,7 +57,7 @@ class ChaosOutcome:
 
     @property
     def faults(self) -> Counter[str]:
-        """How often each fault was done."""
+        """The number of injections of each fault."""
         return Counter(f.name for f in self.history.faults if not f.ends and not f.failed)
 
     @property
@@ -71,7 +71,7 @@ class ChaosOutcome:
 
     @property
     def calls(self) -> Counter[Outcome]:
-        """How many calls of clients ended how."""
+        """The number of calls of clients by outcome."""
         return Counter(call.outcome for call in self.history.calls)
 
     def as_dict(self) -> dict[str, object]:
@@ -131,7 +131,7 @@ def _many(count: int, what: str) -> str:
 
 
 def judge(history: History) -> ChaosOutcome:
-    """Check a history and add up its figures."""
+    """Check a history and compute its figures."""
     bound_at = [
         moment.revision.at for moment in replay(history) for change in moment.pods if change.bound
     ]

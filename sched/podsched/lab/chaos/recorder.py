@@ -1,4 +1,4 @@
-"""The recorder: appends all that happens to one file, as far as promises are about it."""
+"""The recorder: appends everything that the promises concern to one file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PREEMPTED = "Preempted"
 
 
 def change_of(key: str, value: bytes | None) -> Change:
-    """Return what a history says of a key's new value; None: it was deleted."""
+    """Return the record of a key's new value; None: it was deleted."""
     short = key.removeprefix(OBJECTS if key.startswith(OBJECTS) else ROOT)
     if value is None:
         return Change(key=short, deleted=True)
@@ -49,7 +49,7 @@ def change_of(key: str, value: bytes | None) -> Change:
 
 
 def _kept(item: AnyObject) -> Any:
-    """Return what promises are about of an object; None where there is nothing."""
+    """Return the parts of an object that promises concern; None if there are none."""
     kept: Any = type(item)()
     meta = kept.metadata
     meta.name, meta.namespace = item.metadata.name, item.metadata.namespace
@@ -107,7 +107,7 @@ class Recorder:
         return time.monotonic() - self._began
 
     def observe(self, observer: Callable[[Revision], None]) -> None:
-        """Have each revision told to an observer."""
+        """Call an observer with each revision."""
         self._observers.append(observer)
 
     def write(self, record: Record) -> None:
@@ -137,7 +137,7 @@ class Recorder:
             await self._moved.wait()
 
     def fenced_writes(self, server: str, log: Path) -> None:
-        """Append what an API server's audit log says of fenced writes. Raises OSError."""
+        """Append the fenced writes of an API server's audit log. Raises OSError."""
         for event in _fenced(log):
             annotations = event["annotations"]
             lock, _, term = annotations["podsched.io/fence"].rpartition(":")
@@ -178,9 +178,9 @@ def _by_revision(events: Sequence[WatchEvent]) -> Iterator[tuple[int, tuple[Chan
 
 
 def _fenced(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield the fenced writes of an audit log; a line that a killed server left in part is no one.
+    """Yield the fenced writes of an audit log, without an incomplete last line.
 
-    A file that is not there has none.
+    A missing file has none.
     """
     if not log.exists():
         return

@@ -1,12 +1,12 @@
-"""The lines of a history: what clients did, what etcd stored, what was broken.
+"""The records of a history: calls of clients, revisions of etcd, and faults.
 
-A line is a JSON object with one key, which says what it is: ``{"call": {...}}``. Fields that have
-their default are left out. Times (``at``, ``invoked``, ``answered``) are seconds since the run
-began. Keys are etcd's, without the prefix that all have: ``pods/default/web-0``,
+A line is a JSON object whose only key is the sort of record: ``{"call": {...}}``. Fields with their
+default are left out. Times (``at``, ``invoked``, ``answered``) are seconds since the run began.
+Keys are etcd's, without the common prefix: ``pods/default/web-0``,
 ``terms/kube-system/kube-scheduler``.
 
-Of the objects only what promises are about is kept: a history stays small enough to be sent to
-somebody, and can be read.
+Only the parts of objects that promises concern are recorded, so that a history is small and
+readable.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class Revision(_Model):
 
 
 class FencedWrite(_Model):
-    """A call of a term, as an API server has noted it: what it was to write, and what it wrote.
+    """A fenced call in an API server's audit log: the requested and the actual writes.
 
-    pods: "namespace/name" of the first ones. more: how many others it had. revisions: the pods'
+    pods: "namespace/name" of the first ones. more: the number of further ones. revisions: the pods'
     after it; empty if none was written, or if the caller did not wait for the answer (``unheard``).
     """
 
@@ -110,7 +110,7 @@ class FencedWrite(_Model):
 
 
 class FaultMark(_Model):
-    """A fault begins or ends; ``what`` says it in words: "SIGKILL scheduler-1"."""
+    """The beginning or end of a fault; ``what`` describes it: "SIGKILL scheduler-1"."""
 
     at: float
     number: int
@@ -131,7 +131,7 @@ class Settled(_Model):
 
 
 class End(_Model):
-    """The system after it was stopped: exit codes, what still runs, what logs complain about."""
+    """The end of the system: exit codes, remaining processes, and errors in logs."""
 
     at: float
     exit_codes: dict[str, int] = {}

@@ -28,10 +28,10 @@ class Line(NamedTuple):
 
 
 def around(history: History, violation: Violation) -> list[Line]:
-    """Return what happened to a violation's objects, and the faults and terms at its time.
+    """Return the history of a violation's objects, and the faults and terms at its time.
 
-    The whole life of the objects counts, of all else ``AROUND`` seconds; at most ``LINES`` lines,
-    those closest to the violation.
+    Other records are included within ``AROUND`` seconds. At most ``LINES`` lines, those closest to
+    the violation.
     """
     keys = frozenset(violation.keys)
     lines = [

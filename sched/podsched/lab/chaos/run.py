@@ -1,4 +1,4 @@
-"""One run: start the system, break it as planned while clients use it, let it settle, stop it."""
+"""One run: start the system, inject the planned faults while clients use it, and stop it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _LEAVE = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is told while it runs: what is broken now, and who leads.
+    """The progress of a run: present faults, and the leader.
 
-    now: seconds since the beginning. broken_for: seconds during which faults have begun.
+    now: seconds since the beginning. broken_for: length of the phase with faults in seconds.
     """
 
     stage: str
@@ -53,7 +53,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosOptions(SystemOptions):
-    """What to run. history: the file that is written. tell: called several times a second."""
+    """Options of a run. history: the file to write. tell: called several times a second."""
 
     seconds: float
     kinds: Mapping[str, Kind]
@@ -62,7 +62,7 @@ class ChaosOptions(SystemOptions):
 
 
 class Run:
-    """A run and what it knows."""
+    """A run."""
 
     def __init__(self, options: ChaosOptions, tasks: TaskSet) -> None:
         self._options = options
@@ -86,7 +86,7 @@ class Run:
         self._sessions: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Do it all.
+        """Carry out the whole run.
 
         Raises:
             ProcessFailed, StoreError, TimeoutError: the system did not start or could not be
@@ -128,7 +128,7 @@ class Run:
     # ------------------------------------------------------------------ faults
 
     async def _eventful(self) -> None:
-        """Have clients use the system while it is broken."""
+        """Let clients use the system during the faults."""
         async with self._system.client() as client:
             caller = Caller("workload", client, self._recorder, self._live)
             workload = Workload(caller, client, self._live, self._options.seed)
@@ -200,7 +200,7 @@ class Run:
                 await asyncio.sleep(0.5)
 
     async def _settle(self) -> None:
-        """Wait until all is quiet, at most as long as the bound for pods that fit, and note it.
+        """Wait until nothing changes, at most as long as pods that fit may take, and record it.
 
         Raises ProcessFailed if a process does not become ready again.
         """
@@ -224,7 +224,7 @@ class Run:
         self._recorder.write(Settled(at=self._recorder.now, assumed=assumed, fence_losses=losses))
 
     async def _catch_up(self) -> None:
-        """Wait until the recorder has seen all that was written. Raises TimeoutError."""
+        """Wait until the recorder has seen all writes. Raises TimeoutError."""
         store = await self._system.store()
         try:
             result = await store.write(Write((), (Put(SYNC, b"chaos"),)))
@@ -268,7 +268,7 @@ class Run:
 
 
 async def run_chaos(options: ChaosOptions) -> None:
-    """Run it, with the history in its file at the end. Raises what ``Run.run`` does."""
+    """Run, and write the history. Raises the errors of ``Run.run``."""
     before = asyncio.all_tasks()
     tasks = TaskSet("chaos")
     run = Run(options, tasks)

@@ -1,1 +1,1 @@
-"""How each fault is done and undone. ``kinds`` has all of them by name."""
+"""The faults: how each is injected and repaired. ``kinds`` lists them by name."""

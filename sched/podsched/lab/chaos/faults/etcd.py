@@ -1,4 +1,4 @@
-"""Members of etcd that are killed, paused, slow, full or told to do something else."""
+"""Faults of etcd: members that are killed, paused, slow, full, or reconfigured."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def kill_member(system: System, pick: float) -> Doing:
 
 @asynccontextmanager
 async def kill_leader(system: System, _: float) -> Doing:
-    """Kill the member that leads and start it again."""
+    """Kill etcd's leader and start it again."""
     index = await system.etcd.leader()
     async with _down(system, index):
         yield f"etcd-{index}, etcd's leader, is down"
@@ -55,7 +55,7 @@ async def _down(system: System, *indices: int) -> Doing:
 
 @asynccontextmanager
 async def move_leader(system: System, pick: float) -> Doing:
-    """Have etcd's leader hand over to another member."""
+    """Let etcd's leader hand over to another member."""
     leader = await system.etcd.leader()
     to = chosen([index for index in range(MEMBERS) if index != leader], pick)
     member, _ = await system.etcd.control(to).ids()
@@ -65,7 +65,7 @@ async def move_leader(system: System, pick: float) -> Doing:
 
 @asynccontextmanager
 async def pause_leader(system: System, _: float) -> Doing:
-    """Stop the process of etcd's leader, and let it go on."""
+    """Pause the process of etcd's leader, and resume it."""
     index = await system.etcd.leader()
     pid = system.etcd.pid(index)
     os.kill(pid, Signals.SIGSTOP)
@@ -77,7 +77,7 @@ async def pause_leader(system: System, _: float) -> Doing:
 
 @asynccontextmanager
 async def slow_disk(system: System, pick: float) -> Doing:
-    """Let a member stand still half of the time, as with a disk that is slow to sync."""
+    """Pause a member half of the time, like a slow disk."""
     index = chosen(range(MEMBERS), pick)
     pid = system.etcd.pid(index)
     task = asyncio.create_task(_stutter(pid), name="slow disk")
@@ -105,7 +105,7 @@ def _go_on(pid: int) -> None:
 
 @asynccontextmanager
 async def compact(system: System, _: float) -> Doing:
-    """Compact etcd's history up to what was recorded, and defragment all members."""
+    """Compact etcd's history up to the recorded revision, and defragment all members."""
     store = await system.store()
     try:
         revision = max(system.recorded - _KEPT, 1)
@@ -120,7 +120,7 @@ async def compact(system: System, _: float) -> Doing:
 
 @asynccontextmanager
 async def full(system: System, pick: float) -> Doing:
-    """Raise the alarm that a member has no space: etcd refuses all writes until it is ended."""
+    """Raise the NOSPACE alarm: etcd refuses all writes until it is disarmed."""
     index = chosen(range(MEMBERS), pick)
     await system.etcd.control(index).raise_no_space()
     try:
@@ -130,7 +130,7 @@ async def full(system: System, pick: float) -> Doing:
 
 
 async def _disarm(system: System) -> None:
-    """End the alarms, by whatever member answers first."""
+    """Disarm the alarms at the first member that answers."""
     for attempt in range(30):
         try:
             await system.etcd.control(attempt % MEMBERS).disarm()

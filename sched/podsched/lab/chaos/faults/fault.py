@@ -1,4 +1,4 @@
-"""What a fault is: it lasts as long as a block, and says in words what it does; and to whom."""
+"""The form of a fault: a context manager that yields a description; and the choice of targets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from podsched.lab.chaos.system import System
 T = TypeVar("T")
 
 Do = Callable[[System, float], AbstractAsyncContextManager[str]]
-"""From the system and a number in [0, 1), which chooses among targets, to a block that the fault
-lasts for. It yields what is done, in words.
+"""A function of the system and a number in [0, 1), which selects the target. It returns a context
+manager: the fault lasts for the block, and the manager yields a description.
 
 Making and entering it may raise ``LookupError`` if there is no target, and ``StoreError``,
 ``ClientError`` or ``OSError``.
@@ -28,14 +28,14 @@ APIS = ("apiserver-0", "apiserver-1")
 
 
 def chosen(among: Sequence[T], pick: float) -> T:
-    """Return one of several; ``pick`` in [0, 1). Raises ``LookupError`` without any."""
+    """Return one of several; ``pick`` in [0, 1). Raises ``LookupError`` if there are none."""
     if not among:
         raise LookupError("there is none to choose")
     return among[int(pick * len(among))]
 
 
 def leader(system: System, _: float) -> str:
-    """Return the replica that leads."""
+    """Return the name of the leading replica."""
     return system.leader
 
 

@@ -1,7 +1,7 @@
-"""All faults by name: how long they last, what they need, how they are done; and the plan of a run.
+"""All faults by name, with their duration and requirements, and the plan of a run.
 
-Who is meant is decided when a fault begins ("the leader"), from the plan's ``pick``. The same seed
-gives the same plan; what the system makes of it depends on the machine.
+The target (such as the leader) is determined when a fault begins, with the plan's ``pick``. The
+same seed gives the same plan; the reaction of the system depends on the machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
-    """A fault at a time, for so many seconds. ``pick``: in [0, 1), chooses among targets."""
+    """A fault with its beginning and duration. ``pick``: in [0, 1), selects the target."""
 
     number: int
     at: float
@@ -47,17 +47,18 @@ class PlannedFault:
 
 
 def shortest_run(span: Span) -> float:
-    """Return the seconds that a run has to last for a fault to be part of it: four times its own.
+    """Return the shortest run that may have a fault, in seconds: four times the fault's.
 
-    A longer one would leave no time for others.
+    In a shorter run it would leave no time for others.
     """
     return 4 * span.longest
 
 
 def plan(seed: int, seconds: float, spans: Mapping[str, Span]) -> list[PlannedFault]:
-    """Return the faults of a run of so many seconds, in the order in which they begin.
+    """Return the faults of a run of a length in seconds, in the order of their beginning.
 
-    Every kind comes once before one comes again. What may last too long for the run is left out.
+    Every kind occurs once before one is repeated. Faults that may last too long for the run are
+    left out.
     """
     chance = random.Random(seed)
     names = sorted(name for name, span in spans.items() if shortest_run(span) <= seconds)
@@ -80,7 +81,7 @@ def plan(seed: int, seconds: float, spans: Mapping[str, Span]) -> list[PlannedFa
 
 
 class Need(Enum):
-    """What some faults need."""
+    """Requirements of faults."""
 
     RAY = "Ray evaluates (--ray)"
     NAMESPACES = "replicas have network namespaces (--namespaces)"
@@ -89,7 +90,7 @@ class Need(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A fault; ``need``: what it cannot be done without."""
+    """A kind of fault; ``need``: its requirement."""
 
     do: Do
     span: Span
@@ -164,5 +165,5 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 
 
 def named(met: Collection[Need]) -> dict[str, Kind]:
-    """Return the faults that can be done where these needs are met."""
+    """Return the faults whose requirements are met."""
     return {name: kind for name, kind in KINDS.items() if kind.need is None or kind.need in met}

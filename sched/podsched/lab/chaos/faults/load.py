@@ -53,7 +53,7 @@ def _config_map(name: str) -> ConfigMap:
 
 @asynccontextmanager
 async def slow_watcher(system: System, _: float) -> Doing:
-    """Watch all pods and read nothing of it."""
+    """Watch all pods without reading the stream."""
     async with system.direct_client() as client:
         tasks = [asyncio.create_task(_watch(client), name="slow watcher") for _ in range(5)]
         try:

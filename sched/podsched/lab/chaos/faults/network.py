@@ -1,4 +1,4 @@
-"""Links that are cut, half open, slow or lossy, and packets that are lost without an answer."""
+"""Faults of the network: links that are cut, half open, slow or lossy, and lost packets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SLOW, _LOSSY = (0.01, 0.14), (0.01, 0.09)
 
 
 def strike(source: Target, to: str, weather: LinkState, what: str) -> Do:
-    """Strike the links from a process to those whose names begin so; ``what`` names it as {}."""
+    """Change the links from a process to processes with a prefix; ``what`` describes it with {}."""
 
     @asynccontextmanager
     async def do(system: System, pick: float) -> Doing:
@@ -42,7 +42,7 @@ async def _struck(system: System, ends: list[tuple[str, str]], weather: LinkStat
 
 @asynccontextmanager
 async def cut_leader_standbys(system: System, _: float) -> Doing:
-    """Cut the standbys off from the leader, which lives."""
+    """Cut the standbys off from the living leader."""
     name = system.leader
     async with _struck(system, [(PEERS, name)], CUT):
         yield f"{name} -x- standbys"
@@ -66,7 +66,7 @@ async def cut_clients(system: System, pick: float) -> Doing:
 
 @asynccontextmanager
 async def slow(system: System, pick: float) -> Doing:
-    """Delay all that a process sends and gets."""
+    """Delay all traffic of a process."""
     name, part = _anybody(system, pick)
     delay = _SLOW[0] + part * _SLOW[1]
     async with _struck(system, [(name, "")], LinkState(delay=delay)):
@@ -75,7 +75,7 @@ async def slow(system: System, pick: float) -> Doing:
 
 @asynccontextmanager
 async def lossy(system: System, pick: float) -> Doing:
-    """Lose a part of what a process sends and gets, so that TCP has to send it again."""
+    """Lose a part of a process's traffic, so that TCP must send it again."""
     name, part = _anybody(system, pick)
     loss = _LOSSY[0] + part * _LOSSY[1]
     async with _struck(system, [(name, "")], LinkState(loss=loss)):
@@ -102,7 +102,7 @@ def api_user(system: System, pick: float) -> str:
 
 
 def _anybody(system: System, pick: float) -> tuple[str, float]:
-    """Return the name of a process and, in [0, 1), what the choice has left of ``pick``."""
+    """Return the name of a process and the rest of ``pick``, again in [0, 1)."""
     names = (CLIENT, "agent", *APIS, *system.standbys, system.leader)
     return chosen(names, pick), pick * len(names) % 1.0
 
@@ -113,7 +113,7 @@ _BOTH = (True, False)
 def drop(
     target: Target, what: str = "all packets of {} are lost", *, sent: bool | None = None
 ) -> Do:
-    """Lose all packets that a replica sends, or all for it, or both (None)."""
+    """Lose all packets from a replica, to it, or both (None)."""
 
     @asynccontextmanager
     async def do(system: System, pick: float) -> Doing:

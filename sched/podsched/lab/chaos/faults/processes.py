@@ -1,4 +1,4 @@
-"""Processes that are killed, stopped, paused and restarted, and clocks that are stepped."""
+"""Faults of processes: killed, stopped, paused and restarted, and clocks that are stepped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def send(target: Target, signal: Signals) -> Do:
 
 
 def pause(target: Target) -> Do:
-    """Stop a process; it goes on where it was, leading as far as it knows."""
+    """Pause a process; when resumed, it may still believe that it leads."""
 
     @asynccontextmanager
     async def do(system: System, pick: float) -> Doing:
@@ -53,7 +53,7 @@ async def all_apis_down(system: System, _: float) -> Doing:
 
 @asynccontextmanager
 async def rolling_restart(system: System, _: float) -> Doing:
-    """Ask every process to end, one after the other, each when the one before is ready again."""
+    """Restart every process with SIGTERM, each when the one before is ready again."""
     yield "rolling restart of everything"
     for process in system.cluster.processes:
         restarts = process.restarts
@@ -63,7 +63,7 @@ async def rolling_restart(system: System, _: float) -> Doing:
 
 
 def _send(system: System, name: str, signal: Signals) -> str:
-    """Send a signal. Returns that in words."""
+    """Send a signal; return a description."""
     system.process(name).kill(signal)
     return f"{signal.name} {name}"
 
@@ -88,7 +88,7 @@ async def step_clock(system: System, pick: float) -> Doing:
 
 
 def kill_ray(among: Callable[[int], Sequence[int]], what: str) -> Do:
-    """Kill one of Ray's processes, chosen from its head's session; ``what`` names it as {}."""
+    """Kill a Ray process, selected from its head's session; ``what`` describes it with {}."""
 
     @asynccontextmanager
     async def do(system: System, pick: float) -> Doing:

@@ -1,1 +1,1 @@
-"""What podsched promises, each as a pure function from a history to the violations in it."""
+"""The promises of podsched, each a pure function from a history to its violations."""

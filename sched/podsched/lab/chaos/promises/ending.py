@@ -1,4 +1,4 @@
-"""After the last fault the system recovers by itself, and it ends without a trace."""
+"""After the last fault the system recovers, and it ends without leftovers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LOOK_EVERY = 0.5
 
 
 def recovered(history: History) -> Iterator[Violation]:
-    """Find pods that fitted for long without a break after the last fault, and were not bound.
+    """Find pods that fitted for long enough after the last fault, and were not bound.
 
-    Judged are plain pods, for which capacity, host ports and node selector decide. Room that is
-    promised to a nominated pod of the same or a higher priority is taken.
+    Only plain pods are checked, which depend only on capacity, host ports and node selector. Room
+    of nominated pods of the same or a higher priority counts as taken.
     """
     waiting = _Waiting(history.begin.within)
     looked = history.last_fault - LOOK_EVERY
@@ -39,7 +39,7 @@ def recovered(history: History) -> Iterator[Violation]:
 
 
 class _Waiting:
-    """Since when each pod that waits has fitted, by uid."""
+    """Tracks since when each pending pod has fitted, by uid."""
 
     def __init__(self, within: float) -> None:
         self._within = within
@@ -47,7 +47,7 @@ class _Waiting:
         self._told: set[str] = set()
 
     def late(self, world: World, at: float) -> Iterator[Violation]:
-        """Look at a world; yield the pods that have waited too long."""
+        """Check a world; yield the pods that have waited too long."""
         waiting = {world.uids[key]: key for key in world.pods if is_late(world, key)}
         for gone in self._since.keys() - waiting.keys():
             del self._since[gone]
@@ -60,7 +60,7 @@ class _Waiting:
 
 
 def is_late(world: World, key: str) -> bool:
-    """Return whether a pod waits although it is plain and fits an open node now."""
+    """Return whether a plain pod is pending although it fits an open node now."""
     pod = world.pods[key]
     if pod.spec.node_name or is_terminating(pod) or not _is_plain(pod):
         return False
@@ -74,7 +74,7 @@ def is_late(world: World, key: str) -> bool:
 
 
 def _is_plain(pod: Pod) -> bool:
-    """Return whether nothing but requests, ports and node selector decides where a pod fits."""
+    """Return whether only requests, ports and node selector decide where a pod fits."""
     spec = pod.spec
     constrained = spec.HasField("affinity") or spec.topology_spread_constraints or spec.volumes
     held_back = spec.scheduling_gates or spec.scheduler_name != DEFAULT_SCHEDULER_NAME
@@ -100,7 +100,7 @@ def _held(world: World, node: str, pod: Pod) -> dict[str, Pod]:
 
 
 def nothing_assumed(history: History) -> Iterator[Violation]:
-    """Find replicas that, once all is quiet, take a pod for bound that they have not seen bound."""
+    """Find replicas that still have assumed pods when nothing changes any more."""
     if history.settled is None:
         return
     for replica, pods in history.settled.assumed.items():
@@ -110,14 +110,14 @@ def nothing_assumed(history: History) -> Iterator[Violation]:
 
 
 def comes_back(history: History) -> Iterator[Violation]:
-    """Find faults after which a process could not be brought back."""
+    """Find faults after which a process did not recover."""
     for fault in history.faults:
         if fault.ends and fault.failed:
             yield Violation(MENDED, f"{fault.what}: {fault.failed}", fault.at)
 
 
 def nothing_left(history: History) -> Iterator[Violation]:
-    """Find processes that did not end well when they were asked to, and what they left."""
+    """Find processes that did not end cleanly, and what they left."""
     if history.end is None:
         return
     at = history.end.at

@@ -1,4 +1,4 @@
-"""Whom the system itself may evict: within budgets, and for more important pods only."""
+"""Evictions by the system: within budgets, and only for more important pods."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _PREEMPTED_BY = "Preempted by pod "
 
 
 def budgets(history: History) -> Iterator[Violation]:
-    """Find evictions, counted by a budget, that left fewer healthy pods than it demands.
+    """Find evictions, counted by a budget, that left fewer healthy pods than it requires.
 
-    What happens to its pods otherwise, by preemption or by a node's failure, budgets cannot
-    prevent: an eviction is not judged for ``NOTICE`` seconds after that.
+    Budgets cannot prevent other disruptions (preemption, failed nodes), so evictions are not
+    checked for ``NOTICE`` seconds after one.
     """
     counted: dict[str, frozenset[str]] = {}
     disturbed: dict[str, float] = {}
@@ -83,7 +83,7 @@ def _healthy(pod: Pod) -> bool:
 def _lost_otherwise(
     moment: Moment, key: str, budget: PodDisruptionBudget, evicted: frozenset[str]
 ) -> bool:
-    """Return whether the budget has lost a healthy pod by something else than an eviction."""
+    """Return whether the budget has lost a healthy pod other than by an eviction."""
     lost = {
         change.key: change.before
         for change in moment.pods
@@ -96,10 +96,10 @@ def _lost_otherwise(
 
 
 def victims(history: History) -> Iterator[Violation]:
-    """Find pods that were preempted for one that is not more important.
+    """Find pods that were preempted for a pod that is not more important.
 
-    The event of the preemption names that one. Without it, which may be lost with its writer, a
-    pod must at least be waiting that is more important.
+    The Event of the preemption names the preemptor. If it was lost with its writer, there must at
+    least be a more important pending pod.
     """
     preemptors = {
         event.involved_object.uid: event.message.removeprefix(_PREEMPTED_BY).partition(" ")[0]

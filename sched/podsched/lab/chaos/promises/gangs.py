@@ -1,4 +1,4 @@
-"""Gangs start as a whole: none keeps fewer bound members than have to start together."""
+"""Gangs start as a whole: none stays with fewer bound members than must start together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Gang:
         self.started = False
 
     def becomes(self, key: str, *, bound: bool, at: float) -> float:
-        """Take in a member; return for how many seconds the gang was partly bound until now."""
+        """Update a member; return for how many seconds the gang was partly bound until now."""
         before = self.since
         if bound:
             self.bound.add(key)

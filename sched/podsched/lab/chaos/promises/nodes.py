@@ -1,4 +1,4 @@
-"""What fits on a node: at every revision that binds a pod, the node has room for all it holds."""
+"""Room on nodes: at every revision that binds a pod, the node has room for all its pods."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _nodes_bound(moment: Moment) -> set[str]:
 
 
 def capacity(history: History) -> Iterator[Violation]:
-    """Find bindings that make a node hold more than it has, or name a node that is not there."""
+    """Find bindings that exceed a node's capacity, or name a node that does not exist."""
     for moment in replay(history):
         at, number, world = moment.revision.at, moment.revision.number, moment.world
         for name in sorted(_nodes_bound(moment)):
@@ -61,7 +61,7 @@ def host_ports(history: History) -> Iterator[Violation]:
 
 
 def exclusive_volumes(history: History) -> Iterator[Violation]:
-    """Find bindings that make two pods use a ReadWriteOncePod claim at a time."""
+    """Find bindings that make two pods use a ReadWriteOncePod claim at the same time."""
     for moment in replay(history):
         for change in moment.pods:
             if not change.bound or change.after is None:
@@ -95,9 +95,9 @@ def _claims(pod: Pod) -> list[str]:
 
 
 def suited(history: History) -> Iterator[Violation]:
-    """Find pods bound to a node that has not suited them for ``DECIDED_WITHIN`` seconds.
+    """Find pods bound to a node that was unsuitable for the last ``DECIDED_WITHIN`` seconds.
 
-    Pods that were created with a node were not decided on.
+    Pods that were created with a node are skipped.
     """
     nodes = _PastNodes()
     for moment in replay(history):
@@ -114,7 +114,7 @@ def suited(history: History) -> Iterator[Violation]:
 
 
 class _PastNodes:
-    """What nodes were, and from when on; the latest last."""
+    """Earlier versions of nodes with their times; the latest last."""
 
     def __init__(self) -> None:
         self._versions: dict[str, list[tuple[float, Node]]] = defaultdict(list)
@@ -126,7 +126,7 @@ class _PastNodes:
                 versions.append((moment.revision.at, change.object))
 
     def lately(self, name: str, at: float) -> list[Node]:
-        """Return what a node was at some time within the last seconds, and forget the rest."""
+        """Return the versions of a node within the last seconds, and drop older ones."""
         versions = self._versions[name]
         while len(versions) > 1 and versions[1][0] < at - DECIDED_WITHIN:
             del versions[0]

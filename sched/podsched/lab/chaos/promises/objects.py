@@ -1,4 +1,4 @@
-"""What was acknowledged is there; what was deleted is gone; a pod gets one node, once."""
+"""Acknowledged objects exist, deleted ones do not, and a pod is bound at most once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDENTITY = "an object keeps its uid, and no other gets it"
 
 @dataclass(slots=True)
 class _Life:
-    """An object with one uid, as revisions show it; 0: that did not happen."""
+    """The life of an object with one uid, in revisions; 0: that did not happen."""
 
     uid: str
     key: str
@@ -52,7 +52,7 @@ def _lives(history: History) -> dict[str, _Life]:
 
 
 def acknowledged_creates(history: History) -> Iterator[Violation]:
-    """Find objects whose creation was acknowledged, and which are not there though they should."""
+    """Find objects whose creation was acknowledged, and which do not exist but should."""
     lives = _lives(history)
     # Batches are answered with revisions, single creations with the object.
     born = {(life.key, life.born): life for life in lives.values()}
@@ -85,7 +85,7 @@ def failed_creates(history: History) -> Iterator[Violation]:
 
 
 def _removals(calls: Sequence[Call]) -> Mapping[str, Sequence[Call]]:
-    """Return the deletions and evictions that have, or may have, taken place, by key."""
+    """Return the deletions and evictions that happened, or may have, by key."""
     found: dict[str, list[Call]] = defaultdict(list)
     for call in calls:
         if call.verb in ("delete", "evict") and call.outcome is not Outcome.FAILED:
@@ -96,8 +96,8 @@ def _removals(calls: Sequence[Call]) -> Mapping[str, Sequence[Call]]:
 def _evicted(history: History) -> set[tuple[str, int]]:
     """Return the keys of pods that a leader has evicted, with the revisions of these evictions.
 
-    A pod without a node is gone at once, and nothing is left to say why: it was preempted while it
-    was being bound.
+    A pod that was preempted while it was being bound has no node, so it is deleted at once, without
+    a trace of the reason.
     """
     return {
         (PODS + pod, revision)
@@ -118,7 +118,7 @@ def _may_go(life: _Life, removals: Mapping[str, Sequence[Call]]) -> bool:
 
 
 def acknowledged_deletes(history: History) -> Iterator[Violation]:
-    """Find objects that a client was told are deleted, and that stay."""
+    """Find objects whose deletion was acknowledged, but that still exist."""
     lives = _lives(history)
     for call in history.calls:
         if call.verb not in ("delete", "evict") or call.outcome is not Outcome.OK:
@@ -131,7 +131,7 @@ def acknowledged_deletes(history: History) -> Iterator[Violation]:
 
 
 def bound_once(history: History) -> Iterator[Violation]:
-    """Find pods that had a node and got another, or none."""
+    """Find pods whose node changed or was removed."""
     for moment in replay(history):
         for change in moment.pods:
             before, after = node_of(change.before), node_of(change.after)
@@ -160,7 +160,7 @@ def bindable(history: History) -> Iterator[Violation]:
 
 
 def identities(history: History) -> Iterator[Violation]:
-    """Find objects that become others without a deletion, and uids that are used again."""
+    """Find objects whose uid changed without a deletion, and uids that were used twice."""
     current: dict[str, str] = {}
     gone: set[str] = set()
     for revision in history.revisions:

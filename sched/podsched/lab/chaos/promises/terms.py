@@ -43,7 +43,7 @@ def terms_of(history: History) -> list[Term]:
 
 
 def terms_increase(history: History) -> Iterator[Violation]:
-    """Find revisions, which number the terms, that do not increase; and writes of no known term."""
+    """Find terms that do not increase, and writes of unknown terms."""
     last = 0
     for revision in history.revisions:
         if revision.number <= last:
@@ -58,11 +58,11 @@ def terms_increase(history: History) -> Iterator[Violation]:
 
 
 def fenced(history: History) -> Iterator[Violation]:
-    """Find pods bound, or evicted for a reason, by a term that did not hold the lock any more.
+    """Find pods that were bound or evicted by a term that no longer held the lock.
 
-    Who wrote what is known from the calls that the API servers have noted. One of a deposed term
-    may be answered with success although it wrote nothing, when another one had done the same
-    before; so what the term in office may have written counts as its own.
+    The writers are known from the API servers' audit logs. A call of an old term may succeed
+    without a write, if the same was done before; so a write that the present term may have made
+    counts as its own.
     """
     terms = terms_of(history)
     calls = _Calls(history)
