@@ -10,7 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from podsched.serve.server import calls, watching
+from podsched.serve.server import calls, frames, watching
+from podsched.serve.server.fairness import intake
 from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
@@ -78,3 +79,35 @@ async def test_more_watches_than_a_server_can_serve_are_refused(
         await eventually("one is left", lambda: server.core.watcher.watching == 1)
         assert await watch(raw).read()
         streams[1].cancel()
+
+
+async def test_of_lists_that_nobody_reads_few_are_made_until_their_client_has_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = 0
+
+    def counted(*page: Any) -> bytes:
+        nonlocal made
+        made += 1
+        return list_response(*page)
+
+    list_response = frames.list_response
+    monkeypatch.setattr(frames, "list_response", counted)
+    monkeypatch.setattr(intake, "MOST_HELD", 10 << 20)
+    async with serving() as (server, _):
+        large = [pod(f"p{number}") for number in range(20)]
+        for item in large:
+            item.metadata.annotations["padding"] = "x" * 200_000
+        await server.core.creator.create_many(large)
+        request = v1.ListRequest(kind="Pod").SerializeToString()
+        small = [("grpc.http2.bdp_probe", 0)]  # the window stays at 64 KiB
+        async with grpc.aio.insecure_channel(server.address, small) as channel:
+            list_ = channel.stream_stream("/podsched.v1.Objects/List")
+            calls_ = [list_() for _ in range(20)]
+            for call in calls_:
+                await call.write(request)
+            await eventually("as many as may be are made", lambda: made, 3)
+            (flow,) = [flow for flow in server.gate.flows if flow.intake]
+            await asyncio.sleep(0.3)
+            assert made == 3
+        await eventually("the calls are gone", lambda: flow.intake.held, 0)

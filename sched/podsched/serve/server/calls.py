@@ -26,6 +26,9 @@ from podsched.serve.server.status import details, short
 #: Seconds that a client may leave a response of a stream unread.
 UNREAD_SECONDS = 30.0
 
+#: Bytes of a response that is not counted while unread.
+_SMALL = 16 << 10
+
 #: Method name under which calls of unknown methods are counted.
 _UNKNOWN = "unknown"
 
@@ -47,6 +50,7 @@ def unary(
             under_way.request = _decoded(parse, await under_way.only_request())
             under_way.charge_items()
             response = under_way.response = await handle(under_way.request)
+            under_way.count_unread(response)
             under_way.tell_warnings()
             return response
 
@@ -164,6 +168,13 @@ class _GrpcCall(Call):
             raise errors.bad_request("the request is missing")
         return raw  # type: ignore[no-any-return]
 
+    def count_unread(self, response: bytes) -> None:
+        """Count a large response to the caller's flow until gRPC has sent it or the call is gone."""
+        intake, size = self._intake, len(response)
+        if intake is not None and size > _SMALL:
+            intake.hold(size)
+            self.context.add_done_callback(lambda _: intake.let_go(size))
+
     async def write(self, response: bytes) -> None:
         """Send one response. Raises ApiError if the client leaves it unread for too long.
 
@@ -174,6 +185,7 @@ class _GrpcCall(Call):
             async with asyncio.timeout(UNREAD_SECONDS):
                 await self.context.write(response)
         except TimeoutError:
+            self.count_unread(response)
             raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
 
     async def fail(self, error: ApiError) -> BaseException:

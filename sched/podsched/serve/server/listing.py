@@ -22,7 +22,7 @@ from podsched.serve.server import errors, frames
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.fairness.turns import Work, end_turn
+from podsched.serve.server.fairness.turns import Work, answering, end_turn
 from podsched.serve.server.scope import Scope, kind_named
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
@@ -52,10 +52,11 @@ class Page(NamedTuple):
     async def encoded(self) -> bytes:
         """Return the serialized ListResponse, yielding to other calls: a page may take 20 ms."""
         items: list[bytes] = []
-        work = Work()
-        async for part in work.in_parts(self.entries, _AT_ONCE):
-            items += [frames.list_item(entry.wrapped()) for entry in part]
-        work.end()
+        async with answering():
+            work = Work()
+            async for part in work.in_parts(self.entries, _AT_ONCE):
+                items += [frames.list_item(entry.wrapped()) for entry in part]
+            work.end()
         return frames.list_response(items, self.revision, self.token, self.remaining)
 
 

@@ -216,6 +216,13 @@ def writing() -> AbstractAsyncContextManager[None]:
     return _FREE if seat is None else seat.writing()
 
 
+def answering() -> AbstractAsyncContextManager[None]:
+    """Return a context to hold while a large response is made; see ``Intake``."""
+    seat = _current.get()
+    intake = None if seat is None else seat.flow.intake
+    return _FREE if intake is None else intake.answering()
+
+
 async def end_turn(seconds: float) -> None:
     """Charge a turn of work on objects, and yield to other calls."""
     seat = _current.get()
