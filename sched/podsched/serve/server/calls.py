@@ -169,7 +169,7 @@ class _GrpcCall(Call):
         return raw  # type: ignore[no-any-return]
 
     def count_unread(self, response: bytes) -> None:
-        """Count a large response to the caller's flow until gRPC has sent it or the call is gone."""
+        """Count a large response to the flow until gRPC has sent it or the call is gone."""
         intake, size = self._intake, len(response)
         if intake is not None and size > _SMALL:
             intake.hold(size)
