@@ -1,6 +1,6 @@
-"""Whether pods may be on the nodes that they are on: a plain reading of the rules.
+"""Check whether pods may be on their nodes, with a simple implementation of the rules.
 
-Independent of the plugins, since it judges what they have led to.
+It is independent of the plugins, because it checks their results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REQUIRED = "required_during_scheduling_ignored_during_execution"
 
 
 def over_capacity(node: Node, pods: Mapping[str, Pod]) -> str:
-    """Return the first resource that pods request more of than a node has, as text; "" if none."""
+    """Return the first resource that pods overcommit on a node, as text; "" if there is none."""
     used: dict[str, Fraction] = defaultdict(Fraction)
     for pod in pods.values():
         used[PODS] += 1
@@ -34,7 +34,7 @@ def over_capacity(node: Node, pods: Mapping[str, Pod]) -> str:
 
 
 def port_conflict(pods: Mapping[str, Pod]) -> str:
-    """Return two pods that share a host port, as text; "" if none do."""
+    """Return two pods that share a host port, as text; "" if there are none."""
     taken: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
     for key, pod in pods.items():
         for address, protocol, number in _host_ports(pod):
@@ -54,7 +54,7 @@ def _host_ports(pod: Pod) -> Iterator[tuple[str, str, int]]:
 
 
 def taints_of(node: Node) -> list[Taint]:
-    """Return a node's taints; one that is unschedulable has one more."""
+    """Return a node's taints, including that of an unschedulable node."""
     cordon = [Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)] if node.spec.unschedulable else []
     return [*cordon, *node.spec.taints]
 

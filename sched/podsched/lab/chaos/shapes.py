@@ -26,7 +26,7 @@ def _objects() -> tuple[AnyObject, ...]:
 
 
 def fixed() -> list[AnyObject]:
-    """Return what is there from the beginning: priorities, a budget, a storage class."""
+    """Return the initial objects: priorities, a budget, a storage class."""
     return [item for item in _objects() if not isinstance(item, _TEMPLATES)]
 
 

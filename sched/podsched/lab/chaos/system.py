@@ -1,12 +1,12 @@
-"""The system that is broken: real processes, and a relay on every link between two of them.
+"""The system under test: real processes, and a relay on every link between two of them.
 
     clients, agent      --> API servers
     API servers         --> etcd members
     scheduler replicas  --> API servers, etcd members, each other
 
-There is a relay for each pair. Replicas in namespaces of their own (``namespaces``) reach relays,
-and are reached by them, through a network that loses packets. Etcd's members reach each other
-directly, and the recorder of the history reaches etcd directly.
+There is a relay for each pair. Replicas in namespaces (``namespaces``) are connected with the
+relays by a network that can lose packets. Etcd's members have direct connections, and so has the
+recorder of the history to etcd.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from podsched.serve.store.member import EtcdMember
 
 
 class EtcdMembers:
-    """A cluster of etcd, whose members can be killed and started again one by one."""
+    """An etcd cluster whose members can be killed and started again one by one."""
 
     def __init__(self, data_dir: Path, count: int) -> None:
         peers = [free_port() for _ in range(count)]
@@ -65,7 +65,7 @@ class EtcdMembers:
         await asyncio.gather(*(self.members[index].start() for index in wanted))
 
     async def stop(self) -> None:
-        """End all members; what they have acknowledged is on disk."""
+        """Stop all members; acknowledged writes are on disk."""
         for known in self._known:
             await known.close()
         # Not with SIGTERM: etcd's leader looks for a successor first, for 7 s if all others end.
@@ -79,11 +79,11 @@ class EtcdMembers:
         return pid
 
     def control(self, index: int) -> EtcdMember:
-        """Return the connection to a member by which it is told what to do."""
+        """Return the client for a member's maintenance API."""
         return self._known[index]
 
     async def leader(self) -> int:
-        """Return the index of the member that leads. Raises ``LookupError``."""
+        """Return the index of etcd's leader. Raises ``LookupError``."""
         for index, known in enumerate(self._known):
             if self.members[index].pid is None:
                 continue
@@ -115,9 +115,9 @@ COMPLAINTS = (
 class SystemOptions:
     """What to start and how.
 
-    data_dir: where everything goes. namespaces: whether each replica gets a network namespace; this
-    process has entered its own. clocks: whether replicas have clocks that can be stepped. warn:
-    called with what its user should know, a line each.
+    data_dir: the directory for all files. namespaces: whether each replica gets a network
+    namespace; this process has entered its own. clocks: whether replicas' clocks can be stepped.
+    warn: called with warnings for the user, one line each.
     """
 
     data_dir: Path
@@ -129,7 +129,7 @@ class SystemOptions:
 
 
 class System:
-    """The processes, the links between them, and who leads."""
+    """The processes, the links between them, and the leader."""
 
     def __init__(self, options: SystemOptions, tasks: TaskSet) -> None:
         """``tasks``: for the relays."""
@@ -209,11 +209,11 @@ class System:
         return ()
 
     def audit_log(self, server: str) -> Path:
-        """Return the file in which an API server writes down fenced calls."""
+        """Return the file of an API server's audit log of fenced calls."""
         return self._options.data_dir / f"{server}.audit.jsonl"
 
     def links(self, source: str, target: str) -> list[Relay]:
-        """Return the relays between processes whose names begin so."""
+        """Return the relays between processes whose names begin with these prefixes."""
         return [
             relay
             for (known_source, known_target), relay in self._relays.items()
@@ -238,7 +238,7 @@ class System:
             raise
 
     async def stop_processes(self) -> None:
-        """Stop everything but etcd, whose last revisions are still to be recorded."""
+        """Stop everything but etcd, so that its last revisions can be recorded."""
         await self.cluster.stop()
 
     async def stop(self) -> None:
@@ -270,7 +270,7 @@ class System:
         return [name for name in names if name != leader]
 
     def complaints(self) -> Iterable[str]:
-        """Yield the lines of logs that say that something unforeseen went wrong."""
+        """Yield the lines of logs about unexpected errors."""
         for process in self.cluster.processes:
             text = process.log_path.read_text(errors="replace") if process.log_path.exists() else ""
             for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""The timeline of a run as SVG: who led, what was broken, how many pods were bound and waited."""
+"""The timeline of a run as SVG: leaders, faults, and numbers of bound and pending pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TICKS: Final = 12
 
 
 class Bar(NamedTuple):
-    """Something that lasts, in seconds; ``short``: what is written where the text has no room."""
+    """A period in seconds with a text; ``short``: the text if there is little room."""
 
     begins: float
     ends: float
@@ -41,7 +41,7 @@ class _Scale:
 
 
 def leader_bars(outcome: ChaosOutcome) -> list[Bar]:
-    """Return who held the lock when."""
+    """Return a bar for each holder of the lock."""
     names = sorted({_name(term.holder) for term in outcome.terms})
     colours = {name: _COLOURS[at % len(_COLOURS)] for at, name in enumerate(names)}
     end = outcome.history.seconds
@@ -62,7 +62,7 @@ def _name(identity: str) -> str:
 
 
 def fault_bars(history: History) -> list[Bar]:
-    """Return what was broken when."""
+    """Return a bar for each fault."""
     ends = {fault.number: fault.at for fault in history.faults if fault.ends}
     return [
         Bar(fault.at, ends.get(fault.number, history.seconds), fault.what, _FAULT)
@@ -72,7 +72,7 @@ def fault_bars(history: History) -> list[Bar]:
 
 
 def rows_of(bars: Iterable[Bar]) -> list[list[Bar]]:
-    """Distribute bars over as few rows as they need not to cover each other."""
+    """Distribute bars over as few rows as possible without overlaps."""
     rows: list[list[Bar]] = []
     for bar in bars:
         row = next((row for row in rows if row[-1].ends < bar.begins), None)
@@ -84,7 +84,7 @@ def rows_of(bars: Iterable[Bar]) -> list[list[Bar]]:
 
 
 def per_second(times: Iterable[float], seconds: float) -> list[tuple[float, float]]:
-    """Return how many of the times are in each second."""
+    """Return the number of times in each second."""
     counts = [0] * (int(seconds) + 1)
     for at in times:
         counts[min(max(int(at), 0), len(counts) - 1)] += 1
@@ -92,7 +92,7 @@ def per_second(times: Iterable[float], seconds: float) -> list[tuple[float, floa
 
 
 def waiting(history: History) -> list[tuple[float, float]]:
-    """Return how many pods had no node, at the end of each second in which something changed."""
+    """Return the number of pods without a node, at the end of each second with a change."""
     points: dict[int, tuple[float, float]] = {}
     for moment in replay(history):
         count = sum(not pod.spec.node_name for pod in moment.world.pods.values())

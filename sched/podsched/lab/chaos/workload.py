@@ -1,13 +1,13 @@
-"""Clients that use the system all the time, each in its own way.
+"""Clients that use the system all the time.
 
 steady      creates pods of several templates, and deletes each after a while
 preempting  keeps the tight pool full of unimportant pods, and has important ones come now and then
 draining    keeps a guarded application running, cordons a node of it and evicts its pods
-claiming    has two pods at a time want the same exclusive volume
+claiming    creates pairs of pods that need the same exclusive volume
 ganging     creates groups of pods that start together, and deletes each as a whole
 
-Their choices come from the seed; what they meet does not. No call is repeated under the same name:
-what became of one whose answer was lost is the history's to tell.
+Their choices come from the seed, the system's answers do not. No call is repeated with the same
+name, so that the history shows the outcome of calls whose answer was lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 
 class LiveWorld:
-    """The world now, and counts; ``see`` is told each revision."""
+    """The present world, and counts; ``see`` is called with each revision."""
 
     def __init__(self, system: System, lock: str) -> None:
         self._system = system
@@ -45,7 +45,7 @@ class LiveWorld:
         """Bindings so far."""
 
     def see(self, revision: Revision) -> None:
-        """Take in a revision."""
+        """Apply a revision."""
         self._system.recorded = revision.number
         for change in revision.changes:
             if change.key == self._term_key:
@@ -64,12 +64,12 @@ class LiveWorld:
 
     @property
     def late(self) -> bool:
-        """Whether a pod without a node fits one."""
+        """Whether some pending pod fits a node."""
         return any(is_late(self.world, key) for key in self.pods)
 
 
 class Caller:
-    """Creates, deletes and evicts; a call that fails is told by its record alone."""
+    """Creates, deletes and evicts; errors of calls are recorded and not raised."""
 
     def __init__(self, name: str, client: ApiClient, recorder: Recorder, live: LiveWorld) -> None:
         self._name = name
@@ -85,7 +85,7 @@ class Caller:
                 answers.append(_Answer(of_result(result), revision=result.resource_version))
 
     async def create(self, item: AnyObject) -> bool:
-        """Create an object of any kind; return whether it is there."""
+        """Create an object of any kind; return whether it exists."""
         meta, kind = item.metadata, kind_of(item)
         key = f"{kind.plural}/{meta.namespace}/{meta.name}".replace("//", "/")
         async with self._recorded("create", [key]) as answers:
@@ -95,13 +95,13 @@ class Caller:
         return answer.error is None or isinstance(answer.error, AlreadyExists)
 
     async def delete_pod(self, key: str, grace: int) -> None:
-        """Delete the pod "namespace/name" that is there now."""
+        """Delete the present pod "namespace/name"."""
         uid, (namespace, name) = self._uid(key), key.split("/")
         async with self._recorded("delete", [f"pods/{key}"], uid):
             await self._client.delete("Pod", name, namespace, grace_period_seconds=grace, uid=uid)
 
     async def evict_pod(self, key: str) -> None:
-        """Evict the pod that is there now, as far as its budget permits."""
+        """Evict the present pod, as far as its budget permits."""
         uid, (namespace, name) = self._uid(key), key.split("/")
         request = EvictRequest(namespace=namespace, name=name, preconditions=Preconditions(uid=uid))
         async with self._recorded("evict", [f"pods/{key}"], uid):
@@ -114,7 +114,7 @@ class Caller:
     async def _recorded(
         self, verb: str, keys: Sequence[str], uid: str = ""
     ) -> AsyncIterator[list[_Answer]]:
-        """Record the call that the block makes, which adds an answer for each key if it has any.
+        """Record the call of the block, which adds the answer for each key.
 
         An error of the call is recorded and not raised.
         """
@@ -179,7 +179,7 @@ class Workload:
         self._numbers = itertools.count()
 
     async def prepare(self) -> None:
-        """Create what is there from the beginning. Raises TimeoutError."""
+        """Create the initial objects. Raises TimeoutError."""
         async with asyncio.timeout(30):
             left = shapes.fixed()
             while left:
@@ -187,7 +187,7 @@ class Workload:
                 await asyncio.sleep(0.1)
 
     def clients(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        """Yield each client's name and what it does, which has no end."""
+        """Yield each client's name and its endless coroutine."""
         for number in range(STEADY):
             yield f"steady {number}", self._steady()
         for run in (self._reap, self._preempting, self._draining, self._claiming, self._ganging):
@@ -256,7 +256,7 @@ class Workload:
                 await self._cordon(node, False)
 
     async def _cordon(self, node: str, value: bool) -> None:
-        """Cordon a node, as far as it can be done; uncordon it until it is done."""
+        """Cordon a node if possible; retry to uncordon it until that succeeds."""
         patch = {"spec": {"unschedulable": value or None}}
         while True:
             try:

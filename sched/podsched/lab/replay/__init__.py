@@ -1,5 +1,5 @@
-"""A cluster's history, recorded, and run again in virtual time.
+"""Record a cluster's history, and replay it in virtual time.
 
 The queue, the scheduling loop and the plugins are the real ones; only the cluster and the clock are
-simulated. What differs from the recorded run, or from a run with another configuration, is counted.
+simulated. Differences from the recorded run, or between two configurations, are counted.
 """

@@ -1,9 +1,9 @@
-"""How well estimates of waiting times hold: made for each pod of a run that waits, then compared.
+"""Measure how well estimates of waiting times hold, for each pod of a run that waits.
 
-A pod is estimated one second after its creation, and again after a minute if it waits still, from
-what was known by then. Pods that do not wait are left out, and so are those of which the run ended
-before their interval did. An interval without an end is right for a pod that the run left waiting
-beyond its beginning.
+An estimate is made one second after a pod's creation, and again after a minute if it still waits,
+from the facts known by then. Pods that do not wait are left out, and so are pods whose interval
+ends after the run. An open interval is right if the pod waits beyond its beginning until the end of
+the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_ESTIMATES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Estimates, and of how many the pod was bound within, before and after the interval."""
+    """The number of estimates, and of pods bound within, before and after their interval."""
 
     estimates: int
     within: int
@@ -75,7 +75,7 @@ def calibrate(history: History) -> Calibration:
 
 
 class _Seen:
-    """Pods as they could be seen at a time."""
+    """The facts about pods that were known at a time."""
 
     def __init__(self, pods: Sequence[PodHistory]) -> None:
         self.pods = pods
@@ -85,7 +85,7 @@ class _Seen:
         self._priority = np.array([pod.priority for pod in pods], dtype=np.int64)
 
     def known(self, now: float) -> Past:
-        """Return what was known by then."""
+        """Return the pods known by then."""
         known = self._began <= now
         bound, ended = self._bound[known], self._ended[known]
         return Past(

@@ -1,8 +1,8 @@
-"""Writing a running cluster's history into a recording, for a while.
+"""Write a running cluster's history into a recording.
 
 All objects of the kinds that scheduling reads come first, then every change in the order of
-revisions. A watch that breaks is resumed where it stopped; where the server has forgotten the
-history in between, the recording ends, for a gap would make a replay of it wrong.
+revisions. A broken watch is resumed where it stopped. If the server no longer has the changes in
+between, the recording ends, because a gap would falsify a replay.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KIND_BY_FIELD = {kind.oneof_field: name for name, kind in KINDS.items()}
 
 @dataclass(slots=True)
 class Progress:
-    """How much has been recorded."""
+    """The progress of a recording."""
 
     objects: int = 0
     changes: int = 0
@@ -79,10 +79,10 @@ class Capture:
         stop: asyncio.Event,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> str:
-        """Record what ``work`` takes in, until the time is up, the file full, or ``stop`` set.
+        """Record with ``work`` until the time is over, the file is full, or ``stop`` is set.
 
-        Returns why it ended, after ``finish``, during which it goes on. Raises ClientError when
-        nothing can be recorded to begin with.
+        Then calls ``finish``, still recording, and returns why it ended. Raises ClientError if
+        nothing can be recorded at the beginning.
         """
         tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
         try:
@@ -115,7 +115,7 @@ class Capture:
     # ------------------------------------------------------------------ a cluster of podsched's
 
     async def watch(self, source: WatchSource) -> None:
-        """Record what a watch of all kinds says. Raises ClientError when it cannot go on."""
+        """Record a watch of all kinds. Raises ClientError if it cannot continue."""
 
         def on_error(error: ClientError) -> None:
             if isinstance(error, Compacted):
@@ -171,7 +171,7 @@ class Capture:
     # ------------------------------------------------------------------ a Kubernetes cluster
 
     async def follow(self, informer: InformerPort) -> None:
-        """Record what an informer says. Raises ClientError when it cannot go on."""
+        """Record the changes of an informer. Raises ClientError if it cannot continue."""
         running = asyncio.ensure_future(informer.run(self._handle))
         synced = asyncio.ensure_future(informer.synced.wait())
         try:

@@ -1,4 +1,4 @@
-"""Two runs of one workload side by side: what each came to, and which pods fared differently."""
+"""Compare two runs of one workload: their summaries, and pods with different results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGER_BY: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run came to; waits in seconds, shares from 0 to 1, means over the time of the run."""
+    """The summary of a run: waits in seconds, shares from 0 to 1, means over the run's time."""
 
     pods: int
     bound: int
@@ -46,7 +46,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run by its name, with what it came to over time."""
+    """A run with its name, its summary, and its samples over time."""
 
     name: str
     history: History
@@ -68,7 +68,7 @@ class Run:
 
 
 def run_of(name: str, history: History, large: tuple[int, int]) -> Run:
-    """Return a run, measured with pods of that size as large ones."""
+    """Return a run, measured with ``large`` as the size of a large pod."""
     measured = samples(history, large)
     decided = history.decided()
     waits = [pod.waited for pod in decided if pod.waited is not None]
@@ -95,7 +95,7 @@ class PodComparison(NamedTuple):
 
     @property
     def longer(self) -> float:
-        """Seconds that it waits longer, 0 where it was not bound in both."""
+        """Seconds that it waits longer; 0 if it was not bound in both runs."""
         return (self.after.waited or 0.0) - (self.before.waited or 0.0)
 
     def to_json(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _told(pod: PodHistory) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Comparison:
-    """The pods that fare differently in the second run, by what differs."""
+    """The pods with different results in the second run, by kind of difference."""
 
     pods: int = 0
     elsewhere: list[PodComparison] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Comparison:
 
 
 def compare(before: History, after: History) -> Comparison:
-    """Return what differs for the pods that are in both runs, the largest differences first."""
+    """Return the differences of pods that are in both runs, the largest first."""
     found = Comparison()
     for uid, pod in before.pods.items():
         other = after.pods.get(uid)

@@ -1,9 +1,8 @@
-"""The leader's decisions, written into a recording as they come, and what they are based on.
+"""Write the leader's decisions, and checkpoints of their input, into a recording.
 
-A checkpoint is taken once everything up to it is recorded, and another one of each state that is
-built later, in another term or for another configuration; the decisions of a state before its
-checkpoint cannot be made again. Where decisions are not to be had,
-the recording goes on without them.
+A checkpoint is taken once everything up to it is recorded, and another one for each state that is
+built later, in another term or for another configuration. The decisions of a state before its
+checkpoint cannot be repeated. If decisions are not available, the recording continues without them.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ _AT_THE_END: Final = 1.5
 
 
 class DecisionSource(Protocol):
-    """Who is asked: an ``ApiClient``."""
+    """The source of decisions: an ``ApiClient``."""
 
     async def decisions(self, request: DecisionsRequest) -> DecisionsResponse:
         """Return decisions. Raises ClientError."""
         ...
 
     async def checkpoint(self) -> SchedulingCheckpoint:
-        """Return what they are based on. Raises ClientError."""
+        """Return a checkpoint. Raises ClientError."""
         ...
 
 
@@ -88,7 +87,7 @@ class DecisionCapture:
             await asyncio.sleep(PERIOD if self._state else PERIOD / 5)
 
     async def finish(self) -> None:
-        """Record what is still missing: the last outcomes, and the changes they were based on."""
+        """Record what is still missing: the last outcomes, and the changes before them."""
         if self._state is None and not self._written:
             return
         await asyncio.sleep(_AT_THE_END)
@@ -110,7 +109,7 @@ class DecisionCapture:
         self._writer.note(self._clock(), "checkpoint", found)
 
     async def _poll(self) -> None:
-        """Write the decisions that have come, the latest pages first."""
+        """Write new decisions, the latest pages first."""
         request = DecisionsRequest(since=timestamp(self._since), limit=_LIMIT)
         latest = self._since + _OVERLAP
         while True:
@@ -140,7 +139,7 @@ class DecisionCapture:
 
 
 def unpacked(checkpoint: SchedulingCheckpoint) -> Mapping[str, Any]:
-    """Return a checkpoint as plain data. Raises ClientError for one that cannot be read."""
+    """Return a checkpoint as plain data. Raises ClientError if it cannot be read."""
     try:
         found = json.loads(gzip.decompress(checkpoint.content))
         if not isinstance(found, dict) or not {"term", "revision", "number"} <= found.keys():

@@ -1,4 +1,4 @@
-"""What became of pods in a run, recorded or simulated, and of the cluster over time."""
+"""The history of a recorded or simulated run: its pods and nodes over time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LARGE: Final = 0.9
 
 @dataclass(slots=True)
 class PodHistory:
-    """One pod; times are seconds since the start of the run, None for what did not happen."""
+    """A pod; times are seconds since the start of the run, None if it did not happen."""
 
     uid: str
     key: str
@@ -46,7 +46,7 @@ class PodHistory:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpan:
-    """A node with what it has to offer, for as long as it was there with that."""
+    """A node's allocatable resources, for as long as they did not change."""
 
     name: str
     begins: float
@@ -63,7 +63,7 @@ class History:
     nodes: list[NodeSpan] = field(default_factory=list)
 
     def decided(self) -> list[PodHistory]:
-        """Return the pods whose node a scheduler chose, or would have chosen."""
+        """Return the pods that a scheduler placed, or would have placed."""
         return [pod for pod in self.pods.values() if pod.decided]
 
 
@@ -96,7 +96,7 @@ class _Event(NamedTuple):
 
 
 def samples(history: History, large: tuple[int, int], count: int = SAMPLES) -> list[Sample]:
-    """Measure a run at ``count`` times that are equally far apart."""
+    """Measure a run at ``count`` evenly spaced times."""
     rows: dict[str, int] = {}
     events = sorted(_events(history, rows), key=lambda event: event[:2])
     capacity = np.zeros((len(rows), len(MEASURED)), dtype=np.int64)
@@ -151,7 +151,7 @@ def _events(history: History, rows: dict[str, int]) -> Iterable[_Event]:
 
 
 def _waiting(history: History) -> tuple[list[float], list[float]]:
-    """Return when pods began to wait and when they ceased to, each ascending."""
+    """Return the times at which pods began and ended to wait, each ascending."""
     created, left = [], []
     for pod in history.decided():
         created.append(pod.created)
@@ -161,7 +161,7 @@ def _waiting(history: History) -> tuple[list[float], list[float]]:
 
 
 def quantiles(values: Sequence[float], shares: Sequence[float]) -> list[float]:
-    """Return quantiles, 0.0 of no values."""
+    """Return quantiles; 0.0 if there are no values."""
     if not values:
         return [0.0 for _ in shares]
     found: list[float] = np.quantile(np.array(values), shares).tolist()

@@ -13,8 +13,8 @@ line                                    what it says
 ``{"t": ..., "end": ...}``              the last: why the recording ended
 ======================================  ============================================================
 
-A file whose tail is missing, because its writer was killed, is read up to there. What no scheduling
-decision depends on and may hold secrets (environment, commands, probes) is not written.
+A file without its tail, because the writer was killed, is read up to there. Fields that may contain
+secrets and that no decision reads (environment, commands, probes) are not written.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class BadRecording(ValueError):
 class Change(NamedTuple):
     """One change of one object; ``at``: seconds since the start of the recording.
 
-    ``item`` is the object after the change, of a deletion with its metadata alone.
+    ``item`` is the object after the change; for a deletion, it has only metadata.
     """
 
     at: float
@@ -75,7 +75,7 @@ class Change(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A document of the leader's, with when it came and after how many changes."""
+    """A document of the leader, with its time and the number of changes before it."""
 
     at: float
     changes: int
@@ -84,7 +84,7 @@ class Note(NamedTuple):
 
 @dataclass(slots=True)
 class Recording:
-    """What a file holds; ``ended`` says why it ends, "" where its tail is missing."""
+    """The contents of a file; ``ended`` says why it ends, "" if its tail is missing."""
 
     header: Mapping[str, Any]
     objects: list[AnyObject] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Recording:
 
 
 class RecordingWriter:
-    """Writes a recording; what has been written can be read whenever the writer is killed."""
+    """Writes a recording; the file is readable even if the writer is killed."""
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         """Create the file. Raises FileExistsError, or another OSError."""
@@ -139,7 +139,7 @@ class RecordingWriter:
         self._write({**line, "object": to_manifest(without_secrets(item))})
 
     def note(self, at: float, what: str, document: Mapping[str, Any]) -> None:
-        """Write a "decision" or a "checkpoint" of the leader's."""
+        """Write a "decision" or a "checkpoint" of the leader."""
         self._write({"t": round(at, 6), what: document})
 
     def flush(self) -> None:
@@ -149,7 +149,7 @@ class RecordingWriter:
         self.size = self._raw.tell()
 
     def close(self, at: float, why: str, revision: int = 0) -> None:
-        """Write the end, up to which revision everything is there."""
+        """Write the end, with the last recorded revision."""
         self._write({"t": round(at, 6), "end": why, "r": revision})
         self._raw.write(self._gzip.flush())
         self.size = self._raw.tell()
@@ -165,7 +165,7 @@ class RecordingWriter:
 
 
 def without_secrets(item: AnyObject) -> AnyObject:
-    """Return an object without what may hold secrets and influences no decision."""
+    """Return an object without fields that may contain secrets and that no decision reads."""
     plain = type(item)()
     plain.CopyFrom(item)  # type: ignore[arg-type]
     plain.metadata.ClearField("managed_fields")
@@ -206,7 +206,7 @@ def _line_named(path: Path, number: int) -> Iterator[None]:
 
 
 def _lines(file: gzip.GzipFile, path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents, one a line, up to the end or to where the tail is missing."""
+    """Yield the documents, one per line, up to the end or the missing tail."""
     number = 0
     lines = bounded_lines(file, MAX_LINE, MAX_BYTES)
     while True:

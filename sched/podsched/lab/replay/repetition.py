@@ -1,16 +1,16 @@
-"""Recorded decisions, each made again on what it was based on.
+"""Repeat recorded decisions, each in the state in which it was made.
 
     checkpoint --restore--> state --changes up to the decision's revision--> decide --> compare
                               ^                                                  |
-                              '---- the pod on the node that was recorded <------'
+                              '---- the pod on its recorded node <---------------'
 
-A decision is based on the objects up to a revision, on pods that were decided on before and are not
-confirmed yet, and on chance. All are in the recording, so each decision is made again, by the same
-code, and has to come out the same: node, numbers of evaluated and feasible nodes, scores, message,
-preemption. One that comes out differently is told, and the recorded one goes on.
+A decision depends on the objects up to a revision, on assumed pods, and on the random source. All
+are in the recording, so each decision is repeated by the same code, and must have the same result:
+node, numbers of evaluated and feasible nodes, scores, message, preemption. A different result is
+reported, and the recorded one is used for the next decisions.
 
-A checkpoint is that of one state: a term builds another one to go on with another configuration.
-Decisions of a state without a checkpoint, before it, or made by extenders are not repeated.
+A checkpoint belongs to one state; a term builds another state for another configuration. Decisions
+of a state without a checkpoint, before it, or with extenders are not repeated.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _STEP: Final = 100.0
 
 
 class NotRepeatable(ValueError):
-    """The recording lacks what decisions are based on."""
+    """The recording lacks the input of decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A decision that came out differently: per field what was recorded and what was repeated."""
+    """A decision with a different result: the recorded and the repeated value of each field."""
 
     number: int
     pod: str
@@ -75,7 +75,7 @@ class Mismatch:
 
 @dataclass(slots=True)
 class Verdict:
-    """What came of repeating: how many were, how many could not be and why, and which differ."""
+    """The result: numbers of repeated and skipped decisions, with reasons, and differences."""
 
     repeated: int = 0
     pods: int = 0
@@ -99,7 +99,7 @@ ConfigOf = Callable[[Mapping[str, Any]], SchedulerConfiguration]
 def repeat(
     recording: Recording, config_of: ConfigOf, factories: Mapping[str, PluginFactory]
 ) -> Verdict:
-    """Make all recorded decisions again. Raises NotRepeatable."""
+    """Repeat all recorded decisions. Raises NotRepeatable."""
     if not recording.checkpoints or not recording.decisions:
         raise NotRepeatable("no decisions of a leader were recorded")
     return run_in_virtual_time(_repeat(recording, config_of, factories))
@@ -164,7 +164,7 @@ def _begun(
 
 
 def records_of(recording: Recording) -> list[DecisionRecord]:
-    """Return the decisions in the order in which they were made, each once, as known last."""
+    """Return the decisions in their order, each once, with its last known outcome."""
     found: dict[tuple[int, int], DecisionRecord] = {}
     for note in recording.decisions:
         try:
@@ -178,7 +178,7 @@ def records_of(recording: Recording) -> list[DecisionRecord]:
 
 
 class Collector:
-    """A ``DecisionSink`` that keeps what the last attempt came to.
+    """A ``DecisionSink`` that keeps the results of the last attempt.
 
     ``found``: by the pod's uid, and then by the record's field names.
     """
@@ -260,7 +260,7 @@ class _Repetition:
     # ------------------------------------------------------------------ changes of objects
 
     def _until(self, revision: int, beyond: int) -> Iterator[tuple[AnyObject | None, Change]]:
-        """Yield the changes up to there that have not been taken yet, with what was before."""
+        """Yield the next changes up to a revision, with the objects before them."""
         end = bisect_right(self._revisions, revision) + beyond
         while self._at < min(end, len(self._changes)):
             change = self._changes[self._at]
@@ -287,7 +287,7 @@ class _Repetition:
     # ------------------------------------------------------------------ decisions
 
     async def repeat(self, records: Sequence[DecisionRecord]) -> None:
-        """Make a decision again, and compare it; then go on with what was recorded.
+        """Repeat a decision, and compare it; then continue with the recorded result.
 
         ``records``: of one pod, or of the members of a pod group in their order.
         """
@@ -339,7 +339,7 @@ class _Repetition:
                 self._evicting.append((preemption, decided))
 
     def _end_evictions(self, decided: float) -> None:
-        """End evictions when the evictor did, whose tasks have no turn here."""
+        """End evictions when the evictor did, because its tasks do not run here."""
         self._note_evictions(decided)
         for preemption, began in self._evicting:
             if decided - began >= SEEN_WITHIN:
@@ -347,7 +347,7 @@ class _Repetition:
         self._evicting = [one for one in self._evicting if decided - one[1] < SEEN_WITHIN]
 
     def _follows(self, record: DecisionRecord) -> bool:
-        """Whether all is known that a decision was based on, since none before it is missing."""
+        """Whether the state of a decision is known, because no decision before it is missing."""
         decided = record.decided_time.ToMicroseconds() / 1e6
         if record.number != self._number + 1:
             self._unsure_until = decided + CONFIRMED_WITHIN
@@ -355,7 +355,7 @@ class _Repetition:
         return decided >= self._unsure_until
 
     def _place_chance(self, record: DecisionRecord) -> None:
-        """Set where chance stands, which is recorded of pods that are decided on together."""
+        """Set the state of the random source, which is recorded per run of pods."""
         time = record.decided_time
         group = (record.rotation, record.draws, record.profile, time.seconds, time.nanos)
         if group != self._group:
@@ -380,7 +380,7 @@ class _Repetition:
             verdict.mismatches.append(Mismatch(record.number, name, differing))
 
     def _go_on(self, record: DecisionRecord, info: PodInfo | None) -> None:
-        """Make the state what it became after the recorded decision."""
+        """Bring the state to that after the recorded decision."""
         cache, uid = self._state.cache, record.uid
         if self._collector.found.get(uid, {}).get("node_name", "") != record.node_name:
             if cache.is_assumed(uid):
@@ -395,7 +395,7 @@ class _Repetition:
             cache.finish_binding(uid)
 
     def _undo(self, uid: str) -> None:
-        """Take an assumption back, as the binding cycle did."""
+        """Undo an assumption, as the binding cycle did."""
         held = self._state.cache.pod(uid)
         if held is None or not self._state.cache.is_assumed(uid):
             return
@@ -405,7 +405,7 @@ class _Repetition:
 
 
 def recorded_fields(record: DecisionRecord) -> dict[str, Any]:
-    """Return what of a record another decision has to come to."""
+    """Return the fields of a record that a repeated decision must equal."""
     fields: dict[str, Any] = {
         "pod_class": record.pod_class,
         "evaluated_nodes": record.evaluated_nodes,

@@ -1,8 +1,8 @@
-"""A cluster in memory that runs a workload: what API server, agents and everybody else do to pods.
+"""A cluster in memory that runs a workload in place of API server, agents and clients.
 
-It is told of bindings, evictions and statuses by the real scheduling loop, and tells of every
-change at once. A pod that is bound runs as long as it ran when it was recorded; one that is evicted
-ends a while later; one whose node goes ends with it.
+The real scheduling loop sends it bindings, evictions and statuses, and gets every change at once. A
+bound pod runs as long as in the recording; an evicted pod ends a while later; pods end with their
+node.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class SimulatedCluster:
     # ------------------------------------------------------------------ the run
 
     def begin(self) -> None:
-        """Tell of everything that is there to begin with."""
+        """Deliver the initial objects."""
         for item in self._workload.objects:
             self.step(Step(0.0, _ADDED, kind_of(item).name, object_key(item), item))
 
     def step(self, step: Step) -> None:
-        """Carry out a change that others make."""
+        """Carry out a recorded change by others."""
         known = self._objects.get((step.kind, step.key))
         if step.type is _DELETED:
             self._remove(step.kind, step.key, step.item.metadata.uid)
@@ -66,7 +66,7 @@ class SimulatedCluster:
             self._store(step.item)
 
     def history(self) -> History:
-        """Return what has become of everything, when the run has ended."""
+        """Return the history after the end of the run."""
         seconds = self._workload.seconds
         return History(seconds, self._histories, self._spans.until(seconds))
 
@@ -122,7 +122,7 @@ class SimulatedCluster:
         return v1.BatchResult(resource_version=self._revision)
 
     def _run(self, pod: Pod) -> None:
-        """Have a pod run on its node, and end when it is time."""
+        """Let a pod run on its node, and end at its time."""
         uid, key, now = pod.metadata.uid, object_key(pod), self._now()
         stamp = timestamp(self._workload.began + now, whole=True)
         set_pod_condition(pod.status, _SCHEDULED, stamp)
@@ -233,7 +233,7 @@ class SimulatedCluster:
         self._tell([Event(_MODIFIED if known else _ADDED, kind, key, known, item)])
 
     def _remove(self, kind: str, key: str, uid: str = "") -> None:
-        """Remove an object if it is still there, with what is on it."""
+        """Remove an object if it exists; a node with its pods."""
         known = self._objects.get((kind, key))
         if known is None or (uid and known.metadata.uid not in ("", uid)):
             return

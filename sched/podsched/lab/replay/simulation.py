@@ -1,11 +1,11 @@
-"""A workload run by the real scheduler, in virtual time.
+"""Run a workload with the real scheduler in virtual time.
 
-Queue, scheduling loop, plugins and preemption are the leader's own; only the cluster that they see
-and the clock are simulated. Deciding and writing take no time, so that pods wait for room alone.
-Nothing is left to chance: the same workload and configuration give the same run.
+Queue, scheduling loop, plugins and preemption are the leader's own; only the cluster and the clock
+are simulated. Deciding and writing take no time, so pods wait only for room. The same workload and
+configuration give the same run.
 
-Where the event loop would wait, its clock is put forward instead: hours pass in as long as the work
-in them takes. Non-goals: sockets, threads and whatever else has to be waited for in real time.
+Instead of waiting, the event loop advances its clock: hours take only as long as their work.
+Non-goals: sockets, threads and other things that need real time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Stuck(RuntimeError):
 
 
 class _NoWaiting(selectors.SelectSelector):
-    """Never waits: puts the loop's clock forward."""
+    """Never waits; advances the loop's clock instead."""
 
     now = 0.0
 
@@ -74,12 +74,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return 0.0
 
     def advance(self, seconds: float) -> None:
-        """Put the clock forward while nothing else runs."""
+        """Advance the clock while nothing else runs."""
         self._virtual.now += seconds
 
 
 def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in a loop of its own. Raises what it raises, or Stuck."""
+    """Run a coroutine in its own loop. Raises the coroutine's errors, or Stuck."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(work)
 
@@ -97,7 +97,7 @@ def simulate_workload(
     factories: Mapping[str, PluginFactory],
     progress: Callable[[float], object] = lambda at: None,
 ) -> History:
-    """Return what becomes of a workload; ``progress`` is told how many seconds have passed.
+    """Return the history of a workload's run; ``progress`` is called with the seconds passed.
 
     Extenders of the configuration are not asked. Raises PluginError for a broken plugin.
     """
@@ -144,7 +144,7 @@ class _Simulation(LoopListener):
         return cluster.history()
 
     async def _drive(self, cluster: SimulatedCluster) -> None:
-        """Carry out what others do, when it is time, and wait for the end."""
+        """Carry out the changes by others at their times, and wait for the end."""
         clock = asyncio.get_running_loop().time
         for step in self._workload.steps:
             if step.at > clock():

@@ -1,12 +1,11 @@
-"""What a recording says of the cluster apart from what its scheduler did: the input of a replay.
+"""The input of a replay: a recording without its scheduler's decisions.
 
-Pods arrive when they arrived, and run as long as they ran, wherever they are placed now. Everything
-else happens at the times at which it happened: nodes, claims, budgets, changes of pods by others.
-
-Where it is not known how long a pod would have run (it was preempted, lost its node, was never
-bound, or was running when the recording ended), it runs to the end, unless the annotation that ends
-pods of hollow nodes says how long. Non-goals: controllers. A pod that one of
-them created because another was preempted comes in a replay as well.
+Pods arrive at their recorded times, and run as long as they did, on any node. Everything else
+happens at its recorded time: nodes, claims, budgets, changes of pods by others. If it is unknown
+how long a pod would have run (it was preempted, lost its node, was never bound, or still ran at the
+end of the recording), it runs to the end, unless the annotation for hollow nodes says how long.
+Non-goals: controllers. So a pod that was created because another was preempted arrives in a replay
+as well.
 """
 
 from __future__ import annotations
@@ -61,17 +60,17 @@ class Workload:
 
 
 def workload_of(recording: Recording, schedulers: Collection[str]) -> Workload:
-    """Return the workload of a recording, of which these schedulers' pods are to be decided on."""
+    """Return the workload of a recording; pods of these schedulers are decided."""
     return _Extraction(recording, schedulers).run()
 
 
 def scheduler_of(pod: Pod) -> str:
-    """Return the name of the scheduler that a pod asks for."""
+    """Return the schedulerName of a pod."""
     return pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
-    """Return what a pod requests in units; nothing for amounts that are no quantities."""
+    """Return a pod's requests in units, without invalid quantities."""
     try:
         return requests_in_units(pod)
     except QuantityError:
@@ -79,7 +78,7 @@ def requests_of(pod: Pod) -> dict[str, int]:
 
 
 def allocatable_of(node: Node) -> dict[str, int]:
-    """Return what a node offers in units; nothing for amounts that are no quantities."""
+    """Return a node's allocatable resources in units, without invalid quantities."""
     try:
         return allocatable_in_units(node.status.allocatable)
     except QuantityError:
@@ -87,14 +86,14 @@ def allocatable_of(node: Node) -> dict[str, int]:
 
 
 class NodeSpans:
-    """Collects for how long nodes offered what."""
+    """Collects the spans of nodes."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[float, dict[str, int]]] = {}
         self._closed: list[NodeSpan] = []
 
     def seen(self, at: float, node: Node) -> None:
-        """Note a node as it is now."""
+        """Note the present node."""
         name, amounts = node.metadata.name, allocatable_of(node)
         known = self._open.get(name)
         if known is not None and known[1] == amounts:
@@ -103,7 +102,7 @@ class NodeSpans:
         self._open[name] = (at, amounts)
 
     def gone(self, at: float, name: str) -> None:
-        """Note that a node is not there any more."""
+        """Note that a node was removed."""
         known = self._open.pop(name, None)
         if known is not None:
             self._closed.append(NodeSpan(name, known[0], at, known[1]))
@@ -248,7 +247,7 @@ def _fits_nowhere(pod: Pod) -> bool:
 
 
 def _untried(pod: Pod) -> Pod:
-    """Return a pod that waits as it was before its first attempt: each run finds out for itself."""
+    """Return a pending pod as it was before its first attempt, because each run tries anew."""
     if pod.spec.node_name or not _fits_nowhere(pod):
         return pod
     copy = Pod()
@@ -260,7 +259,7 @@ def _untried(pod: Pod) -> Pod:
 
 
 def _others_part(pod: Pod) -> tuple[bytes, bytes]:
-    """Return what neither a scheduler nor a node writes, in a form that can be compared."""
+    """Return the parts that neither a scheduler nor a node writes, in comparable form."""
     spec, metadata = type(pod.spec)(), type(pod.metadata)()
     spec.CopyFrom(pod.spec)
     spec.node_name = ""
@@ -275,9 +274,9 @@ def _others_part(pod: Pod) -> tuple[bytes, bytes]:
 
 
 def resized(workload: Workload, difference: int) -> Workload:
-    """Return the workload with so many nodes more, which are like those there are, or fewer.
+    """Return the workload with more nodes, like the existing ones, or fewer.
 
-    Raises ValueError when there are not as many.
+    Raises ValueError if there are not enough nodes.
     """
     nodes = [item for item in workload.objects if isinstance(item, Node)]
     nodes.sort(key=lambda node: node.metadata.name)

@@ -1,4 +1,4 @@
-"""The tables of a trace, and its nodes and pods put together as a workload."""
+"""Read the tables of a trace, and build a workload of its nodes and pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BadTrace(ValueError):
 
 
 class Row:
-    """One row, whose fields are read by their place, from 0."""
+    """One row; fields are read by their index, from 0."""
 
     __slots__ = ("_fields", "_where")
 
@@ -39,14 +39,14 @@ class Row:
         self._where = where
 
     def text(self, place: int) -> str:
-        """Return a field. Raises BadTrace where the row is shorter."""
+        """Return a field. Raises BadTrace if the row is shorter."""
         if place >= len(self._fields):
             count = len(self._fields)
             raise BadTrace(f"{self._where}: {count} fields, of which number {place + 1} is wanted")
         return self._fields[place].strip()
 
     def number(self, place: int, missing: float = 0.0, *, most: float = MOST) -> float:
-        """Return a field as a number, ``missing`` where it is empty. Raises BadTrace."""
+        """Return a field as a number; ``missing`` if it is empty. Raises BadTrace."""
         text = self.text(place)
         try:
             value = float(text) if text else missing
@@ -71,7 +71,7 @@ class Row:
 
 
 def rows(directory: Path, table: str) -> Iterator[Row]:
-    """Yield the rows of a table; of one in parts (``table/*.csv.gz``) in the order of their names.
+    """Yield the rows of a table, or of its parts (``table/*.csv.gz``) in the order of names.
 
     Raises BadTrace or OSError.
     """
@@ -111,7 +111,7 @@ _NAMESPACE = "trace"
 
 
 class TraceBuilder:
-    """Collects what is there and what happens; times are seconds since the trace's start."""
+    """Collects nodes, pods and changes; times are seconds since the trace's start."""
 
     def __init__(self) -> None:
         self._objects: list[AnyObject] = []
@@ -179,11 +179,11 @@ class TraceBuilder:
         apart: bool = False,
         node: str = "",
     ) -> PodHistory:
-        """Add a pod that comes at a time, and return what becomes of it.
+        """Add a pod that arrives at a time, and return its history.
 
-        ``cpu`` in millicores, ``memory`` in bytes. ``node``: where it runs to begin with.
-        ``apart``: no two pods of its labels on one node. Raises BadTrace when there
-        are too many, or two of a name.
+        ``cpu`` in millicores, ``memory`` in bytes. ``node``: where it runs at first. ``apart``: no
+        two pods with its labels on one node. Raises BadTrace if there are too many, or two with the
+        same name.
         """
         if len(self._histories) >= MAX_PODS:
             raise BadTrace(f"more than {MAX_PODS:,} pods: read less of the trace (--for)")
@@ -219,13 +219,13 @@ class TraceBuilder:
         self._run_times[history.uid] = seconds
 
     def seen(self, at: float) -> None:
-        """Note that something happened at a time: the trace lasts as long at least."""
+        """Note the time of a record: the trace lasts at least until then."""
         self._end = max(self._end, at)
 
     # ------------------------------------------------------------------ the result
 
     def workload(self, *, with_history: bool) -> Workload:
-        """Return everything; ``with_history``: the trace says what became of its pods."""
+        """Return the workload; ``with_history``: the trace has the outcomes of its pods."""
         seconds = max(self._end, 1.0)
         nodes = self._spans.until(seconds)
         recorded = History(seconds, self._histories, nodes) if with_history else None

@@ -92,7 +92,7 @@ class _Tasks:
         self._early: dict[tuple[str, str], Row] | None = {}
 
     def begin(self) -> None:
-        """Have those tasks wait that were submitted before the trace and not scheduled."""
+        """Add the tasks that were submitted before the trace and not scheduled as pending pods."""
         early, self._early = self._early, None
         for row in (early or {}).values():
             self._submitted(row, 0.0)
