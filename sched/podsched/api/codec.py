@@ -58,7 +58,7 @@ class _Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One field of a message, with what reading and writing it needs."""
+    """One field of a message, with data to read and write it."""
 
     name: str
     json_name: str
@@ -146,7 +146,7 @@ def _time(value: object) -> Timestamp:
 
 
 def parse_time(text: str) -> Timestamp:
-    """Return the time that RFC 3339 text says. Raises ValueError."""
+    """Return the time in an RFC 3339 text. Raises ValueError."""
     try:
         return _time(text)
     except _Mismatch as mismatch:
@@ -266,7 +266,7 @@ _TYPES_WITHIN = {
 
 
 class Reader:
-    """A reader of JSON values into messages, which collects what is wrong on the way.
+    """Reads JSON values into messages, and collects errors.
 
     ``problems`` are (path, value, reason); ``unknown`` are paths of fields that do not exist; there
     are at most MOST_PROBLEMS of each, and ``left_out`` of both that are not among them.
@@ -401,7 +401,7 @@ class Reader:
 
 
 def excess(count: int, in_all: int) -> str:
-    """Return why a list or map of ``count`` items is not read, "" if it is.
+    """Return why a list or map of ``count`` items is too large; "" if it is not.
 
     in_all: the items of the object so far, this list's included.
     """
@@ -430,7 +430,7 @@ def _merged(target: object, patch: object) -> Any:
 
 
 def write(message: Message) -> dict[str, Any]:
-    """Return the members of a message that are set, by their names in JSON, as JSON's types."""
+    """Return the set fields of a message as JSON values, by their JSON names."""
     # Most fields of most messages are not set: the C of protobuf names those that are.
     values: dict[str, Any] = {field.name: value for field, value in message.ListFields()}
     result: dict[str, Any] = {}
@@ -449,6 +449,6 @@ def write(message: Message) -> dict[str, Any]:
 def _written_fields(
     descriptor: Descriptor, are_set: frozenset[str]
 ) -> Sequence[tuple[str, _Field]]:
-    """Return the fields that are written, in the order of the proto, of those that are set."""
+    """Return the fields to write among those that are set, in the order of the proto."""
     fields = _fields(descriptor).values()
     return [(each.name, each) for each in fields if each.always or each.name in are_set]

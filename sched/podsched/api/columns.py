@@ -1,4 +1,4 @@
-"""Columns of tables: what Kubernetes' server shows of an object, and ``sched get`` with it.
+"""Columns of tables, as Kubernetes' server and ``sched get`` show them.
 
 As kube-apiserver's printers.go. Of a pod, sidecars count as containers, and what an init container
 does is told until the pod is initialized.
@@ -31,7 +31,7 @@ class Show(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, and from an object and the time to its cell.
+    """A column: its name, and a function from an object and the time to the cell.
 
     kubectl, sched: when kubectl and ``sched get`` show it. usual: what most cells say; a terminal
     that is too narrow goes without the column if all do.
@@ -53,7 +53,7 @@ def wide(name: str, cell: Callable[[Any, float], Any], usual: str = "", form: st
 def of_kubectl(
     name: str, cell: Callable[[Any, float], Any], show: Show = Show.ALWAYS, form: str = ""
 ) -> Column:
-    """Return a column that ``sched get`` goes without."""
+    """Return a column that ``sched get`` does not show."""
     return Column(name, cell, show, Show.NEVER, form)
 
 
@@ -104,7 +104,7 @@ _ROLE: Final = "node-role.kubernetes.io/"
 
 
 def node_roles(node: Any, _: float) -> str:
-    """Return the roles that its labels give it."""
+    """Return the roles in a node's labels."""
     roles = sorted(key[len(_ROLE) :] for key in node.metadata.labels if key.startswith(_ROLE))
     return ",".join(filter(None, roles)) or NONE
 
@@ -125,7 +125,7 @@ def node_kernel(node: Any, _: float) -> str:
 
 
 def node_version(node: Any, _: float) -> str:
-    """Return its kubelet's version, or that it has none."""
+    """Return its kubelet's version, or "hollow"."""
     return "hollow" if is_hollow(node) else node.status.node_info.kubelet_version or NONE
 
 
@@ -139,7 +139,7 @@ def node_taints(node: Any, _: float) -> str:
 
 
 def allocatable(resource: str) -> Callable[[Any, float], str]:
-    """Return the cell of what a node has of a resource."""
+    """Return the cell of a node's allocatable resource."""
     return lambda node, _: node.status.allocatable.get(resource, "0")
 
 
@@ -160,7 +160,7 @@ def pod_ready(pod: Any, _: float) -> str:
 
 
 def pod_restarts(pod: Any, _: float) -> str:
-    """Return how often its containers were started anew: of init containers, while they run."""
+    """Return how often its containers restarted; those of init containers while these run."""
     init, status = pod.status.init_container_statuses, pod.status
     if _initializing(pod):
         return str(sum(each.restart_count for each in init))
@@ -170,7 +170,7 @@ def pod_restarts(pod: Any, _: float) -> str:
 
 
 def pod_status(pod: Any, _: float = 0.0) -> str:
-    """Return its phase, or what says more about it."""
+    """Return its phase, or a more specific reason."""
     if pod.metadata.HasField("deletion_timestamp"):
         return "Unknown" if pod.status.reason == "NodeLost" else "Terminating"
     reason = str(pod.status.reason or pod.status.phase or "Pending")
@@ -189,7 +189,7 @@ def pod_status(pod: Any, _: float = 0.0) -> str:
 
 
 def _initializing(pod: Any) -> str:
-    """Return what the first init container does that has not done its part; "" if all have."""
+    """Return the state of the first unfinished init container; "" if all have finished."""
     if _has(pod, "Initialized"):
         return ""
     sidecars = _sidecars(pod)
@@ -288,12 +288,12 @@ def volume_claim(volume: Any, _: float) -> str:
 
 
 def claim_capacity(claim: Any, _: float) -> str:
-    """Return what a bound claim has got."""
+    """Return the capacity of a bound claim."""
     return claim.status.capacity.get("storage", "") if claim.spec.volume_name else ""
 
 
 def claim_modes(claim: Any, _: float) -> str:
-    """Return in which ways a bound claim can be used."""
+    """Return the access modes of a bound claim."""
     return access_modes(claim.status.access_modes) if claim.spec.volume_name else ""
 
 
@@ -311,7 +311,7 @@ def group_workload(group: Any, _: float) -> str:
 
 
 def group_status(group: Any, _: float) -> str:
-    """Return what came of a PodGroup."""
+    """Return the status of a PodGroup."""
     found = {condition.type: condition for condition in group.status.conditions}
     disrupted, scheduled = found.get(DISRUPTION_TARGET), found.get(POD_GROUP_SCHEDULED)
     if disrupted is not None and disrupted.status == "True":
@@ -330,13 +330,13 @@ def ports(service: Any, _: float) -> str:
 
 
 def event_object(event: Any, _: float) -> str:
-    """Return what an event is about."""
+    """Return the object of an event."""
     ref = event.involved_object
     return f"{ref.kind.lower()}/{ref.name}" if ref.kind else ref.name
 
 
 def event_source(event: Any, _: float) -> str:
-    """Return who tells of an event."""
+    """Return the source of an event."""
     component = event.source.component or event.reporting_controller
     host = event.source.host or event.reporting_instance
     return f"{component}, {host}" if host else component

@@ -1,4 +1,4 @@
-"""Reading and setting conditions, as k8s.io/kubernetes/pkg/api/v1/pod and node do.
+"""Read and set conditions, as k8s.io/kubernetes/pkg/api/v1/pod and node do.
 
 A condition's lastTransitionTime moves only when its status changes.
 """
@@ -73,7 +73,7 @@ def _same(old: PodCondition, new: PodCondition) -> bool:
 
 
 def set_disruption_allowed(status: PodDisruptionBudgetStatus, now: Timestamp) -> None:
-    """Set what a budget says of itself, from the disruptions that it allows."""
+    """Set the condition DisruptionAllowed of a budget from the disruptions that it allows."""
     if status.disruptions_allowed > 0:
         set_budget_condition(status, TRUE, "SufficientPods", "", now)
     else:
@@ -143,7 +143,7 @@ def is_pod_ready(pod: Pod) -> bool:
 
 
 def is_finished(pod: Pod) -> bool:
-    """Whether the pod has run to its end and takes nothing any more."""
+    """Whether the pod has ended, so that its requests no longer count."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 

@@ -1,4 +1,4 @@
-"""What the API server fills in when an object is created.
+"""Default values that the API server sets in new objects.
 
 Source: pkg/apis/*/v1/defaults.go and the create strategies of pkg/registry. Pods have a module of
 their own.
@@ -52,7 +52,7 @@ def _set_default(message: Any, path: str, value: object) -> None:
 
 
 def _fill_namespace(item: o.Namespace) -> None:
-    """Make it active, with its finalizer and the label of its name."""
+    """Set its phase Active, its finalizer, and the label with its name."""
     item.metadata.labels[NAMESPACE_NAME_LABEL] = item.metadata.name
     item.status.phase = NAMESPACE_ACTIVE
     if KUBERNETES_FINALIZER not in item.spec.finalizers:
@@ -60,7 +60,7 @@ def _fill_namespace(item: o.Namespace) -> None:
 
 
 def _fill_node(item: o.Node) -> None:
-    """Let pods have all that it has."""
+    """Set allocatable to capacity if it is missing."""
     if not item.status.allocatable:
         item.status.allocatable.update(item.status.capacity)
 
@@ -72,7 +72,7 @@ def _fill_lease(item: o.Lease) -> None:
 
 
 def _fill_disruption_budget(item: o.PodDisruptionBudget) -> None:
-    """Drop a status that a client made up."""
+    """Drop a status that a client has set."""
     item.ClearField("status")
 
 

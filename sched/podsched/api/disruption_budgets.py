@@ -1,4 +1,4 @@
-"""What a PodDisruptionBudget's spec says: which pods it is about, and numbers or percentages."""
+"""Read a PodDisruptionBudget's spec: its selector, and numbers or percentages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_sel
 
 
 def selector_of(budget: PodDisruptionBudget) -> Selector:
-    """Return what the budget selects: nothing without a selector, or with one that is broken."""
+    """Return the budget's selector; it selects nothing if it is missing or invalid."""
     if not budget.spec.HasField("selector"):
         return NOTHING
     try:

@@ -1,4 +1,4 @@
-"""The keys that podsched uses in etcd; nothing else spells them.
+"""The keys that podsched uses in etcd, all defined here.
 
     /podsched/objects/<plural>/[<namespace>/]<name>   an object, without its resourceVersion
     /podsched/terms/<namespace>/<name>                its mod revision is the term of a lock
@@ -32,7 +32,7 @@ _BY_PLURAL = {kind.plural: kind for kind in KINDS.values()}
 
 
 def local_key(kind: Kind, namespace: str, name: str) -> str:
-    """Return what names an object within its kind: namespace/name, or the name alone."""
+    """Return the key of an object within its kind: namespace/name, or only the name."""
     return f"{namespace}/{name}" if kind.namespaced else name
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a field, as k8s.io/apimachinery/pkg/util/validation/field says it."""
+"""Errors of fields, with the texts of k8s.io/apimachinery/pkg/util/validation/field."""
 
 from __future__ import annotations
 

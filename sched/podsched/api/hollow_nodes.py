@@ -1,4 +1,4 @@
-"""Hollow nodes: ``sched agent`` plays them, and nothing runs on them. Their label says so."""
+"""Hollow nodes, which ``sched agent`` simulates: nothing runs on them. They have a label."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ HOLLOW_TEXT = "hollow node of sched agent: nothing runs on it"
 
 
 def is_hollow(node: Node) -> bool:
-    """Return whether a node is played by an agent, so that no process runs for its pods."""
+    """Return whether a node is hollow: no process runs for its pods."""
     return node.metadata.labels.get(HOLLOW_LABEL) == "true"

@@ -1,4 +1,4 @@
-"""JSON that others have written: bounded before it is unfolded.
+"""Parse JSON of others, with limits that are checked before parsing.
 
 Three bytes of text, ``{},``, become 64 in memory as an object of Python, 280 as a message, and four
 times as much again in what is wrong with it.
@@ -20,7 +20,7 @@ MAX_VALUES: Final = 50_000
 def load_json(
     raw: bytes, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
 ) -> Any:
-    """Return what JSON says. Raises ValueError, also for too many values, and RecursionError.
+    """Parse JSON. Raises ValueError, also for too many values, and RecursionError.
 
     Text that is no Unicode, such as half a surrogate pair, is refused: nothing could be answered
     that quotes it.
@@ -39,5 +39,5 @@ def load_json(
 
 
 def _without_strings(text: bytes) -> bytes:
-    """Return what stands outside of quotes, those that are escaped apart."""
+    """Return the text outside of string literals."""
     return b"".join(text.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])

@@ -1,4 +1,4 @@
-"""What the register of kinds says of a kind, and the verbs of the API."""
+"""The fields of an entry in the register of kinds, and the verbs of the API."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Kind:
 
     @property
     def is_alpha(self) -> bool:
-        """Whether a Kubernetes cluster has it only if its administrator wants it."""
+        """Whether the kind is alpha: a Kubernetes cluster has it only if it is enabled."""
         return "alpha" in self.api_version
 
     def new(self) -> o.AnyObject:

@@ -22,7 +22,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 
 class UnknownKindError(LookupError):
-    """No kind goes by this name; the caller's mistake."""
+    """There is no kind with this name; the caller's mistake."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -571,19 +571,19 @@ def find_kind(name: str) -> Kind:
 
 
 def wrap(message: o.AnyObject) -> Object:
-    """Return the object as the member of ``Object`` that is its own (copied)."""
+    """Return an ``Object`` with a copy of the object in its kind's field."""
     wrapped = Object()
     put(message, wrapped)
     return wrapped
 
 
 def put(message: o.AnyObject, into: Object) -> None:
-    """Make an object the member of an ``Object`` that is its own (copied)."""
+    """Copy an object into its kind's field of an ``Object``."""
     getattr(into, kind_of(message).oneof_field).CopyFrom(message)
 
 
 def unwrap(wrapped: Object) -> o.AnyObject:
-    """Return the object inside (not copied). Raises ValueError when no member is set."""
+    """Return the object inside (not copied). Raises ValueError if no field is set."""
     member = wrapped.WhichOneof("object")
     if member is None:
         raise ValueError("the Object is empty: exactly one member must be set")

@@ -1,4 +1,4 @@
-"""LimitRange admission: what containers get that say nothing, and how much they may ask for.
+"""LimitRange admission: default requests and limits of containers, and their bounds.
 
 Source: plugin/pkg/admission/limitranger and SetDefaults_LimitRangeItem of Kubernetes 1.36.
 """
@@ -41,7 +41,7 @@ def default_limit_range(limit_range: LimitRange) -> None:
 
 
 def apply_limit_ranges(pod: Pod, ranges: Sequence[LimitRange]) -> list[str]:
-    """Give a new pod's containers what they lack, in place; return what the ranges do not allow.
+    """Set defaults of a new pod's containers in place; return violations of the ranges.
 
     Quantities that cannot be read are validation's to report: nothing is checked then.
     """
@@ -58,7 +58,7 @@ def claim_errors(
     ranges: Sequence[LimitRange],
     old: PersistentVolumeClaim | None = None,
 ) -> list[str]:
-    """Return what limit ranges do not allow of a claim; of an update, of what it changes."""
+    """Return a claim's violations of limit ranges; for an update, only of changed fields."""
     requests = claim.spec.resources.requests
     before: _Quantities = old.spec.resources.requests if old is not None else {}
     found: list[str | None] = []
@@ -187,7 +187,7 @@ def _ratio(
 
 
 def _together(pod: Pod) -> dict[str, str]:
-    """Return what a pod requests without its overhead, as it would be written."""
+    """Return a pod's requests without its overhead, as quantities."""
     options = resources.RequestOptions(use_status=False)
     total = resources.container_requests(pod, options)
     texts = {name: _written(name, amount, pod) for name, amount in total.items()}
@@ -196,7 +196,7 @@ def _together(pod: Pod) -> dict[str, str]:
 
 
 def _written(name: str, amount: Fraction, pod: Pod) -> str:
-    """Return a sum with the sort of suffix that its parts have."""
+    """Return a sum with the same sort of suffix as its parts."""
     parts = (c.resources.requests.get(name, "") for c in _containers(pod))
     if amount and any(part.endswith("i") for part in parts):
         for suffix, exponent in _BINARY:

@@ -27,7 +27,7 @@ from podsched.api.objects import AnyObject
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a manifest: where it is, what stands there, and what is wrong with it."""
+    """One mistake in a manifest: its path, the value, and the error."""
 
     path: str
     value: object
@@ -49,7 +49,7 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """An object read from a manifest, and what was left out of it."""
+    """An object read from a manifest, and the fields that were ignored."""
 
     message: AnyObject
     warnings: list[str]
@@ -110,7 +110,7 @@ def _refuse(loader: Any, node: yaml.Node) -> Any:
 
 
 def _fitting(construct: Any) -> Any:
-    """Return a constructor that says of text with an explicit tag that it does not fit it."""
+    """Return a constructor that reports text that does not fit its explicit tag."""
 
     def constructed(loader: Any, node: yaml.Node) -> Any:
         try:
@@ -153,7 +153,7 @@ def load_documents(text: str | bytes, *, most_events: float = math.inf) -> list[
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Have no cycles collected for the block: of text, only trees are made.
+    """Disable garbage collection in the block, because parsing creates no cycles.
 
     The collector would look at all of them again and again, and take half of the time.
     """
@@ -167,7 +167,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def _check_structure(text: str | bytes, most_events: float) -> None:
-    """Raise YAMLError for text that would cost more than its size says. Linear and not recursive.
+    """Raise YAMLError for text that expands far beyond its size; linear, not recursive.
 
     Reads the events alone, a third of the time that loading takes.
     """
@@ -254,7 +254,7 @@ def describe(document: Mapping[str, Any]) -> str:
 
 
 def manifest_kind(document: Mapping[str, Any]) -> Kind:
-    """Return the kind a manifest says it is. Raises ManifestError."""
+    """Return the kind named in a manifest. Raises ManifestError."""
     problems = []
     name, version = document.get("kind"), document.get("apiVersion")
     if not isinstance(name, str) or not name:
@@ -273,7 +273,7 @@ def manifest_kind(document: Mapping[str, Any]) -> Kind:
 
 
 def from_manifest(document: Mapping[str, Any], *, strict: bool = False) -> Decoded:
-    """Return the object that a manifest describes.
+    """Return the object of a manifest.
 
     Raises ManifestError, with ``strict`` for unknown fields, too.
     """
@@ -316,6 +316,6 @@ def _read_into(
 
 
 def to_manifest(message: AnyObject) -> dict[str, Any]:
-    """Return the manifest of an object, apiVersion and kind first, made of JSON's types alone."""
+    """Return the manifest of an object as JSON values, apiVersion and kind first."""
     kind = kind_of(message)
     return {"apiVersion": kind.api_version, "kind": kind.name, **codec.write(message)}

@@ -1,4 +1,4 @@
-"""The metadata that the API server fills in when an object of any kind is created."""
+"""The metadata that the API server sets in new objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def default_metadata(message: o.AnyObject, *, now: float, uid: str) -> None:
 
 
 def generated_name(prefix: str, uid: str) -> str:
-    """Return the prefix and five letters that follow from the uid."""
+    """Return the prefix with five letters derived from the uid."""
     number = zlib.crc32(uid.encode())
     letters = []
     for _ in range(_SUFFIX_LENGTH):

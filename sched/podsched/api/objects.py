@@ -1,4 +1,4 @@
-"""The messages of every kind under one roof, and the few readings that need no kind.
+"""The messages of every kind, and functions that need no kind.
 
 The protobuf messages are the objects: there is no second hierarchy of classes beside them.
 """

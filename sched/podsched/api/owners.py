@@ -1,4 +1,4 @@
-"""Owners and finalizers: which owners are of this cluster's kinds, and what objects wait for."""
+"""Owners and finalizers of objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCALED_KINDS: Final = tuple(kind.name for kind in KINDS.values() if "scale" in k
 
 
 def is_left_alone(item: AnyObject) -> bool:
-    """Return whether a workload has pods to be made and no controller has ever looked at it.
+    """Return whether a workload needs pods but no controller has ever processed it.
 
     Kubernetes' own controllers can do so, over the REST API.
     """
@@ -36,7 +36,7 @@ def is_left_alone(item: AnyObject) -> bool:
 
 
 def owner_kind(reference: OwnerReference) -> Kind | None:
-    """Return the kind of an owner; None for one that is kept elsewhere, such as a Deployment."""
+    """Return the kind of an owner; None if podsched does not store it, such as a Deployment."""
     kind = KINDS.get(reference.kind)
     group = reference.api_version.rpartition("/")[0]
     return kind if kind is not None and kind.group == group else None
