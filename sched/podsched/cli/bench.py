@@ -108,9 +108,8 @@ class _Flags:
     """Number of scheduler replicas."""
     evaluator: Evaluator = flag("local")
     """Where nodes are evaluated; local does not start Ray."""
-    without: tuple[Accelerator, ...] = flag((), "NAME")
-    """Leave out an accelerator of decisions, to see what it earns: incremental, lookahead, shared,
-    variants, remote. May be repeated."""
+    without: tuple[Accelerator, ...] = flag(())
+    """Leave out an accelerator of decisions, to see what it earns; may be repeated."""
     repeat: int = flag(1, "N", min=1)
     """Runs per workload; the median and the spread are reported."""
     times: int = flag(3, "N", min=1)

@@ -47,7 +47,7 @@ Server = Annotated[
         "-s",
         envvar="SCHED_SERVER",
         metavar="HOST:PORT[,...]",
-        help=f"API servers to ask, by default {DEFAULT_SERVER}.",
+        help=f"API servers to use, by default {DEFAULT_SERVER}.",
         show_default=False,
     ),
 ]

@@ -21,9 +21,9 @@ Evaluator = Literal["auto", "local", "ray"]
 EVALUATORS = ("auto", "local", "ray")
 BinderChoice = Literal["auto", "direct", "ray"]
 BINDERS = ("auto", "direct", "ray")
-#: What makes decisions faster without changing one (``decide``): evaluations that are kept,
-#: several pods placed between two looks, columns that evaluations share, pods that differ in
-#: requests alone decided on without an evaluation, and evaluations by Ray actors.
+#: Accelerators of decisions (``decide``), in this order: kept evaluations, several pods placed from
+#: one evaluation, columns shared by evaluations, pods that differ only in requests decided without
+#: their own evaluation, and evaluations by Ray actors.
 Accelerator = StrEnum("Accelerator", ["INCREMENTAL", "LOOKAHEAD", "SHARED", "VARIANTS", "REMOTE"])
 LOG_FORMATS = ("text", "json")
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -143,9 +143,8 @@ class EvaluatorSettings(_Checked):
     binder: BinderChoice = "auto"
     """ray: bind through actors while there are any; direct: through this process's connection;
     auto: like the evaluator."""
-    without: tuple[Accelerator, ...] = flag((), "NAME")
-    """Leave out an accelerator of decisions, to see what it earns: incremental, lookahead, shared,
-    variants, remote. May be repeated.
+    without: tuple[Accelerator, ...] = flag(())
+    """Leave out an accelerator of decisions, to see what it earns; may be repeated.
 
     The decisions are the same.
     """
