@@ -214,14 +214,14 @@ class LocalRay:
 
     async def _until_hung(self, ended: asyncio.Future[int]) -> str:
         loop = asyncio.get_running_loop()
-        heard = dict.fromkeys((self.address, self._raylet), loop.time())
+        last_seen = dict.fromkeys((self.address, self._raylet), loop.time())
         while True:
             if (await asyncio.wait({ended}, timeout=PROBE_PERIOD))[0]:
                 return "ended"
-            for address in heard:
+            for address in last_seen:
                 if await answers(address, PROBE_TIMEOUT, self._tls):
-                    heard[address] = loop.time()
-            if loop.time() - min(heard.values()) > HUNG_AFTER:
+                    last_seen[address] = loop.time()
+            if loop.time() - min(last_seen.values()) > HUNG_AFTER:
                 await self.kill()
                 return f"has not answered for {HUNG_AFTER:.0f} s"
 

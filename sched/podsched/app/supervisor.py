@@ -108,7 +108,7 @@ class ManagedProcess:
     """One child process, kept running until ``stop``."""
 
     def __init__(self, spec: ProcessSpec, log_dir: Path, tasks: TaskSet) -> None:
-        """``tasks``: whose owner hears of it when the watch over the process fails."""
+        """``tasks``: the set whose owner gets the error if watching the process fails."""
         self.spec = spec
         self._tasks = tasks
         self.log_path = log_dir / f"{spec.name}.log"

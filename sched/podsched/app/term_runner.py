@@ -153,7 +153,7 @@ class _Work:
     over: bool = False
 
     async def finish(self) -> None:
-        """End it, once it is known what became of all bindings."""
+        """End it, once the outcome of every binding is known."""
         await self.loop.finish()
         self.tasks.end()
 

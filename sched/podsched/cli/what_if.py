@@ -56,7 +56,7 @@ def what_if(
     *,
     as_json: bool,
 ) -> int:
-    """Play a scenario and print what came of it; return the exit code."""
+    """Play a scenario and print the result; return the exit code."""
     nodes = {o.metadata.name: o for o in objects if isinstance(o, Node)}
     _check_names("--remove-node", changes.remove_node, nodes)
     _check_names("--drain", changes.drain, nodes)
@@ -136,7 +136,7 @@ def _added(text: str, nodes: dict[str, Any]) -> Iterator[Node]:
         yield node
 
 
-# ---------------------------------------------------------------------- what came of it
+# ---------------------------------------------------------------------- results
 
 
 def report_document(report: Report) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def _sections(report: Report, scenario: Scenario) -> Iterator[str]:
 
 
 def move_lines(moves: Sequence[Move]) -> list[str]:
-    """Return how many pods have to move, and what becomes of each."""
+    """Return the number of pods that must move, and of each outcome."""
     return [_summary(moves), "", *wrapped(_move_rows(moves))]
 
 

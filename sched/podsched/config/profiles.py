@@ -341,7 +341,7 @@ def _type_errors(plugin: str, args: Mapping[str, Any], path: str) -> Iterator[Fi
 def _queue_sort_errors(
     written: Sequence[KubeSchedulerProfile], profiles: Sequence[Profile]
 ) -> Iterator[FieldError]:
-    """Yield errors unless all profiles sort alike: they share one queue."""
+    """Yield errors unless all profiles have the same QueueSort plugin: they share one queue."""
     first = profiles[0]
     names = first.names(ExtensionPoint.QUEUE_SORT)
     args = [first.args.get(name) for name in names]

@@ -156,7 +156,7 @@ class PlacementScorePlugin(Protocol):
 
 
 class TriedPlacement(NamedTuple):
-    """A placement and what came of it.
+    """A placement and its result.
 
     ``scheduled``: members with a node, including those placed earlier. ``pods``: the members placed
     now, with the name of the node of each.

@@ -215,7 +215,7 @@ class Subject:
 
 
 def subject_of(pem: bytes) -> Subject:
-    """Return whom the first certificate names.
+    """Return the subject of the first certificate.
 
     Raises CertificateError unless it has exactly one common name.
     """

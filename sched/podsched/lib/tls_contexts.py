@@ -43,7 +43,7 @@ class ServingContext:
         *,
         demand: bool = False,
     ) -> None:
-        """Read the files; ``warn`` hears later why changed ones are not used.
+        """Read the files; ``warn`` is called later if changed files cannot be used.
 
         Raises CertificateError for files that cannot be used, or a certificate for clients only.
         """

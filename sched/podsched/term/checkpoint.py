@@ -77,7 +77,7 @@ def restore(
 ) -> list[Preemption]:
     """Restore a checkpoint into an empty state, and return the preemptions under way.
 
-    The plugins are told of these preemptions. ``objects``: all objects as of the checkpoint's
+    The plugins are notified of these preemptions. ``objects``: all objects as of the checkpoint's
     revision. Raises KeyError or ValueError if they do not match the checkpoint.
     """
     nodes = {item.metadata.name: item for item in objects if isinstance(item, Node)}

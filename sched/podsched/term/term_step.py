@@ -238,7 +238,7 @@ class StartWork:
 
 @dataclass(frozen=True, slots=True)
 class FinishWork:
-    """Decide nothing more; end the work once it is known what became of all bindings."""
+    """Stop deciding; end the work once the outcome of every binding is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ class FailWork:
 
 @dataclass(frozen=True, slots=True)
 class CancelWork:
-    """End the work at once; it hears nothing of the scheduling state any more."""
+    """End the work at once; it gets no further changes of the scheduling state."""
 
 
 WorkEffect = StartWork | FinishWork | FailWork | CancelWork

@@ -31,12 +31,12 @@ def validate_cluster_role(at: Place, item: o.ClusterRole) -> None:
 
 
 def validate_role_binding(at: Place, item: o.RoleBinding) -> None:
-    """Validate the role that is bound, and whom it is bound to."""
+    """Validate the bound role and its subjects."""
     _binding(at, item, ("Role", "ClusterRole"))
 
 
 def validate_cluster_role_binding(at: Place, item: o.ClusterRoleBinding) -> None:
-    """Validate the role that is bound, and whom it is bound to."""
+    """Validate the bound role and its subjects."""
     _binding(at, item, ("ClusterRole",))
 
 

@@ -10,7 +10,7 @@ from podsched.framework.pod_groups import KIND, REASON_UNSCHEDULABLE, read_pod_g
 from podsched.framework.pods import PodInfo
 from podsched.v1.scheduling_pb2 import PodGroupStanding
 
-#: Stuck members that are told of.
+#: Max stuck members that are listed.
 MAX_MEMBERS: Final = 5
 
 

@@ -77,7 +77,7 @@ class World:
         self._cache = cache
         self._profiles = profiles
         self._decider = AcceleratedDecider(cache.cluster, profiles, chance)
-        #: By what decides on a pod, and by its priority, which decides whom it may preempt.
+        #: By the pod's key and its priority, which determine the decision and the possible victims.
         self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
         self._default_profile = next(iter(profiles))
 

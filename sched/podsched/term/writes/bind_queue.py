@@ -162,11 +162,11 @@ class BindQueue:
             tasks.start(self._outbox.run(), f"bind {number}", endless=True)
 
     async def ask_again(self) -> None:
-        """Find out what became of calls that were under way when the workers ended.
+        """Find out the outcomes of calls that were in progress when the workers ended.
 
-        They may still be carried out, and take up room that the next state must know of. Sent
-        again, each gets the answer that counts: what was bound since is a success. ``Outcomes``,
-        whose state is given up, hears nothing of it.
+        These calls may still be executed, and the next state must know their pods' room. So they
+        are sent again, and each gets its final answer: a pod that was bound meanwhile counts as a
+        success. ``Outcomes`` is not called, because its state is discarded.
 
         Raises:
             FenceLost: another replica leads.

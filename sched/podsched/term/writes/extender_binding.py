@@ -4,12 +4,12 @@
       |                            |
       '--answered an error, or not seen in time--> gone
 
-A bug that ends the term finds some asked or to be seen. Their calls go on, and the next state is
-built once it has been read what became of their pods: else a node might seem to have room that is
-taken. When a term ends in any other way, another replica leads or none, and the calls end with it.
+If a bug ends the term, calls in progress continue, and the next state is built once their outcomes
+have been read; otherwise a node might seem to have room that is taken. If the term ends in any
+other way, another replica leads or none, and the calls end with it.
 
-Such a bind carries no fence: an extender that is asked by a leader paused past its lease still
-binds, and only that a pod is bound at most once protects the cluster then.
+Such a binding carries no fence: an extender that is called by a leader whose lease has expired
+still binds. Then only the rule that a pod is bound at most once protects the cluster.
 
 Source: extendersBinding of kube-scheduler v1.36, which takes the extender's word that a pod is
 bound; here it has to be seen.
@@ -63,7 +63,7 @@ class ExtenderBindings:
         return len(self._asked)
 
     def ask(self, client: ExtenderClient, assignment: Assignment) -> None:
-        """Begin to have an extender bind a pod; ``outcome`` tells what becomes of it."""
+        """Let an extender bind a pod; ``outcome`` waits for the result."""
         pod = assignment.pod
         call = self._calls.start(_call(client, assignment), f"extender binds {pod.key}")
         self._asked[pod.uid] = _Asked(assignment, call)

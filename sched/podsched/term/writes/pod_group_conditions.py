@@ -1,6 +1,6 @@
 """The conditions of PodGroups, written in batches.
 
-``PodGroupScheduled`` says what came of the last attempt, as in kube-scheduler. It is best effort,
+``PodGroupScheduled`` has the outcome of the last attempt, as in kube-scheduler. It is best effort,
 like the statuses of pods: a newer condition of a group replaces one that has not been sent, and one
 that could not be written is written with the next attempt. A condition that is True stays so,
 unless the group is taken back.
@@ -58,7 +58,7 @@ class _Write(NamedTuple):
 
 
 class PodGroupConditions:
-    """Writes what became of attempts to schedule groups."""
+    """Writes the outcomes of attempts to schedule groups."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class PodGroupConditions:
         #: The keys of the groups whose members are being bound.
         self._binding: set[str] = set()
 
-    # ------------------------------------------------------------------ what came of an attempt
+    # ------------------------------------------------------------------ outcomes of attempts
 
     def decided(self, group: PodGroup, status: Status) -> None:
         """Write the outcome of an attempt, unless the group's status has it already."""

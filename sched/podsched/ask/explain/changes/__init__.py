@@ -5,7 +5,7 @@ one more node. For each kind the search finds the cheapest change that makes the
 suggested change has been tried by an evaluation of the whole cluster. Each kind has its own cost,
 defined in the module that searches for it.
 
-    question     the pod, the cluster, and whom each filter rejects
+    question     the pod, the cluster, and the results of the filters
     requests     lower requests: nodes that NodeResourcesFit alone rejects
     tolerations  one more toleration
     demands      one demand of the pod dropped: of selectors, affinity, spreading, ports, labels

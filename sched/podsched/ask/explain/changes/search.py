@@ -20,7 +20,7 @@ from podsched.ask.explain.changes.requests import lower_requests
 from podsched.ask.explain.changes.tolerations import add_toleration
 from podsched.v1.scheduling_pb2 import Explanation
 
-#: In the order in which people would like to hear of them.
+#: In the order in which they are shown.
 FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProxyType({
     Kind.GATES: remove_gates,
     Kind.UNCORDON: uncordon,
