@@ -21,6 +21,9 @@ from support.eventually import eventually
 
 pytestmark = pytest.mark.integration
 
+#: Clients take 64 KiB unread: the first response of these tests is larger.
+_SMALL_WINDOW = [("grpc.http2.bdp_probe", 0)]
+
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[ApiServer, Any]]:
@@ -28,7 +31,7 @@ async def serving() -> AsyncIterator[tuple[ApiServer, Any]]:
     store = MemoryStore()
     server = ApiServer(ServerSettings(), store)
     await server.start()
-    async with grpc.aio.insecure_channel(server.address) as channel:
+    async with grpc.aio.insecure_channel(server.address, _SMALL_WINDOW) as channel:
         yield server, channel.unary_stream("/podsched.v1.Objects/Watch")
     await server.stop(0)
     await store.close()
@@ -100,8 +103,7 @@ async def test_of_lists_that_nobody_reads_few_are_made_until_their_client_has_go
             item.metadata.annotations["padding"] = "x" * 200_000
         await server.core.creator.create_many(large)
         request = v1.ListRequest(kind="Pod").SerializeToString()
-        small = [("grpc.http2.bdp_probe", 0)]  # the window stays at 64 KiB
-        async with grpc.aio.insecure_channel(server.address, small) as channel:
+        async with grpc.aio.insecure_channel(server.address, _SMALL_WINDOW) as channel:
             list_ = channel.stream_stream("/podsched.v1.Objects/List")
             calls_ = [list_() for _ in range(20)]
             for call in calls_:

@@ -75,6 +75,8 @@ def streaming(
         async with under_way:
             under_way.request = _decoded(parse, await under_way.only_request())
             with under_way.stream():
+                # By itself: beside an unread first response, it would keep the call from ending.
+                await under_way.context.send_initial_metadata(())
                 async with aclosing(handle(under_way.request)) as responses:
                     async for response in responses:
                         under_way.leave_seat()
