@@ -86,6 +86,19 @@ def test_the_ring_is_bounded_in_bytes() -> None:
     assert 0 < sum(len(c.frame) for c in kept) <= 2000
 
 
+def test_a_large_object_that_was_replaced_is_kept_undecoded(cache: WatchCache) -> None:
+    """Its fields would take ten times the bytes that the ring counts."""
+    large = pod("a")
+    large.metadata.annotations["padding"] = "x" * 10_000
+    cache.load([Entry(POD, "default/a", large.SerializeToString(), 2, 2)], 2)
+    before = cache.objects(POD)["default/a"].message
+    cache.apply(batch(put("a", 3)))
+    (change,) = cache.changes_from(cache.position_after(2), 10)
+    assert change.old is not None
+    assert change.old.message == before
+    assert change.old.message is not before
+
+
 def test_a_position_from_before_a_reload_is_expired(cache: WatchCache) -> None:
     """After loading anew nobody goes on as if nothing had been missed."""
     cache.apply(batch(put("a", 2)))

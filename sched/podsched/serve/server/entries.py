@@ -62,6 +62,10 @@ class Entry:
             raise errors.unreadable(self.kind, self.key.rpartition("/")[2]) from None
         return message
 
+    def release(self) -> None:
+        """Drop the decoded object, which may take ten times the memory of its bytes."""
+        self._message = None
+
     def is_readable(self) -> bool:
         """Return whether the value decodes to the object that the key names; not cached."""
         try:

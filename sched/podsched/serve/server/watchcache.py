@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 #: Max seconds of ``settle``.
 _SETTLE_SECONDS = 1.0
+#: Bytes from which an object that has been replaced is kept undecoded in the ring.
+_LARGE = 4096
 #: Max writes in flight whose bytes are remembered.
 _MAX_WRITTEN = 20_000
 
@@ -226,6 +228,8 @@ class WatchCache:
                 self._order[name].remove(entry.key)
             return Change(None, old, kv.mod_revision) if old is not None else None
         old = objects.get(entry.key)
+        if old is not None and len(old.value) > _LARGE:
+            old.release()
         objects[entry.key] = entry
         self._sorted[name] = None
         if old is None:

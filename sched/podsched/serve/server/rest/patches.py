@@ -9,7 +9,8 @@ from typing import Any, Final
 import jsonpatch
 import jsonpointer
 
-from podsched.api.json_text import load_json
+from podsched.api.json_text import MAX_VALUES, load_json
+from podsched.lib.bounded_text import separators
 from podsched.serve.server.errors import Violation
 from podsched.serve.server.patching import MAX_PATCH_DEPTH, is_deep
 from podsched.serve.server.rest.bodies import media_of
@@ -84,11 +85,11 @@ def _strategic(content: Content, patch: Mapping[str, Any]) -> Content:
         raise RestError(422, "Invalid", message, {"causes": causes_of([found])}) from None
 
 
-def _copied_bytes(content: Any, operation: Any) -> int:
-    """Return the bytes that an operation copies; repeated copies could grow to gigabytes."""
+def _copied(content: Any, operation: Any) -> bytes:
+    """Return what an operation copies, as JSON; repeated copies could grow to gigabytes."""
     if not isinstance(operation, dict) or operation.get("op") != "copy":
-        return 0
-    return len(json.dumps(jsonpointer.resolve_pointer(content, operation["from"])))
+        return b""
+    return json.dumps(jsonpointer.resolve_pointer(content, operation["from"])).encode()
 
 
 def _operations(patch: Any) -> Callable[[Content], Content]:
@@ -100,11 +101,14 @@ def _operations(patch: Any) -> Callable[[Content], Content]:
 
     def change(content: Content) -> Content:
         result: Any = content
-        copied = 0
+        size = values = 0
         try:
             for operation in patch:
-                copied += _copied_bytes(result, operation)
-                if copied > MAX_BODY_BYTES:
+                copied = _copied(result, operation)
+                size += len(copied)
+                values += separators(copied)
+                # As much as the body of a request may have.
+                if size > MAX_BODY_BYTES or values > MAX_VALUES:
                     raise RestError(413, "RequestEntityTooLarge", "the patch copies too much")
                 result = jsonpatch.apply_patch(result, [operation], in_place=True)
         except _REFUSED:
