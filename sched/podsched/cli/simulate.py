@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import typer
 
@@ -18,16 +18,14 @@ from podsched.api.quantity import QuantityError
 from podsched.ask.simulation import (
     DYNAMIC_RESOURCES,
     BadScenario,
-    open_scenarios,
-    simulate_lines,
 )
 from podsched.ask.simulation import simulate as simulate_scenario
 from podsched.cli.bundle import repeated
+from podsched.cli.case_files import allocation_results, print_results, scenario_results
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
-from podsched.cli.manifests import MAX_BYTES
 from podsched.cli.options import Form
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -39,6 +37,12 @@ from podsched.config.flags import flag
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
+
+
+class Faults(StrEnum):
+    """The release of Kubernetes whose known faults are kept."""
+
+    V1_36_2 = "1.36.2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,25 @@ class _Flags:
     """Schedule the cluster's pending pods, too, before --pod."""
     scenarios: Path | None = flag(None, "FILE")
     """Scenarios, one JSON object per line, plain or gzipped."""
+    allocations: Path | None = flag(None, "FILE")
+    """Cases of claims and devices, one JSON object per line, plain or gzipped."""
+    faults: Faults | None = flag(None, "VERSION")
+    """With --allocations: allocate devices as this release of Kubernetes, faults included."""
     bundle: Path | None = flag(None, "FILE")
     """Repeat the decision in a file of sched explain --bundle."""
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file."""
     output: Form = flag(Form.TABLE, names="--output -o")
     """Output format; json has the format of --scenarios for one pod."""
+
+    def files(self) -> list[str]:
+        """Return the given flags whose file has all there is to know."""
+        files = {
+            "--bundle": self.bundle,
+            "--scenarios": self.scenarios,
+            "--allocations": self.allocations,
+        }
+        return [name for name, file in files.items() if file is not None]
 
 
 @takes_flags
@@ -85,7 +102,8 @@ def simulate(
     adds.
 
     With --scenarios, each line of the file is a scenario, and each result a line of
-    JSON. With --bundle, the decision in the file is repeated.
+    JSON. With --allocations, each line is a node with devices and claims, and each result tells
+    which devices the claims get. With --bundle, the decision in the file is repeated.
 
     Ends with 0 if all pods fit, with 1 if one does not, and with 2 if a plugin failed.
     """
@@ -96,11 +114,14 @@ def simulate(
     changes = Changes(
         given.add_node or (), given.remove_node or (), given.drain or (), given.pending
     )
-    if given.bundle is not None or given.scenarios is not None:
+    if given.faults is not None and given.allocations is None:
+        fail("--faults is for --allocations", USAGE)
+    if alone := given.files():
+        if len(alone) > 1:
+            fail(f"{' and '.join(alone)} name two files: use one of them", USAGE)
         if cluster.given or given.pod or source.given or changes.given or given.replicas:
-            alone = "--scenarios" if given.bundle is None else "--bundle"
-            fail(f"{alone} cannot be combined with a cluster, pods or a configuration", USAGE)
-        raise typer.Exit(_from_file(given.bundle, given.scenarios, given.output))
+            fail(f"{alone[0]} cannot be combined with a cluster, pods or a configuration", USAGE)
+        raise typer.Exit(_from_file(given))
     if not given.pod and not changes.given:
         fail("no pod to schedule: use --pod FILE, or --scenarios FILE", USAGE)
     if not cluster.given:
@@ -131,13 +152,14 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
     return _exit_code(result)
 
 
-def _from_file(bundle: Path | None, scenarios: Path | None, output: Form) -> int:
-    if bundle is not None and scenarios is not None:
-        fail("--bundle and --scenarios name two files: use one of them", USAGE)
-    if bundle is not None:
-        return _repeat(bundle, output)
-    assert scenarios is not None
-    _run_scenarios(scenarios)
+def _from_file(given: _Flags) -> int:
+    if given.bundle is not None:
+        return _repeat(given.bundle, given.output)
+    if given.scenarios is not None:
+        print_results(given.scenarios, scenario_results)
+    if given.allocations is not None:
+        known_faults = given.faults is not None
+        print_results(given.allocations, partial(allocation_results, known_faults=known_faults))
     return 0
 
 
@@ -163,25 +185,6 @@ def _exit_code(result: dict[str, Any]) -> int:
 
 def _key(pod: Pod) -> tuple[str, str]:
     return pod.metadata.namespace, pod.metadata.name
-
-
-def _run_scenarios(path: Path) -> None:
-    try:
-        with open_scenarios(path) as lines:
-            for result in simulate_lines(_bounded(lines, path), factories()):
-                print(json.dumps(result, separators=(",", ":"), sort_keys=True))
-    except (OSError, EOFError, zlib.error) as exc:
-        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}")
-    except PluginError as exc:
-        fail(str(exc))
-    sys.stdout.flush()
-
-
-def _bounded(lines: IO[bytes], path: Path) -> Iterator[bytes]:
-    while line := lines.readline(MAX_BYTES + 1):
-        if len(line) > MAX_BYTES:
-            fail(f"{path}: a line of more than {MAX_BYTES >> 20} MiB")
-        yield line
 
 
 def _scenario(objects: Sequence[AnyObject], pod: Pod, source: Source) -> dict[str, Any]:

@@ -1,0 +1,67 @@
+"""Files of cases, one JSON document a line, plain or gzipped: prints one result a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from podsched.ask.simulation import open_scenarios, simulate_lines
+from podsched.cli.errors import fail
+from podsched.cli.manifests import MAX_BYTES
+from podsched.framework.plugin import PluginError
+from podsched.registry import factories, run_allocation_case
+
+Results = Callable[[Iterator[bytes]], Iterator[dict[str, Any]]]
+
+
+def scenario_results(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the decision of each scenario."""
+    return simulate_lines(lines, factories())
+
+
+def allocation_results(lines: Iterator[bytes], *, known_faults: bool) -> Iterator[dict[str, Any]]:
+    """Yield the devices of each allocation case; with ``known_faults`` as v1.36.2 gives them."""
+
+    def run(case: Mapping[str, Any]) -> dict[str, Any]:
+        return run_allocation_case(case, known_faults=known_faults)
+
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _result(run, line, f"line {number}")
+
+
+def print_results(path: Path, results: Results) -> None:
+    """Print the results of a file's cases; exit if the file cannot be read."""
+    try:
+        with open_scenarios(path) as lines:
+            for result in results(_bounded(lines, path)):
+                print(json.dumps(result, separators=(",", ":"), sort_keys=True))
+    except (OSError, EOFError, zlib.error) as exc:
+        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}")
+    except PluginError as exc:
+        fail(str(exc))
+    sys.stdout.flush()
+
+
+def _result(
+    run: Callable[[Mapping[str, Any]], dict[str, Any]], line: bytes, name: str
+) -> dict[str, Any]:
+    try:
+        case = json.loads(line)
+        name = case.get("name", name)
+        return run(case)
+    # Whatever a case holds may be wrong in some way; none may end the run.
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        return {"name": name, "outcome": "error", "error": problem, "allocations": None}
+
+
+def _bounded(lines: IO[bytes], path: Path) -> Iterator[bytes]:
+    while line := lines.readline(MAX_BYTES + 1):
+        if len(line) > MAX_BYTES:
+            fail(f"{path}: a line of more than {MAX_BYTES >> 20} MiB")
+        yield line

@@ -1,0 +1,6 @@
+"""DynamicResources: devices for the ResourceClaims of a pod (dynamic resource allocation, DRA).
+
+``model`` has the objects of resource.k8s.io/v1 and ``documents`` reads them. ``allocator`` finds
+the devices of a pod's claims on a node: ``pools`` gathers the devices, ``requests`` checks the
+claims, ``search`` chooses, ``results`` writes the allocations down. ``cases`` runs recorded cases.
+"""

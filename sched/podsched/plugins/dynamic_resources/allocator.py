@@ -1,0 +1,107 @@
+"""Finds devices for the claims of a pod on a node: the first solution, as Kubernetes v1.36 does.
+
+It mends the faults of v1.36.2 that docs/devices.md lists, unless they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+
+from podsched.plugins.dynamic_resources.candidates import Candidates, SelectorCompiler
+from podsched.plugins.dynamic_resources.equivalence import Equivalence
+from podsched.plugins.dynamic_resources.errors import AllocationAborted, InvalidPools
+from podsched.plugins.dynamic_resources.model import (
+    AllocatedState,
+    AllocationResult,
+    DeviceClass,
+    Features,
+    Node,
+    ResourceClaim,
+    ResourceSlice,
+)
+from podsched.plugins.dynamic_resources.pools import gather_pools
+from podsched.plugins.dynamic_resources.requests import Requests
+from podsched.plugins.dynamic_resources.results import make_allocation
+from podsched.plugins.dynamic_resources.search import Search
+from podsched.plugins.dynamic_resources.taken import TakenDevices
+
+
+class Allocator:
+    """Allocates devices on one node after the other; the cluster's devices stay as they are.
+
+    ``known_faults``: answer as v1.36.2, faults included. ``prune``: leave out choices that equal
+    failed ones, which changes no result; v1.36.2's faults depend on every choice.
+    """
+
+    def __init__(
+        self,
+        classes: Iterable[DeviceClass],
+        slices: Sequence[ResourceSlice],
+        allocated: AllocatedState,
+        compile_selector: SelectorCompiler,
+        features: Features,
+        *,
+        known_faults: bool = False,
+        prune: bool = True,
+    ) -> None:
+        self._classes = {of.name: of for of in classes}
+        self._slices = slices
+        self._allocated = allocated
+        self._compile_selector = compile_selector
+        self._features = features
+        self._known_faults = known_faults
+        self._prune = prune and not known_faults
+        #: How many choices the last search made.
+        self.choices = 0
+
+    def allocate(
+        self,
+        node: Node,
+        claims: Sequence[ResourceClaim],
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> list[AllocationResult] | None:
+        """Return the allocations of the claims in order, or None if they do not fit.
+
+        ``should_stop`` is asked before the search and about each millisecond. Raises
+        AllocationError, AllocationAborted when stopped.
+        """
+        steps = self.allocate_in_steps(node, claims)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                allocations: list[AllocationResult] | None = end.value
+                return allocations
+            if should_stop():
+                raise AllocationAborted
+
+    def allocate_in_steps(
+        self, node: Node, claims: Sequence[ResourceClaim]
+    ) -> Generator[None, None, list[AllocationResult] | None]:
+        """Allocate, with a pause before the search and about each millisecond of it."""
+        features = self._features
+        pools = gather_pools(self._slices, node, features)
+        candidates = Candidates(pools, node, features, self._allocated, self._compile_selector)
+        levels = Requests(self._classes, pools, candidates, features).levels(claims)
+        taken = TakenDevices(
+            claims, candidates, self._allocated, features, known_faults=self._known_faults
+        )
+        equivalence = Equivalence(levels, candidates, taken) if self._prune else None
+        search = Search(levels, candidates, taken, equivalence)
+        yield
+        yield from search.run()
+        self.choices = search.choices
+        if search.found:
+            return [
+                make_allocation(
+                    claim,
+                    taken.by_claim[index],
+                    [search.chosen[level.index] for level in levels if level.claim_index == index],
+                    node,
+                    features,
+                )
+                for index, claim in enumerate(claims)
+            ]
+        if any(pool.invalid for pool in pools):
+            raise InvalidPools
+        return None

@@ -1,0 +1,166 @@
+"""The devices that a node reaches, and which of them suit a request whatever else is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from podsched.plugins.dynamic_resources.capacity import Amounts, consumed_capacity, fits
+from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
+from podsched.plugins.dynamic_resources.constraints import Values, attribute_values
+from podsched.plugins.dynamic_resources.errors import (
+    AllocationError,
+    CompileError,
+    EvaluationError,
+)
+from podsched.plugins.dynamic_resources.model import (
+    AllocatedState,
+    Device,
+    DeviceID,
+    DeviceTaint,
+    DeviceToleration,
+    Features,
+    Node,
+)
+from podsched.plugins.dynamic_resources.pools import Pool, reaches
+
+_NO_AMOUNTS: Amounts = {}
+_PREVENTING_EFFECTS = ("NoSchedule", "NoExecute")
+
+
+class Selector(Protocol):
+    """A compiled CEL expression."""
+
+    def matches(self, driver: str, device: Device) -> bool:
+        """Whether the device matches. Raises EvaluationError."""
+
+
+#: Returns the selector of an expression. Raises CompileError.
+SelectorCompiler = Callable[[str], Selector]
+
+
+class Candidates:
+    """Devices in the order of trying; remembers which of them suit which request."""
+
+    def __init__(
+        self,
+        pools: Iterable[Pool],
+        node: Node,
+        features: Features,
+        allocated: AllocatedState,
+        compile_selector: SelectorCompiler,
+    ) -> None:
+        self._node = node
+        self._features = features
+        self._allocated = allocated
+        self._compile = compile_selector
+        self.devices: list[Candidate] = []
+        for pool in pools:
+            for piece, device in pool.devices():
+                identity = DeviceID(pool.driver, pool.name, device.name)
+                self.devices.append(Candidate(len(self.devices), identity, device, piece, pool))
+        self._selected: dict[tuple[str, int], bool] = {}
+        # None for a device that does not suit, else what the request would consume of it.
+        self._needs: dict[tuple[Alternative, int], Amounts | None] = {}
+        self._tolerated: dict[tuple[Alternative, int], bool] = {}
+
+    def of_pool(self, pool: Pool) -> Iterator[Candidate]:
+        return (candidate for candidate in self.devices if candidate.pool is pool)
+
+    def is_allocated(self, candidate: Candidate) -> bool:
+        """Whether the device is in use exclusively."""
+        return candidate.id in self._allocated.devices
+
+    def consumed(self, candidate: Candidate) -> Amounts | None:
+        """Return what shares consume of the device; None if there are none."""
+        return self._allocated.capacity.get(candidate.id)
+
+    def is_shareable(self, candidate: Candidate) -> bool:
+        return self._features.consumable_capacity and candidate.device.allow_multiple_allocations
+
+    def fits(self, alternative: Alternative, candidate: Candidate, taken: Amounts) -> bool:
+        """Whether selectors, node and capacity suit; ``taken`` of it the search took already.
+
+        Raises AllocationError if a selector fails.
+        """
+        needs = self.needs(alternative, candidate)
+        if not needs:
+            return needs is not None
+        in_use = self._allocated.capacity.get(candidate.id, _NO_AMOUNTS)
+        return fits(needs, candidate.device.capacity, in_use, taken)
+
+    def needs(self, alternative: Alternative, candidate: Candidate) -> Amounts | None:
+        """Return what a request would consume of a device; None if the device does not suit.
+
+        Raises AllocationError if a selector fails.
+        """
+        key = (alternative, candidate.index)
+        if key not in self._needs:
+            self._needs[key] = self._find_needs(alternative, candidate)
+        return self._needs[key]
+
+    def tolerates(self, alternative: Alternative, candidate: Candidate) -> bool:
+        """Whether the request tolerates the device's taints."""
+        taints = candidate.device.taints
+        if not taints or not self._features.device_taints:
+            return True
+        key = (alternative, candidate.index)
+        if key not in self._tolerated:
+            self._tolerated[key] = not any(
+                taint.effect in _PREVENTING_EFFECTS
+                and not any(_tolerates(of, taint) for of in alternative.request.tolerations)
+                for taint in taints
+            )
+        return self._tolerated[key]
+
+    def values(
+        self, alternative: Alternative, constraint: int, candidate: Candidate
+    ) -> Values | None:
+        """Return a device's values of the attribute of a constraint of the claim."""
+        of = alternative.claim.constraints[constraint]
+        return attribute_values(of, candidate.device, candidate.id.driver, self._features)
+
+    def _find_needs(self, alternative: Alternative, candidate: Candidate) -> Amounts | None:
+        device = candidate.device
+        if device.binding_conditions and not self._features.binding_conditions:
+            return None
+        of_class, request = alternative.device_class, alternative.request
+        if not self._select(f"class {of_class.name}", of_class.selectors, candidate):
+            return None
+        if not self._select(f"claim {alternative.claim}", request.selectors, candidate):
+            return None
+        if candidate.slice.per_device_node_selection and not reaches(self._node, device.nodes):
+            return None
+        if not self._features.consumable_capacity:
+            return _NO_AMOUNTS
+        return consumed_capacity(request.capacity, device.capacity)
+
+    def _select(self, author: str, selectors: Sequence[str | None], candidate: Candidate) -> bool:
+        for index, expression in enumerate(selectors):
+            try:
+                if not self._matches(expression or "", candidate):
+                    return False
+            except CompileError as error:
+                problem = f"CEL compile error: {error}"
+                raise AllocationError(f"{author}: selector #{index}: {problem}") from error
+            except EvaluationError as error:
+                problem = f"CEL runtime error: {error}"
+                raise AllocationError(f"{author}: selector #{index}: {problem}") from error
+        return True
+
+    def _matches(self, expression: str, candidate: Candidate) -> bool:
+        key = (expression, candidate.index)
+        if key not in self._selected:
+            selector = self._compile(expression)
+            self._selected[key] = selector.matches(candidate.id.driver, candidate.device)
+        return self._selected[key]
+
+
+def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value

@@ -1,0 +1,74 @@
+"""How much of a device's capacity a request consumes.
+
+Source: consumable_capacity.go of Kubernetes v1.36 (structured/internal/incubating).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from podsched.plugins.dynamic_resources.model import DeviceCapacity, RequestPolicy
+
+Amounts = Mapping[str, Fraction]
+
+
+def consumed_capacity(
+    requested: Amounts | None, capacity: Mapping[str, DeviceCapacity]
+) -> dict[str, Fraction] | None:
+    """Return what a request consumes of each capacity of a device.
+
+    None if the device lacks a requested capacity, or if its policy does not allow the amount.
+    """
+    requested = requested or {}
+    if requested.keys() - capacity.keys():
+        return None
+    consumed = {name: _consumed(requested.get(name), of) for name, of in capacity.items()}
+    allowed = all(_is_allowed(consumed[name], of.policy) for name, of in capacity.items())
+    return consumed if allowed else None
+
+
+def fits(
+    needed: Amounts, capacity: Mapping[str, DeviceCapacity], in_use: Amounts, taken: Amounts
+) -> bool:
+    """Whether the capacity is enough for what is needed beside what is in use and taken."""
+    return all(
+        amount + in_use.get(name, 0) + taken.get(name, 0) <= capacity[name].value
+        for name, amount in needed.items()
+    )
+
+
+def _consumed(requested: Fraction | None, capacity: DeviceCapacity) -> Fraction:
+    policy = capacity.policy
+    if requested is None:
+        default = policy.default if policy else None
+        return capacity.value if default is None else default
+    if policy is None:
+        return requested
+    if policy.minimum is not None:
+        return _rounded_up(requested, policy, policy.minimum)
+    return min((of for of in policy.valid_values if of >= requested), default=requested)
+
+
+def _rounded_up(requested: Fraction, policy: RequestPolicy, minimum: Fraction) -> Fraction:
+    if requested < minimum:
+        return minimum
+    if policy.step is None:
+        return requested
+    # In whole units, as Quantity.Value() has it.
+    least, step = math.ceil(minimum), math.ceil(policy.step)
+    steps = -(-(math.ceil(requested) - least) // step)
+    return Fraction(least + steps * step)
+
+
+def _is_allowed(amount: Fraction, policy: RequestPolicy | None) -> bool:
+    if policy is None or amount == policy.default:
+        return True
+    if not policy.has_range:
+        return not policy.valid_values or amount in policy.valid_values
+    if policy.maximum is not None and amount > policy.maximum:
+        return False
+    if policy.step is None:
+        return True
+    return (math.ceil(amount) - math.ceil(policy.minimum or 0)) % math.ceil(policy.step) == 0

@@ -1,0 +1,60 @@
+"""Runs allocation cases: one node, its cluster's devices and a pod's claims, as a JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
+from podsched.plugins.dynamic_resources.documents import (
+    read_allocated_state,
+    read_device_class,
+    read_node,
+    read_resource_claim,
+    read_resource_slice,
+    write_allocation,
+)
+from podsched.plugins.dynamic_resources.errors import (
+    AllocationAborted,
+    AllocationError,
+    InvalidPools,
+)
+from podsched.plugins.dynamic_resources.model import Features
+
+
+def run_case(
+    case: Mapping[str, Any],
+    compile_selector: SelectorCompiler,
+    *,
+    known_faults: bool = False,
+    prune: bool = True,
+) -> dict[str, Any]:
+    """Return a case's result: its name and outcome, with the error or the allocations.
+
+    The outcome is "allocated", "none", "error" or "aborted". Raises KeyError, TypeError or
+    ValueError for a document that is no case.
+    """
+    allocator = Allocator(
+        [read_device_class(document) for document in case.get("classes") or ()],
+        [read_resource_slice(document) for document in case.get("slices") or ()],
+        read_allocated_state(case.get("allocated") or {}),
+        compile_selector,
+        Features.of(case.get("features") or ()),
+        known_faults=known_faults,
+        prune=prune,
+    )
+    claims = [read_resource_claim(document) for document in case.get("claims") or ()]
+    result: dict[str, Any] = {"name": case.get("name", ""), "allocations": None}
+    try:
+        allocations = allocator.allocate(read_node(case["node"]), claims)
+    except AllocationError as error:
+        outcome = "aborted" if isinstance(error, AllocationAborted) else "error"
+        result |= {"outcome": outcome, "error": str(error)}
+        if isinstance(error, InvalidPools):
+            result["onlyThisNode"] = True
+        return result
+    if allocations is None:
+        return result | {"outcome": "none"}
+    written = [write_allocation(allocation) for allocation in allocations]
+    return result | {"outcome": "allocated", "allocations": written}

@@ -1,0 +1,78 @@
+"""Shared counters: what the devices of a pool take of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from fractions import Fraction
+
+from podsched.plugins.dynamic_resources.model import AllocatedState, Device
+from podsched.plugins.dynamic_resources.pools import Pool
+
+_Counter = tuple[str, str]
+
+
+class Counters:
+    """The counters that a search has taken.
+
+    ``by_name``: pools of equal name under several drivers share their counters, as in v1.36.2.
+    """
+
+    def __init__(self, allocated: AllocatedState, *, by_name: bool) -> None:
+        self._allocated = allocated
+        self._by_name = by_name
+        # By pool: what is available, with None if a counter is below zero already.
+        self._available: dict[Hashable, dict[_Counter, Fraction] | None] = {}
+        self._taken: dict[Hashable, dict[_Counter, Fraction]] = {}
+
+    def take(self, pool: Pool, device: Device) -> bool:
+        """Take what a device needs; return False, and take nothing, if that is not available."""
+        key = self._key(pool)
+        if key not in self._available:
+            self._available[key] = self._left(pool)
+        available = self._available[key]
+        if available is None:
+            return False
+        taken = self._taken.setdefault(key, {})
+        for counter, amount in device.counters.items():
+            if counter in available and taken.get(counter, 0) + amount > available[counter]:
+                return False
+        for counter, amount in device.counters.items():
+            taken[counter] = taken.get(counter, Fraction()) + amount
+        return True
+
+    def give_back(self, pool: Pool, device: Device) -> None:
+        taken = self._taken[self._key(pool)]
+        for counter, amount in device.counters.items():
+            taken[counter] -= amount
+
+    def state(self) -> Hashable:
+        """Return all that is taken."""
+        return frozenset(
+            (key, counter, amount)
+            for key, taken in self._taken.items()
+            for counter, amount in taken.items()
+            if amount
+        )
+
+    def _key(self, pool: Pool) -> Hashable:
+        return pool.name if self._by_name else (pool.driver, pool.name)
+
+    def _left(self, pool: Pool) -> dict[_Counter, Fraction] | None:
+        left = {
+            (name, counter): amount
+            for name, counters in pool.counter_sets.items()
+            for counter, amount in counters.items()
+        }
+        allocated = self._allocated
+        for identity, device in pool.all_devices():
+            if not device.counter_sets:
+                continue
+            if (
+                identity in allocated.devices
+                or identity in allocated.shared
+                or identity in allocated.capacity
+            ):
+                for counter, amount in device.counters.items():
+                    left[counter] -= amount
+        # As in Kubernetes, a counter below zero keeps all devices of the pool from being taken.
+        return None if any(amount < 0 for amount in left.values()) else left

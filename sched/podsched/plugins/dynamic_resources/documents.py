@@ -1,0 +1,244 @@
+"""Reads objects of resource.k8s.io/v1 from their JSON, and writes allocations as JSON.
+
+Documents that validation would refuse raise KeyError, TypeError or ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+from podsched.api.objects import NodeSelector
+from podsched.api.quantity import format_quantity, parse
+from podsched.plugins.dynamic_resources.model import (
+    AllocatedState,
+    AllocationResult,
+    Device,
+    DeviceCapacity,
+    DeviceClass,
+    DeviceConfiguration,
+    DeviceConstraint,
+    DeviceID,
+    DeviceRequest,
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceToleration,
+    ExactDeviceRequest,
+    Node,
+    NodeSelection,
+    RequestPolicy,
+    ResourceClaim,
+    ResourceSlice,
+)
+
+Document = Mapping[str, Any]
+
+
+def read_node(document: Document) -> Node:
+    """Read the name and labels of a Node."""
+    metadata = document["metadata"]
+    return Node(metadata["name"], metadata.get("labels") or {})
+
+
+def read_device_class(document: Document) -> DeviceClass:
+    """Read a DeviceClass."""
+    spec = document.get("spec") or {}
+    return DeviceClass(
+        document["metadata"]["name"],
+        _selectors(spec),
+        tuple(config.get("opaque") or {} for config in spec.get("config") or ()),
+    )
+
+
+def read_resource_slice(document: Document) -> ResourceSlice:
+    """Read a ResourceSlice."""
+    spec = document["spec"]
+    pool = spec["pool"]
+    return ResourceSlice(
+        name=document["metadata"]["name"],
+        driver=spec["driver"],
+        pool=pool["name"],
+        generation=int(pool.get("generation", 0)),
+        slice_count=int(pool.get("resourceSliceCount", 0)),
+        nodes=_node_selection(spec),
+        per_device_node_selection=spec.get("perDeviceNodeSelection"),
+        devices=tuple(_device(device) for device in spec.get("devices") or ()),
+        shared_counters=tuple(
+            (counter_set["name"], _counters(counter_set))
+            for counter_set in spec.get("sharedCounters") or ()
+        ),
+    )
+
+
+def read_resource_claim(document: Document) -> ResourceClaim:
+    """Read what a ResourceClaim asks for."""
+    metadata, devices = document["metadata"], document["spec"].get("devices") or {}
+    return ResourceClaim(
+        metadata.get("namespace", ""),
+        metadata["name"],
+        tuple(_request(request) for request in devices.get("requests") or ()),
+        tuple(
+            DeviceConstraint(
+                frozenset(constraint.get("requests") or ()),
+                constraint.get("matchAttribute", ""),
+                constraint.get("distinctAttribute", ""),
+            )
+            for constraint in devices.get("constraints") or ()
+        ),
+        tuple(
+            DeviceConfiguration(tuple(config.get("requests") or ()), config.get("opaque") or {})
+            for config in devices.get("config") or ()
+        ),
+    )
+
+
+def read_allocated_state(document: Document) -> AllocatedState:
+    """Read {devices, sharedDevices, capacity}, as recorded cases have it."""
+    return AllocatedState(
+        frozenset(_device_id(device) for device in document.get("devices") or ()),
+        frozenset(_device_id(device) for device in document.get("sharedDevices") or ()),
+        {
+            _device_id(device): _quantities(device.get("consumed"))
+            for device in document.get("capacity") or ()
+        },
+    )
+
+
+def write_allocation(allocation: AllocationResult) -> dict[str, Any]:
+    """Return an AllocationResult's JSON; a share's random ID is written as "*"."""
+    devices: dict[str, Any] = {}
+    if allocation.results:
+        devices["results"] = [_written_result(result) for result in allocation.results]
+    if allocation.config:
+        devices["config"] = [
+            {"source": config.source}
+            | ({"requests": list(config.requests)} if config.requests else {})
+            | ({"opaque": config.opaque} if config.opaque else {})
+            for config in allocation.config
+        ]
+    written: dict[str, Any] = {"devices": devices}
+    if allocation.node_selector is not None:
+        written["nodeSelector"] = MessageToDict(allocation.node_selector)
+    return written
+
+
+def _written_result(result: DeviceRequestAllocationResult) -> dict[str, Any]:
+    consumed = result.consumed_capacity
+    written = {
+        "request": result.request,
+        **result.id._asdict(),
+        "adminAccess": result.admin_access,
+        "tolerations": [toleration.document for toleration in result.tolerations],
+        "bindingConditions": list(result.binding_conditions),
+        "bindingFailureConditions": list(result.binding_failure_conditions),
+        "shareID": "" if consumed is None else "*",
+        "consumedCapacity": {name: format_quantity(of) for name, of in (consumed or {}).items()},
+    }
+    return {name: value for name, value in written.items() if value}
+
+
+def _request(document: Document) -> DeviceRequest:
+    name = document["name"]
+    return DeviceRequest(
+        name,
+        _exactly(name, document.get("exactly") or {}),
+        tuple(_exactly(one["name"], one) for one in document.get("firstAvailable") or ()),
+    )
+
+
+def _exactly(name: str, document: Document) -> ExactDeviceRequest:
+    capacity = document.get("capacity")
+    return ExactDeviceRequest(
+        name,
+        document.get("deviceClassName", ""),
+        _selectors(document),
+        document.get("allocationMode", ""),
+        int(document.get("count", 0)),
+        document.get("adminAccess"),
+        tuple(
+            DeviceToleration(
+                toleration.get("key", ""),
+                toleration.get("operator", ""),
+                toleration.get("value", ""),
+                toleration.get("effect", ""),
+                toleration,
+            )
+            for toleration in document.get("tolerations") or ()
+        ),
+        None if capacity is None else _quantities(capacity.get("requests")),
+    )
+
+
+def _selectors(document: Document) -> tuple[str | None, ...]:
+    return tuple(
+        selector["cel"]["expression"] if selector.get("cel") else None
+        for selector in document.get("selectors") or ()
+    )
+
+
+def _device(document: Document) -> Device:
+    return Device(
+        name=document["name"],
+        attributes=document.get("attributes") or {},
+        capacity={name: _capacity(of) for name, of in (document.get("capacity") or {}).items()},
+        counter_sets=frozenset(of["counterSet"] for of in document.get("consumesCounters") or ()),
+        counters={
+            (consumption["counterSet"], name): amount
+            for consumption in document.get("consumesCounters") or ()
+            for name, amount in _counters(consumption).items()
+        },
+        taints=tuple(
+            DeviceTaint(taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""))
+            for taint in document.get("taints") or ()
+        ),
+        nodes=_node_selection(document),
+        binds_to_node=bool(document.get("bindsToNode")),
+        binding_conditions=tuple(document.get("bindingConditions") or ()),
+        binding_failure_conditions=tuple(document.get("bindingFailureConditions") or ()),
+        allow_multiple_allocations=bool(document.get("allowMultipleAllocations")),
+        document=document,
+    )
+
+
+def _capacity(document: Document) -> DeviceCapacity:
+    policy = document.get("requestPolicy")
+    return DeviceCapacity(parse(document["value"]), None if policy is None else _policy(policy))
+
+
+def _policy(document: Document) -> RequestPolicy:
+    valid_range = document.get("validRange")
+    bounds = {
+        name: parse(valid_range[key])
+        for name, key in (("minimum", "min"), ("maximum", "max"), ("step", "step"))
+        if valid_range is not None and valid_range.get(key) is not None
+    }
+    return RequestPolicy(
+        default=None if document.get("default") is None else parse(document["default"]),
+        valid_values=tuple(parse(value) for value in document.get("validValues") or ()),
+        has_range=valid_range is not None,
+        **bounds,
+    )
+
+
+def _counters(document: Document) -> dict[str, Fraction]:
+    return {name: parse(of["value"]) for name, of in (document.get("counters") or {}).items()}
+
+
+def _quantities(document: Mapping[str, str] | None) -> dict[str, Fraction]:
+    return {name: parse(text) for name, text in (document or {}).items()}
+
+
+def _node_selection(document: Document) -> NodeSelection:
+    selector = document.get("nodeSelector")
+    return NodeSelection(
+        document.get("nodeName") or "",
+        bool(document.get("allNodes")),
+        None if selector is None else ParseDict(selector, NodeSelector()),
+    )
+
+
+def _device_id(document: Document) -> DeviceID:
+    return DeviceID(document["driver"], document["pool"], document["device"])

@@ -1,0 +1,123 @@
+"""Which choices of a search are equal, so that only the first of them has to be tried.
+
+Two devices are equal from a request on if this request and all later ones see no difference:
+selectors, node, taints, capacity, counters and the attributes of constraints. If the search failed
+with one of them, it fails with the other: exchanging the two turns every solution with the second
+into a solution with the first.
+
+Two states in front of a request are equal if equal devices are used in equal ways, the same
+counters are taken, and the claim's constraints hold the same values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+from podsched.plugins.dynamic_resources.candidates import Candidates
+from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
+from podsched.plugins.dynamic_resources.errors import AllocationError
+from podsched.plugins.dynamic_resources.taken import TakenDevices
+
+
+class Equivalence:
+    """Classes of equal devices, by level; computed when they are asked for."""
+
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        candidates: Candidates,
+        taken: TakenDevices,
+    ) -> None:
+        self._levels = levels
+        self._candidates = candidates
+        self._taken = taken
+        self._classes: dict[tuple[int, int], int] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._wanted: dict[tuple[int, int], bool] = {}
+
+    def choice(self, level: Level, candidate: Candidate) -> Hashable:
+        """Return a key that equal devices share in the present state."""
+        use = self._taken.use(candidate.index, level.claim_index)
+        return self._class(level.index, candidate), use
+
+    def state(self, level: Level) -> Hashable:
+        """Return a key that equal states in front of a request share."""
+        candidates, claim_index = self._candidates.devices, level.claim_index
+        uses = Counter(
+            (self._class(level.index, candidates[index]), self._taken.use(index, claim_index))
+            for index in self._taken.touched()
+            if self._is_wanted(level.index, candidates[index])
+        )
+        return (
+            level.index,
+            self._taken.count(claim_index),
+            frozenset(uses.items()),
+            self._taken.counters_state(),
+            self._taken.constraints_state(claim_index),
+        )
+
+    def _class(self, index: int, candidate: Candidate) -> int:
+        """Return the number of a device's class from a level on."""
+        key = (index, candidate.index)
+        if key not in self._classes:
+            content: Hashable
+            if index == len(self._levels):
+                content = self._own_content(candidate)
+            else:
+                seen = (self._seen(of, candidate) for of in self._levels[index].alternatives)
+                content = (self._class(index + 1, candidate), *seen)
+            self._classes[key] = self._numbers.setdefault(content, len(self._numbers))
+        return self._classes[key]
+
+    def _own_content(self, candidate: Candidate) -> Hashable:
+        """Return what matters of a device to all requests."""
+        device = candidate.device
+        counters: Hashable = None
+        if device.counter_sets:
+            counters = (str(candidate.pool), frozenset(device.counters.items()))
+        capacity: Hashable = None
+        if self._candidates.is_shareable(candidate):
+            consumed = self._candidates.consumed(candidate)
+            capacity = (
+                frozenset((name, of.value) for name, of in device.capacity.items()),
+                None if consumed is None else frozenset(consumed.items()),
+            )
+        return self._candidates.is_allocated(candidate), counters, capacity
+
+    def _seen(self, alternative: Alternative, candidate: Candidate) -> Hashable:
+        """Return what a request sees of a device."""
+        try:
+            needs = self._candidates.needs(alternative, candidate)
+        except AllocationError as error:
+            return str(error)
+        if needs is None:
+            return None
+        shareable = self._candidates.is_shareable(candidate)
+        values = tuple(
+            self._candidates.values(alternative, index, candidate)
+            for index in alternative.constraints
+        )
+        # The order of devices decides whether a constraint refuses one of all devices, which is an
+        # error, before another is found in use; and which of unknown values comes first.
+        ordered = alternative.all_devices is not None and bool(values)
+        return (
+            frozenset(needs.items())
+            if shareable
+            else self._candidates.fits(alternative, candidate, {}),
+            self._candidates.tolerates(alternative, candidate),
+            values,
+            candidate.index if ordered or frozenset() in values else None,
+        )
+
+    def _is_wanted(self, index: int, candidate: Candidate) -> bool:
+        """Whether a request from a level on may want the device."""
+        if index == len(self._levels):
+            return False
+        key = (index, candidate.index)
+        if key not in self._wanted:
+            alternatives = self._levels[index].alternatives
+            self._wanted[key] = self._is_wanted(index + 1, candidate) or any(
+                self._seen(of, candidate) is not None for of in alternatives
+            )
+        return self._wanted[key]

@@ -1,0 +1,265 @@
+"""The objects of resource.k8s.io/v1 that allocation reads, and the allocations it makes.
+
+Names are Kubernetes' own. Quantities are exact fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from podsched.api.objects import NodeSelector
+
+#: Most devices that one claim can get (AllocationResultsMaxSize).
+MAX_RESULTS = 32
+
+EXACT_COUNT = "ExactCount"
+ALL = "All"
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Feature gates of allocation; by default those of Kubernetes v1.36."""
+
+    admin_access: bool = True
+    consumable_capacity: bool = True
+    # DRADeviceBindingConditions and DRAResourceClaimDeviceStatus: useful together only.
+    binding_conditions: bool = True
+    device_taints: bool = True
+    partitionable_devices: bool = True
+    prioritized_list: bool = True
+    list_type_attributes: bool = False
+
+    @classmethod
+    def of(cls, gates: Iterable[str]) -> Features:
+        """Return the features whose gates are named; all others are off."""
+        names = set(gates)
+        return cls(**{name: gate in names for name, gate in _GATES.items()})
+
+
+_GATES = {
+    "admin_access": "DRAAdminAccess",
+    "consumable_capacity": "DRAConsumableCapacity",
+    "binding_conditions": "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus",
+    "device_taints": "DRADeviceTaints",
+    "partitionable_devices": "DRAPartitionableDevices",
+    "prioritized_list": "DRAPrioritizedList",
+    "list_type_attributes": "DRAListTypeAttributes",
+}
+
+
+class DeviceID(NamedTuple):
+    """The name of a device in its cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTaint:
+    """A taint of a device."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceToleration:
+    """A toleration of a request; ``document`` is what the allocation repeats."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+    document: Mapping[str, Any] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPolicy:
+    """How much of a capacity a request may consume: a range, or one of the valid values."""
+
+    default: Fraction | None = None
+    valid_values: tuple[Fraction, ...] = ()
+    has_range: bool = False
+    minimum: Fraction | None = None
+    maximum: Fraction | None = None
+    step: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCapacity:
+    """An amount that a device has."""
+
+    value: Fraction
+    policy: RequestPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelection:
+    """The nodes that reach a slice or a device: one by name, all, or those that match."""
+
+    node_name: str = ""
+    all_nodes: bool = False
+    node_selector: NodeSelector | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Device:
+    """A device of a ResourceSlice.
+
+    ``attributes``: by qualified name, as in the API ({"string": "a"}). ``counters``: what the
+    device takes of its pool's shared counters, by (counter set, counter). ``counter_sets``: those
+    that it names, even if it takes nothing of them.
+    """
+
+    name: str
+    attributes: Mapping[str, Mapping[str, Any]]
+    capacity: Mapping[str, DeviceCapacity]
+    counter_sets: frozenset[str]
+    counters: Mapping[tuple[str, str], Fraction]
+    taints: tuple[DeviceTaint, ...]
+    nodes: NodeSelection
+    binds_to_node: bool
+    binding_conditions: tuple[str, ...]
+    binding_failure_conditions: tuple[str, ...]
+    allow_multiple_allocations: bool
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResourceSlice:
+    """A part of a pool: devices, or counters that the pool's devices share.
+
+    ``per_device_node_selection`` is None where the field is absent.
+    """
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slice_count: int
+    nodes: NodeSelection
+    per_device_node_selection: bool | None
+    devices: tuple[Device, ...]
+    shared_counters: tuple[tuple[str, Mapping[str, Fraction]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass; a selector is None if it is not a CEL expression."""
+
+    name: str
+    selectors: tuple[str | None, ...]
+    config: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExactDeviceRequest:
+    """What a request or one of its alternatives asks for.
+
+    ``admin_access`` is None where the field is absent, ``capacity`` where no capacity is requested.
+    """
+
+    name: str
+    device_class_name: str
+    selectors: tuple[str | None, ...]
+    allocation_mode: str
+    count: int
+    admin_access: bool | None
+    tolerations: tuple[DeviceToleration, ...]
+    capacity: Mapping[str, Fraction] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """A request of a claim: exactly something, or the first available of some alternatives."""
+
+    name: str
+    exactly: ExactDeviceRequest
+    first_available: tuple[ExactDeviceRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConstraint:
+    """A constraint of a claim; no requests stand for all."""
+
+    requests: frozenset[str]
+    match_attribute: str = ""
+    distinct_attribute: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfiguration:
+    """A configuration of a claim; no requests stand for all."""
+
+    requests: tuple[str, ...]
+    opaque: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaim:
+    """The spec of a ResourceClaim."""
+
+    namespace: str
+    name: str
+    requests: tuple[DeviceRequest, ...]
+    constraints: tuple[DeviceConstraint, ...]
+    config: tuple[DeviceConfiguration, ...]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The node that is asked about."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedState:
+    """The devices in use: exclusively, by shares, and how much of their capacity shares consume."""
+
+    devices: frozenset[DeviceID] = frozenset()
+    shared: frozenset[DeviceID] = frozenset()
+    capacity: Mapping[DeviceID, Mapping[str, Fraction]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequestAllocationResult:
+    """A device that a request got; ``consumed_capacity`` is None unless the device is shared."""
+
+    request: str
+    id: DeviceID
+    admin_access: bool
+    tolerations: tuple[DeviceToleration, ...]
+    binding_conditions: tuple[str, ...]
+    binding_failure_conditions: tuple[str, ...]
+    consumed_capacity: Mapping[str, Fraction] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedConfiguration:
+    """A configuration of an allocation, with where it comes from; no requests stand for all."""
+
+    source: str
+    requests: tuple[str, ...]
+    opaque: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationResult:
+    """The devices of a claim; without a node selector they can be used from all nodes."""
+
+    results: tuple[DeviceRequestAllocationResult, ...]
+    config: tuple[AllocatedConfiguration, ...]
+    node_selector: NodeSelector | None

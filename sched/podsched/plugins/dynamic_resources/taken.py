@@ -1,0 +1,200 @@
+"""The devices that a search has taken so far, with the counters, capacity and constraints they use.
+
+Source: allocateDevice of Kubernetes v1.36 (allocator_incubating.go), with its order of checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from podsched.plugins.dynamic_resources.candidates import Candidates
+from podsched.plugins.dynamic_resources.capacity import Amounts
+from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
+from podsched.plugins.dynamic_resources.constraints import Constraint, make_constraint
+from podsched.plugins.dynamic_resources.counters import Counters
+from podsched.plugins.dynamic_resources.errors import AllocationError
+from podsched.plugins.dynamic_resources.model import AllocatedState, Features, ResourceClaim
+
+_NO_AMOUNTS: Amounts = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A device that a request has taken; ``consumed`` is None unless the device is shared."""
+
+    alternative: Alternative
+    candidate: Candidate
+    consumed: Amounts | None
+    has_counters: bool
+
+
+class _Shares:
+    """What the search consumes of a shareable device."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.consumed: dict[str, Fraction] = {}
+
+    def add(self, amounts: Amounts) -> None:
+        self.count += 1
+        for name, amount in amounts.items():
+            self.consumed[name] = self.consumed.get(name, Fraction()) + amount
+
+    def remove(self, amounts: Amounts) -> None:
+        self.count -= 1
+        for name, amount in amounts.items():
+            self.consumed[name] -= amount
+
+
+class TakenDevices:
+    """Takes devices and gives them back, the last one first.
+
+    ``known_faults``: v1.36.2 keeps counters and constraints of devices that are refused
+    afterwards, and counters of shareable devices that are given back.
+    """
+
+    def __init__(
+        self,
+        claims: Sequence[ResourceClaim],
+        candidates: Candidates,
+        allocated: AllocatedState,
+        features: Features,
+        *,
+        known_faults: bool,
+    ) -> None:
+        self._candidates = candidates
+        self._features = features
+        self._known_faults = known_faults
+        self._counters = Counters(allocated, by_name=known_faults)
+        self._constraints: list[list[Constraint]] = [
+            [make_constraint(of, known_faults=known_faults) for of in claim.constraints]
+            for claim in claims
+        ]
+        self._claims: dict[int, set[int]] = {}
+        self._shares: dict[int, _Shares] = {}
+        #: By claim, in the order of taking.
+        self.by_claim: list[list[Taken]] = [[] for _ in claims]
+
+    def count(self, claim_index: int) -> int:
+        return len(self.by_claim[claim_index])
+
+    def is_in_use(self, alternative: Alternative, candidate: Candidate) -> bool:
+        """Whether the device is taken already, as far as that matters to the request."""
+        claims = self._claims.get(candidate.index)
+        if alternative.request.admin_access:
+            return claims is not None and alternative.claim_index in claims
+        return bool(claims) or self._candidates.is_allocated(candidate)
+
+    def fits(self, alternative: Alternative, candidate: Candidate) -> bool:
+        """Whether the device suits and has enough capacity left. Raises AllocationError."""
+        shares = self._shares.get(candidate.index)
+        taken = shares.consumed if shares else _NO_AMOUNTS
+        return self._candidates.fits(alternative, candidate, taken)
+
+    def take(self, alternative: Alternative, candidate: Candidate, *, must: bool) -> Taken | None:
+        """Take a device; return None if it cannot be had.
+
+        ``must``: raise AllocationError if a constraint refuses the device.
+        """
+        if self.is_in_use(alternative, candidate):
+            return None
+        device = candidate.device
+        if device.counter_sets and not self._features.partitionable_devices:
+            return None
+        has_counters = bool(device.counter_sets) and not self._is_shared(candidate)
+        if has_counters and not self._counters.take(candidate.pool, device):
+            return None
+        taken = self._checked(alternative, candidate, has_counters, must=must)
+        if taken is None:
+            if has_counters and not self._known_faults:
+                self._counters.give_back(candidate.pool, device)
+            return None
+        if taken.consumed is not None:
+            self._shares.setdefault(candidate.index, _Shares()).add(taken.consumed)
+        else:
+            self._claims.setdefault(candidate.index, set()).add(alternative.claim_index)
+        self.by_claim[alternative.claim_index].append(taken)
+        return taken
+
+    def give_back(self, taken: Taken) -> None:
+        """Undo the last take."""
+        alternative, candidate = taken.alternative, taken.candidate
+        self._release_constraints(alternative, len(alternative.constraints))
+        if taken.consumed is None:
+            self._claims[candidate.index].discard(alternative.claim_index)
+        else:
+            self._shares[candidate.index].remove(taken.consumed)
+        leaks = self._known_faults and taken.consumed is not None
+        if taken.has_counters and not leaks:
+            self._counters.give_back(candidate.pool, candidate.device)
+        self.by_claim[alternative.claim_index].pop()
+
+    def touched(self) -> list[int]:
+        """Return the indexes of the devices that are taken."""
+        claims = [index for index, claims in self._claims.items() if claims]
+        return claims + [index for index, shares in self._shares.items() if shares.count]
+
+    def use(self, index: int, claim_index: int) -> Hashable:
+        """Return how a device is used, as far as that matters from the claim on; None if unused."""
+        claims = self._claims.get(index)
+        if claims:
+            return (claim_index in claims, len(claims) > (claim_index in claims))
+        shares = self._shares.get(index)
+        if shares and shares.count:
+            return frozenset(shares.consumed.items())
+        return None
+
+    def counters_state(self) -> Hashable:
+        return self._counters.state()
+
+    def constraints_state(self, claim_index: int) -> Hashable:
+        return tuple(constraint.state() for constraint in self._constraints[claim_index])
+
+    def _is_shared(self, candidate: Candidate) -> bool:
+        """Whether the device is shareable and has its counters already."""
+        if not self._candidates.is_shareable(candidate):
+            return False
+        shares = self._shares.get(candidate.index)
+        in_use = self._candidates.consumed(candidate) is not None
+        return in_use or (shares is not None and shares.count > 0)
+
+    def _checked(
+        self, alternative: Alternative, candidate: Candidate, has_counters: bool, *, must: bool
+    ) -> Taken | None:
+        """Return what to take if taints, constraints and capacity allow it."""
+        if not self._candidates.tolerates(alternative, candidate):
+            return None
+        if not self._add_to_constraints(alternative, candidate, must=must):
+            return None
+        if not self.fits(alternative, candidate):
+            if not self._known_faults:
+                self._release_constraints(alternative, len(alternative.constraints))
+            return None
+        consumed = None
+        if self._candidates.is_shareable(candidate):
+            consumed = self._candidates.needs(alternative, candidate)
+        return Taken(alternative, candidate, consumed, has_counters)
+
+    def _add_to_constraints(
+        self, alternative: Alternative, candidate: Candidate, *, must: bool
+    ) -> bool:
+        constraints = self._constraints[alternative.claim_index]
+        for added, index in enumerate(alternative.constraints):
+            values = self._candidates.values(alternative, index, candidate)
+            if values is None or not constraints[index].add(alternative.base_name, values):
+                if must:
+                    raise AllocationError(
+                        f"claim {alternative.claim}, request {alternative.request.name}: "
+                        f"cannot add device {candidate.id} because a claim constraint "
+                        "would not be satisfied"
+                    )
+                self._release_constraints(alternative, added)
+                return False
+        return True
+
+    def _release_constraints(self, alternative: Alternative, count: int) -> None:
+        constraints = self._constraints[alternative.claim_index]
+        for index in alternative.constraints[:count]:
+            constraints[index].remove(alternative.base_name)
