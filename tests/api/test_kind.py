@@ -16,7 +16,8 @@ from podsched.api.kinds import KINDS
 def rules_in(kind: Kind) -> set[str]:
     module = import_module(f"podsched.api.validation.{kind.rules}")
     own = f"validate_{kind.oneof_field}"
-    return {own, f"{own}_update", f"{own}_status"} & vars(module).keys()
+    changes = ("", "_update", "_replacement", "_status", "_status_update")
+    return {f"{own}{change}" for change in changes} & vars(module).keys()
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)

@@ -310,19 +310,21 @@ class Reader:
         self, message: Message, field: _Field, value: object, path: str, depth: int
     ) -> None:
         if field.is_map:
-            self._read_map(message, field, value, path)
+            self._read_map(message, field, value, path, depth)
         elif field.is_list:
             self._read_list(message, field, value, path, depth)
         elif field.scalar is not None:
             read = self._scalar(field.scalar, value, path)
             if read is not None:
                 setattr(message, field.name, read)
-        elif field.message is Timestamp:
-            stamp = self._scalar(_time, value, path)
-            if stamp is not None:
-                getattr(message, field.name).CopyFrom(stamp)
         else:
-            self.read(getattr(message, field.name), value, path, depth + 1)
+            self._read_message(getattr(message, field.name), value, path, depth)
+
+    def _read_message(self, message: Message, value: object, path: str, depth: int) -> None:
+        if not isinstance(message, Timestamp):
+            self.read(message, value, path, depth + 1)
+        elif (stamp := self._scalar(_time, value, path)) is not None:
+            message.CopyFrom(stamp)
 
     def _read_list(
         self, message: Message, field: _Field, value: object, path: str, depth: int
@@ -343,7 +345,9 @@ class Reader:
                 if read is not None:
                     target.append(read)
 
-    def _read_map(self, message: Message, field: _Field, value: object, path: str) -> None:
+    def _read_map(
+        self, message: Message, field: _Field, value: object, path: str, depth: int
+    ) -> None:
         if not isinstance(value, Mapping):
             self._mismatch(path, value, f"expected an object, got {_got(value)}")
             return
@@ -363,9 +367,7 @@ class Reader:
                 if read is not None:
                     target[key] = read
             else:
-                stamp = self._scalar(_time, item, here)
-                if stamp is not None:
-                    target[key].CopyFrom(stamp)
+                self._read_message(target[key], item, here, depth)
 
     def _takes(self, count: int, path: str) -> bool:
         """Return whether a list or map of so many items is read; if not, note why."""

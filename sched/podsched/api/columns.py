@@ -321,6 +321,20 @@ def group_status(group: Any, _: float) -> str:
     return "Scheduled" if scheduled.status == "True" else str(scheduled.reason)
 
 
+# ------------------------------------------------------------------ devices
+
+
+def claim_state(claim: Any, _: float) -> str:
+    """Return what came of a ResourceClaim."""
+    is_deleted = claim.metadata.HasField("deletion_timestamp")
+    states = ["deleted"] if is_deleted else []
+    if claim.status.HasField("allocation"):
+        states += ["allocated", "reserved"] if claim.status.reserved_for else ["allocated"]
+    elif not is_deleted:
+        states.append("pending")
+    return ",".join(states)
+
+
 # ------------------------------------------------------------------ others
 
 

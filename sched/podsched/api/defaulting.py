@@ -6,7 +6,7 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from google.protobuf.struct_pb2 import Struct
@@ -39,6 +39,8 @@ def default_object(
         _set_default(message, path, value)
     if (fill := _FILL.get(type(message))) is not None:
         fill(message)
+    if isinstance(message, o.ResourceSlice):
+        _stamp_taints(message, now)
     return []
 
 
@@ -136,6 +138,66 @@ def _fill_pod_group(item: o.PodGroup) -> None:
     item.spec.ClearField("resource_claims")
 
 
+def _fill_claim(item: o.ResourceClaim) -> None:
+    _fill_requests(item.spec)
+
+
+def _fill_claim_template(item: o.ResourceClaimTemplate) -> None:
+    _fill_requests(item.spec.spec)
+
+
+def _fill_requests(spec: o.ResourceClaimSpec) -> None:
+    """Fill in that one device is asked for, and how tolerations compare."""
+    for request in spec.devices.requests:
+        exactly = (request.exactly,) if request.HasField("exactly") else ()
+        for asked in (*exactly, *request.first_available):
+            asked.allocation_mode = asked.allocation_mode or "ExactCount"
+            if asked.allocation_mode == "ExactCount":
+                asked.count = asked.count or 1
+            _fill_tolerations(asked.tolerations)
+
+
+def _fill_tolerations(tolerations: Iterable[o.Toleration]) -> None:
+    for toleration in tolerations:
+        toleration.operator = toleration.operator or "Equal"
+
+
+def default_claim_status(new: o.ResourceClaim, old: o.ResourceClaim) -> None:
+    """Complete a new status of a claim, in place; drop that of devices that are deallocated."""
+    results, before = new.status.allocation.devices.results, old.status.allocation.devices.results
+    for result in results:
+        _fill_tolerations(result.tolerations)
+    freed = {_device_of(result) for result in before} - {_device_of(result) for result in results}
+    kept = [device for device in new.status.devices if _device_of(device) not in freed]
+    if len(kept) < len(new.status.devices):
+        del new.status.devices[:]
+        new.status.devices.extend(kept)
+
+
+def _device_of(part: Any) -> tuple[str, str, str]:
+    return (part.driver, part.pool, part.device)
+
+
+def _fill_slice(item: o.ResourceSlice) -> None:
+    """Drop what Kubernetes drops while its gates are off.
+
+    They are DRAListTypeAttributes and DRANodeAllocatableResources.
+    """
+    for device in item.spec.devices:
+        device.ClearField("node_allocatable_resource_mappings")
+        for attribute in device.attributes.values():
+            for name in ("int_values", "bool_values", "string_values", "version_values"):
+                attribute.ClearField(name)
+
+
+def _stamp_taints(item: o.ResourceSlice, now: float) -> None:
+    """Say when taints were added, of those that do not."""
+    for device in item.spec.devices:
+        for taint in device.taints:
+            if not taint.HasField("time_added"):
+                taint.time_added.CopyFrom(o.timestamp(now, whole=True))
+
+
 #: What else is filled in beside the values in the register of kinds, by message.
 _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.Namespace: _fill_namespace,
@@ -152,4 +214,7 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.LimitRange: default_limit_range,
     o.Workload: _fill_workload,
     o.PodGroup: _fill_pod_group,
+    o.ResourceClaim: _fill_claim,
+    o.ResourceClaimTemplate: _fill_claim_template,
+    o.ResourceSlice: _fill_slice,
 }

@@ -39,6 +39,7 @@ def _controller(obj: Any, _: float) -> str:
 
 _SCHEDULING, _POLICY, _APPS = "scheduling.k8s.io/v1", "policy/v1", "apps/v1"
 _GROUPS = "scheduling.k8s.io/v1alpha2"
+_DEVICES = "resource.k8s.io/v1"
 _STORAGE, _COORDINATION = "storage.k8s.io/v1", "coordination.k8s.io/v1"
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 _RBAC = f"{_RBAC_GROUP}/v1"
@@ -514,6 +515,50 @@ _ALL = (
         defaults={"spec.disruption_mode": "Pod"},
         rules="pod_groups",
         role=Access.EDIT,
+    ),
+    Kind(
+        o.DeviceClass,
+        "deviceclasses",
+        _DEVICES,
+        namespaced=False,
+        rules="devices",
+        generation=Generation.COUNTED,
+        answers_deletion=True,
+        kept=True,
+    ),
+    Kind(
+        o.ResourceClaim,
+        "resourceclaims",
+        _DEVICES,
+        columns=(c.NAME, Column("State", c.claim_state), c.AGE),
+        rules="devices",
+        role=Access.EDIT,
+        answers_deletion=True,
+    ),
+    Kind(
+        o.ResourceClaimTemplate,
+        "resourceclaimtemplates",
+        _DEVICES,
+        rules="devices",
+        role=Access.EDIT,
+        answers_deletion=True,
+    ),
+    Kind(
+        o.ResourceSlice,
+        "resourceslices",
+        _DEVICES,
+        namespaced=False,
+        columns=(
+            c.NAME,
+            Column("Node", lambda o, _: o.spec.node_name),
+            Column("Driver", lambda o, _: o.spec.driver),
+            Column("Pool", lambda o, _: o.spec.pool.name),
+            c.AGE,
+        ),
+        rules="resource_slices",
+        selectable=("spec.nodeName", "spec.driver"),
+        generation=Generation.COUNTED,
+        answers_deletion=True,
     ),
 )
 

@@ -1,12 +1,12 @@
 """Validation: all mistakes that Kubernetes would not accept, at once, each with its path.
 
-Source: pkg/apis/{core,node,scheduling,policy,apps,storage,coordination,rbac}/validation and
-apimachinery/pkg/{api,apis/meta/v1,util}/validation, v1.36; the wording is theirs. Objects are
+Source: pkg/apis/{core,node,scheduling,policy,apps,storage,coordination,rbac,resource}/validation
+and apimachinery/pkg/{api,apis/meta/v1,util}/validation, v1.36; the wording is theirs. Objects are
 validated after defaulting. The outcome for the spec of a new pod is remembered by content, so that
 pods of one template are validated once.
 
 Beyond Kubernetes: lists and maps are bounded (``MAX_ITEMS``), and so is what no schema bounds
-(``storable``). Non-goal: what only a kubelet or a
+(``storable``), after which nothing else is checked. Non-goal: what only a kubelet or a
 cloud would refuse.
 """
 
@@ -40,7 +40,10 @@ def _rule_of(kind: Kind, change: str = "") -> str:
 _NAME_RULES = _rules(lambda kind: f"validation.names.{kind.name_rule}")
 _CREATE = _rules(_rule_of)
 _UPDATE = _rules(lambda kind: _rule_of(kind, "_update"))
+#: What takes the place of both where what is stored already is checked less.
+_REPLACEMENT = _rules(lambda kind: _rule_of(kind, "_replacement"))
 _STATUS = _rules(lambda kind: _rule_of(kind, "_status"))
+_STATUS_UPDATE = _rules(lambda kind: _rule_of(kind, "_status_update"))
 
 
 def validate(
@@ -58,7 +61,12 @@ def validate(
     if old is not None:
         validate_metadata_update(at("metadata"), message.metadata, old.metadata)
     # What a pod's spec holds is checked with the spec, whose outcome is remembered.
-    at.errors += validate_storable(message, without=("spec",) if found.name == "Pod" else ())
+    unreadable = validate_storable(message, without=("spec",) if found.name == "Pod" else ())
+    if unreadable:
+        return at.errors + unreadable
+    if old is not None and (check := _REPLACEMENT.get(found.name)):
+        check(at, message, old)
+        return at.errors
     if check := _CREATE.get(found.name):
         check(at, message)
     if old is not None and (check := _UPDATE.get(found.name)):
@@ -70,7 +78,10 @@ def validate_status(kind: Kind | str, message: o.AnyObject, old: o.AnyObject) ->
     """Return every mistake in an update of the status alone."""
     found, at = KINDS[kind] if isinstance(kind, str) else kind, Place()
     validate_metadata_update(at("metadata"), message.metadata, old.metadata)
-    at.errors += validate_storable(message, without=("spec",))
+    if unreadable := validate_storable(message, without=("spec",)):
+        return at.errors + unreadable
     if check := _STATUS.get(found.name):
         check(at, message)
+    if check := _STATUS_UPDATE.get(found.name):
+        check(at, message, old)
     return at.errors

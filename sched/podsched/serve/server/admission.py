@@ -5,7 +5,7 @@ Raises ApiError with all violations at once. Time, uid and looked-up objects are
 
 from __future__ import annotations
 
-from podsched.api.defaulting import default_object
+from podsched.api.defaulting import default_claim_status, default_object
 from podsched.api.field_errors import forbidden
 from podsched.api.kinds import Kind
 from podsched.api.limit_ranges import aggregate, claim_errors
@@ -18,6 +18,7 @@ from podsched.api.objects import (
     Pod,
     PodGroup,
     PriorityClass,
+    ResourceClaim,
     timestamp,
 )
 from podsched.api.pod_admission import admit_pod
@@ -59,11 +60,14 @@ def admit_new(
 
 
 def admit_update(
-    kind: Kind, message: AnyObject, old: AnyObject, *, sources: AdmissionSources
+    kind: Kind, message: AnyObject, old: AnyObject, *, now: float, sources: AdmissionSources
 ) -> None:
-    """Complete and validate an object that replaces ``old``, in place; it gets ``old``'s status."""
+    """Complete and validate an object that replaces ``old``, in place; it gets ``old``'s status.
+
+    now: Unix time in seconds.
+    """
     classes = sources.priority_classes()
-    _complete(kind, message, old, classes)
+    _complete(message, old, now, classes)
     _check_policies(kind, message, sources, old)
     _keep_metadata(message, old)
     if isinstance(message, Namespace) and isinstance(old, Namespace):
@@ -116,6 +120,8 @@ def admit_status(kind: Kind, message: AnyObject, old: AnyObject, *, now: float) 
     _take(updated, message, "status")
     if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):
         _note_phase(updated, old, now)
+    if isinstance(updated, ResourceClaim) and isinstance(old, ResourceClaim):
+        default_claim_status(updated, old)
     found = validate_status(kind, updated, old)
     if found:
         raise errors.invalid_fields(kind, updated.metadata.name, found)
@@ -156,9 +162,9 @@ def local_namespace(kind: Kind, namespace: str) -> str:
     return (namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
 
 
-def _complete(kind: Kind, message: AnyObject, old: AnyObject, classes: PriorityClasses) -> None:
+def _complete(message: AnyObject, old: AnyObject, now: float, classes: PriorityClasses) -> None:
     if not isinstance(message, Pod):
-        default_object(message, now=0, uid=old.metadata.uid, priority_classes=classes)
+        default_object(message, now=now, uid=old.metadata.uid, priority_classes=classes)
         return
     assert isinstance(old, Pod)
     if message.spec == old.spec:

@@ -152,7 +152,7 @@ class Registry:
 
     def _update_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
         old = entry.message
-        admit_update(kind, message, old, sources=self._sources)
+        admit_update(kind, message, old, now=self._now(), sources=self._sources)
         check_change(kind, old, message)
         if is_over(message):
             return Step(None)
@@ -199,7 +199,7 @@ class Registry:
             with_status = (
                 admit_status(kind, message, old, now=self._now()) if wanted_status else None
             )
-            admit_update(kind, message, old, sources=self._sources)
+            admit_update(kind, message, old, now=self._now(), sources=self._sources)
             check_change(kind, old, message)
             if with_status is not None:
                 take_status(message, with_status)

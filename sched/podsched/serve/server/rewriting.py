@@ -101,7 +101,7 @@ class Rewriter:
             message = _with_status(kind, message, old, self._now())
         else:
             wanted = [*message.spec.finalizers] if isinstance(message, Namespace) else []
-            admit_update(kind, message, old, sources=self._sources)
+            admit_update(kind, message, old, now=self._now(), sources=self._sources)
             if change.subresource == "finalize" and isinstance(message, Namespace):
                 message.spec.finalizers[:] = wanted
         check_change(kind, old, message)

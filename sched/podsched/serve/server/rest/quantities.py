@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,8 +17,12 @@ class _Plan(NamedTuple):
 
     maps: tuple[str, ...]
     scalars: tuple[str, ...]
+    #: Lists of quantities.
+    several: tuple[str, ...]
     messages: tuple[str, ...]
     lists: tuple[str, ...]
+    #: Maps to messages.
+    entries: tuple[str, ...]
 
 
 @lru_cache(None)
@@ -27,10 +32,13 @@ def _plan(descriptor: Descriptor, depth: int = 0) -> _Plan:
         options: Any = field.GetOptions().Extensions
         message: Any = field.message_type
         is_map = message is not None and message.GetOptions().map_entry
+        value = message.fields_by_name["value"].message_type if is_map else message
         if options[objects_pb2.format] == objects_pb2.FORMAT_QUANTITY:
-            found["maps" if is_map else "scalars"].append(field.name)
-        elif message is not None and not is_map and _has_any(message, depth):
-            found["lists" if field.is_repeated else "messages"].append(field.name)
+            one = "several" if field.is_repeated else "scalars"
+            found["maps" if is_map else one].append(field.name)
+        elif value is not None and _has_any(value, depth):
+            several = "entries" if is_map else "lists"
+            found[several if field.is_repeated else "messages"].append(field.name)
     return _Plan(*(tuple(names) for names in found.values()))
 
 
@@ -48,9 +56,17 @@ def make_canonical(message: Any) -> None:
     for name in plan.scalars:
         if getattr(message, name):
             setattr(message, name, canonical(getattr(message, name)))
-    for name in plan.messages:
-        if message.HasField(name):
-            make_canonical(getattr(message, name))
+    for name in plan.several:
+        amounts = getattr(message, name)
+        amounts[:] = [canonical(amount) for amount in amounts]
+    for part in _parts(message, plan):
+        make_canonical(part)
+
+
+def _parts(message: Any, plan: _Plan) -> Iterator[Any]:
+    """Yield the messages in a message that may contain quantities."""
+    yield from (getattr(message, name) for name in plan.messages if message.HasField(name))
     for name in plan.lists:
-        for item in getattr(message, name):
-            make_canonical(item)
+        yield from getattr(message, name)
+    for name in plan.entries:
+        yield from getattr(message, name).values()

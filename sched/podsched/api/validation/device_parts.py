@@ -1,0 +1,218 @@
+"""What claims, classes and slices have in common: selectors, configuration, names, taints.
+
+Source: pkg/apis/resource/validation/validation.go, v1.36.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from podsched.api import objects as o
+from podsched.api.validation.names import (
+    dns1123_label,
+    dns1123_subdomain,
+    label_value,
+    qualified_name,
+)
+from podsched.api.validation.place import MAX_ITEMS, Place
+
+MOST_SELECTORS: Final = 32
+MOST_CONFIGS: Final = 32
+MOST_CONDITIONS: Final = 4
+MOST_TAINTS: Final = 16
+_MOST_EXPRESSION_BYTES: Final = 10 << 10
+MOST_PARAMETERS_BYTES: Final = 10 << 10
+_MOST_DOMAIN: Final = 63
+_MOST_IDENTIFIER: Final = 32
+_MOST_POOL_NAME: Final = 253
+
+TAINT_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER_RULE: Final = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of "
+    "alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for "
+    f"validation is '{_IDENTIFIER.pattern}')"
+)
+
+_Item = TypeVar("_Item")
+
+
+def validate_selectors(
+    at: Place, selectors: Sequence[o.DeviceSelector], *, stored: bool = False
+) -> None:
+    """Check that each selector has an expression.
+
+    stored: the same expressions are stored already, and are not checked again.
+    """
+    for each, selector in at.each(selectors, MOST_SELECTORS):
+        if not selector.HasField("cel"):
+            each("cel").required()
+        elif not stored:
+            _check_expression(each("cel.expression"), selector.cel.expression)
+
+
+def _check_expression(at: Place, expression: str) -> None:
+    if len(expression.encode()) > _MOST_EXPRESSION_BYTES:
+        at.too_long(_MOST_EXPRESSION_BYTES)
+
+
+def validate_configuration(at: Place, config: Any, *, stored: bool = False) -> None:
+    """Check the opaque part of a configuration.
+
+    stored: the same parameters are stored already, and may be longer.
+    """
+    at = at("opaque")
+    if not config.HasField("opaque"):
+        at.required()
+        return
+    driver_name(at("driver"), config.opaque.driver)
+    most = None if stored else MOST_PARAMETERS_BYTES
+    _check_json(at("parameters"), config.opaque.parameters, most)
+
+
+def _check_json(at: Place, raw: o.RawJSON, most: int | None) -> None:
+    # That it is JSON is checked of all objects (``storable``).
+    if not raw.text:
+        at.required()
+    elif most is not None:
+        validate_json_size(at, raw, most)
+
+
+def validate_json_size(at: Place, raw: o.RawJSON, most: int) -> None:
+    """Check that JSON has no more than ``most`` bytes.
+
+    The white space that a client wrote is not kept: one space is counted after each "," and ":".
+    """
+    size = len(raw.text.encode())
+    if size <= most:
+        size = len(json.dumps(json.loads(raw.text), ensure_ascii=False).encode())
+    if size > most:
+        at.too_long(most)
+
+
+def driver_name(at: Place, name: str) -> None:
+    """Check the name of a driver: a subdomain of at most 63 bytes, of any case."""
+    if not name:
+        at.required()
+        return
+    if len(name.encode()) > _MOST_DOMAIN:
+        at.too_long(_MOST_DOMAIN)
+    at.rule(name, lambda name: dns1123_subdomain(name.lower()))
+
+
+def pool_name(at: Place, name: str) -> None:
+    """Check the name of a pool: subdomains with slashes between them."""
+    if not name:
+        at.required()
+        return
+    if len(name.encode()) > _MOST_POOL_NAME:
+        at.too_long(_MOST_POOL_NAME)
+        return
+    for part in name.split("/"):
+        at.rule(part, dns1123_subdomain)
+
+
+def device_name(at: Place, name: str) -> None:
+    """Check the name of a device."""
+    at.rule(name, dns1123_label)
+
+
+def identifier(at: Place, name: str) -> None:
+    """Check the name of an attribute or of a capacity without its domain."""
+    if len(name.encode()) > _MOST_IDENTIFIER:
+        at.too_long(_MOST_IDENTIFIER)
+    if _IDENTIFIER.fullmatch(name) is None:
+        at.invalid(name, _IDENTIFIER_RULE)
+
+
+def attribute_name(at: Place, name: str) -> None:
+    """Check the name of an attribute or of a capacity: identifier or domain/identifier."""
+    domain, slash, rest = name.partition("/")
+    if not slash:
+        identifier(at, name)
+    elif "/" in rest:
+        at.invalid(name, "must not contain more than one slash")
+    else:
+        if domain:
+            driver_name(at, domain)
+        else:
+            at.invalid("", "the domain must not be empty")
+        if rest:
+            identifier(at, rest)
+        else:
+            at.invalid("", "the name must not be empty")
+
+
+def full_attribute_name(at: Place, name: str) -> None:
+    """Check the name of an attribute that must have a domain."""
+    attribute_name(at, name)
+    if "/" not in name:
+        reason = "a fully qualified name must be a domain and a name separated by a slash"
+        at.invalid(name, reason)
+
+
+def validate_device_taint(at: Place, taint: o.Taint) -> None:
+    """Check key, value and effect of a device's taint."""
+    at("key").rule(taint.key, qualified_name)
+    at("value").rule(taint.value, label_value)
+    if not taint.effect:
+        at("effect").required()
+    at("effect").one_of(taint.effect, TAINT_EFFECTS)
+
+
+def validate_device_tolerations(at: Place, tolerations: Sequence[o.Toleration]) -> None:
+    """Check keys, operators, values and effects of tolerations of devices' taints."""
+    for each, toleration in at.each(tolerations, MOST_TAINTS):
+        if toleration.key:
+            each("key").rule(toleration.key, qualified_name)
+        if toleration.operator == "Exists":
+            if toleration.value:
+                each("value").invalid(toleration.value, "must be empty for operator `Exists`")
+        elif toleration.operator == "Equal":
+            each("value").rule(toleration.value, label_value)
+        elif not toleration.operator:
+            each("operator").required()
+        else:
+            each("operator").not_supported(toleration.operator, ("Equal", "Exists"))
+        each("effect").one_of(toleration.effect, TAINT_EFFECTS)
+
+
+def validate_binding_conditions(at: Place, device: Any) -> None:
+    """Check the conditions for binding of a device, or of its allocation."""
+    ready, failed = device.binding_conditions, device.binding_failure_conditions
+    at_ready, at_failed = at("bindingConditions"), at("bindingFailureConditions")
+    for where, names in ((at_ready, ready), (at_failed, failed)):
+        for each, name in where.each(names, MOST_CONDITIONS):
+            each.rule(name, qualified_name)
+    check_keys(at_ready, ready, str)
+    check_keys(at_failed, failed, str)
+    for index, name in enumerate(failed[:MOST_CONDITIONS]):
+        if name in ready[:MOST_CONDITIONS]:
+            reason = "bindingFailureConditions must not overlap with bindingConditions"
+            at_failed[index].invalid(name, reason)
+    if failed and not ready:
+        reason = "bindingConditions are required to use bindingFailureConditions"
+        at_ready.invalid(None, reason)
+    if ready and not failed:
+        reason = "bindingFailureConditions are required to use bindingConditions"
+        at_failed.invalid(None, reason)
+
+
+def check_keys(
+    at: Place,
+    items: Sequence[_Item],
+    key: Callable[[_Item], Any],
+    shown: Callable[[_Item], Any] | None = None,
+    most: int = MAX_ITEMS,
+) -> None:
+    """Check that no two items of a list have the same key; ``shown``: in the error.
+
+    Nothing is checked of a list with more than ``most`` items.
+    """
+    seen: set[Any] = set()
+    for index, item in enumerate(items if len(items) <= most else ()):
+        at[index].once(key(item), seen, shown(item) if shown else None)

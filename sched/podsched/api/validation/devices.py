@@ -1,0 +1,342 @@
+"""ResourceClaims, their templates and DeviceClasses.
+
+Source: pkg/apis/resource/validation/validation.go, v1.36.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from podsched.api import objects as o
+from podsched.api.codec import write
+from podsched.api.validation.device_parts import (
+    MOST_CONFIGS,
+    check_keys,
+    device_name,
+    driver_name,
+    full_attribute_name,
+    pool_name,
+    validate_binding_conditions,
+    validate_configuration,
+    validate_device_tolerations,
+    validate_json_size,
+    validate_selectors,
+)
+from podsched.api.validation.meta import validate_labels
+from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
+from podsched.api.validation.place import Place
+from podsched.api.validation.placement import validate_node_selector
+from podsched.api.validation.resource_lists import is_native, validate_quantities
+
+MOST_REQUESTS: Final = 32
+MOST_CONSTRAINTS: Final = 32
+MOST_ALTERNATIVES: Final = 8
+MOST_RESULTS: Final = 32
+MOST_CONSUMERS: Final = 256
+_MOST_DEVICE_CONDITIONS: Final = 8
+_MOST_DATA_BYTES: Final = 10 << 10
+_MOST_ADDRESSES: Final = 16
+_MOST_INTERFACE_BYTES: Final = 256
+_MOST_HARDWARE_BYTES: Final = 128
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_NO_REQUEST: Final = (
+    "must be the name of a request in the claim or the name of a request and a subrequest "
+    "separated by '/'"
+)
+_ONE_KIND: Final = "exactly one of `exactly` or `firstAvailable` is required"
+_ONE_ATTRIBUTE: Final = (
+    'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are '
+    "set"
+)
+
+_Requests = Mapping[str, frozenset[str]]
+"""The names of a claim's requests, each with those of its alternatives."""
+
+
+# ------------------------------------------------------------------ classes
+
+
+def validate_device_class(at: Place, item: o.DeviceClass) -> None:
+    """Validate selectors, configuration and the extended resource that it serves."""
+    _check_class(at("spec"), item.spec, o.DeviceClassSpec())
+
+
+def validate_device_class_replacement(at: Place, new: o.DeviceClass, old: o.DeviceClass) -> None:
+    """Validate it, but for selectors and parameters that are stored like this already."""
+    _check_class(at("spec"), new.spec, old.spec)
+
+
+def _check_class(at: Place, spec: o.DeviceClassSpec, old: o.DeviceClassSpec) -> None:
+    same = spec.selectors == old.selectors
+    validate_selectors(at("selectors"), spec.selectors, stored=same)
+    same = spec.config == old.config
+    for each, config in at("config").each(spec.config, MOST_CONFIGS):
+        validate_configuration(each, config, stored=same)
+    if spec.HasField("extended_resource_name"):
+        name = spec.extended_resource_name
+        if is_native(name) or name.startswith("requests.") or qualified_name(f"requests.{name}"):
+            at("extendedResourceName").invalid(name, "must be a valid extended resource name")
+
+
+# ------------------------------------------------------------------ claims
+
+
+def validate_resource_claim(at: Place, item: o.ResourceClaim) -> None:
+    """Validate requests, constraints and configuration."""
+    _check_spec(at("spec"), item.spec)
+
+
+def validate_resource_claim_replacement(
+    at: Place, new: o.ResourceClaim, old: o.ResourceClaim
+) -> None:
+    """Check that the spec stays as it is."""
+    at("spec").fixed(new.spec, old.spec, write(new.spec))
+
+
+def validate_resource_claim_template(at: Place, item: o.ResourceClaimTemplate) -> None:
+    """Validate the labels and annotations of the claims, and their spec."""
+    metadata, at = item.spec.metadata, at("spec")
+    validate_labels(at("metadata.labels"), metadata.labels)
+    for key in at("metadata.annotations").keys(metadata.annotations):
+        at("metadata.annotations").rule(key, qualified_name)
+    _check_spec(at("spec"), item.spec.spec)
+
+
+def validate_resource_claim_template_replacement(
+    at: Place, new: o.ResourceClaimTemplate, old: o.ResourceClaimTemplate
+) -> None:
+    """Check that the spec stays as it is."""
+    at("spec").fixed(new.spec, old.spec, write(new.spec))
+
+
+def _check_spec(at: Place, spec: o.ResourceClaimSpec) -> None:
+    claim, at = spec.devices, at("devices")
+    names = _names(claim)
+    for each, request in at("requests").each(claim.requests, MOST_REQUESTS):
+        _check_request(each, request)
+    check_keys(at("requests"), claim.requests, lambda request: request.name, most=MOST_REQUESTS)
+    for each, constraint in at("constraints").each(claim.constraints, MOST_CONSTRAINTS):
+        _check_constraint(each, constraint, names)
+    for each, config in at("config").each(claim.config, MOST_CONFIGS):
+        _check_references(each("requests"), config.requests, names)
+        validate_configuration(each, config)
+
+
+def _names(claim: o.DeviceClaim) -> _Requests:
+    return {
+        request.name: frozenset(each.name for each in request.first_available)
+        for request in claim.requests
+    }
+
+
+def _check_request(at: Place, request: o.DeviceRequest) -> None:
+    at("name").rule(request.name, dns1123_label)
+    exactly, alternatives = request.HasField("exactly"), request.first_available
+    if exactly and alternatives:
+        at.invalid(None, f"{_ONE_KIND}, but multiple fields are set")
+    elif exactly:
+        _check_devices(at("exactly"), request.exactly)
+    elif alternatives:
+        at = at("firstAvailable")
+        for each, alternative in at.each(alternatives, MOST_ALTERNATIVES):
+            each("name").rule(alternative.name, dns1123_label)
+            _check_devices(each, alternative)
+        check_keys(at, alternatives, lambda each: each.name, most=MOST_ALTERNATIVES)
+    else:
+        at.required(_ONE_KIND)
+
+
+def _check_devices(at: Place, asked: o.ExactDeviceRequest | o.DeviceSubRequest) -> None:
+    at("deviceClassName").name(asked.device_class_name, dns1123_subdomain)
+    validate_selectors(at("selectors"), asked.selectors)
+    mode, count = asked.allocation_mode, asked.count
+    if mode == "All":
+        if count:
+            reason = "must not be specified when allocationMode is 'All'"
+            at("count").invalid(count, reason)
+    elif mode == "ExactCount":
+        if count <= 0:
+            at("count").invalid(count, "must be greater than zero")
+    else:
+        at("allocationMode").not_supported(mode, ("All", "ExactCount"))
+    validate_device_tolerations(at("tolerations"), asked.tolerations)
+    validate_quantities(at("capacity.requests"), asked.capacity.requests)
+
+
+def _check_constraint(at: Place, constraint: o.DeviceConstraint, names: _Requests) -> None:
+    _check_references(at("requests"), constraint.requests, names)
+    if constraint.HasField("match_attribute"):
+        full_attribute_name(at("matchAttribute"), constraint.match_attribute)
+    elif constraint.HasField("distinct_attribute"):
+        full_attribute_name(at("distinctAttribute"), constraint.distinct_attribute)
+    else:
+        at.required(_ONE_ATTRIBUTE)
+
+
+def _check_references(at: Place, references: Sequence[str], names: _Requests) -> None:
+    for each, reference in at.each(references, MOST_REQUESTS):
+        _check_reference(each, reference, names)
+    check_keys(at, references, str, most=MOST_REQUESTS)
+
+
+def _check_reference(at: Place, reference: str, names: _Requests) -> None:
+    name, *more = reference.split("/", 2)
+    if len(more) < 2:
+        for part in (name, *more):
+            at.rule(part, dns1123_label)
+    if name not in names or len(more) == 2 or (more and more[0] not in names[name]):
+        at.invalid(reference, _NO_REQUEST)
+
+
+# ------------------------------------------------------------------ the status of claims
+
+
+def validate_resource_claim_status_update(
+    at: Place, new: o.ResourceClaim, old: o.ResourceClaim
+) -> None:
+    """Validate consumers, allocation and what drivers tell.
+
+    An allocation may be set or cleared, and not changed.
+    """
+    status, before, at = new.status, old.status, at("status")
+    _check_consumers(at("reservedFor"), status)
+    _check_told(at("devices"), status)
+    if status.reserved_for:
+        at_consumers = at("reservedFor")
+        if not status.HasField("allocation"):
+            at_consumers.forbidden("may not be specified when `allocated` is not set")
+        elif new.metadata.HasField("deletion_timestamp"):
+            known = {item.SerializeToString(deterministic=True) for item in before.reserved_for}
+            if any(
+                item.SerializeToString(deterministic=True) not in known
+                for item in status.reserved_for
+            ):
+                at_consumers.forbidden(
+                    "new entries may not be added while `deallocationRequested` or "
+                    "`deletionTimestamp` are set"
+                )
+    if status.HasField("allocation"):
+        if before.HasField("allocation"):
+            shown = write(status.allocation)
+            at("allocation").fixed(status.allocation, before.allocation, shown)
+        else:
+            _check_allocation(at("allocation"), status.allocation, _names(new.spec.devices))
+
+
+def _check_consumers(at: Place, status: o.ResourceClaimStatus) -> None:
+    for each, consumer in at.each(status.reserved_for, MOST_CONSUMERS):
+        for name in ("resource", "name", "uid"):
+            if not getattr(consumer, name):
+                each(name).required()
+    check_keys(at, status.reserved_for, lambda consumer: consumer.uid, most=MOST_CONSUMERS)
+
+
+def _check_allocation(at: Place, allocation: o.AllocationResult, names: _Requests) -> None:
+    devices = at("devices")
+    for each, result in devices("results").each(allocation.devices.results, MOST_RESULTS):
+        _check_reference(each("request"), result.request, names)
+        driver_name(each("driver"), result.driver)
+        pool_name(each("pool"), result.pool)
+        device_name(each("device"), result.device)
+        validate_binding_conditions(each, result)
+        validate_device_tolerations(each("tolerations"), result.tolerations)
+        _check_share(each("shareID"), result)
+    for each, config in devices("config").each(allocation.devices.config, 2 * MOST_CONFIGS):
+        if not config.source:
+            each("source").required()
+        each("source").one_of(config.source, ("FromClaim", "FromClass"))
+        _check_references(each("requests"), config.requests, names)
+        validate_configuration(each, config)
+    if allocation.HasField("node_selector"):
+        validate_node_selector(at("nodeSelector"), allocation.node_selector)
+
+
+def _check_share(at: Place, device: Any) -> None:
+    text = device.share_id
+    if not device.HasField("share_id"):
+        return
+    if len(text) not in (32, 36, 38, 45):
+        at.invalid(text, f"error validating uid: invalid UUID length: {len(text.encode())}")
+    elif _UUID.fullmatch(text) is None and len(text) == 36:
+        at.invalid(text, "error validating uid: invalid UUID format")
+    elif len(text) != 36 or text != text.lower():
+        at.invalid(
+            text,
+            "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with "
+            "lowercase hexadecimal characters",
+        )
+
+
+def shared_device_id(device: Any) -> tuple[str, str, str, str]:
+    """Return what names a device, or one share of it: driver, pool, device, share."""
+    return (device.driver, device.pool, device.device, device.share_id)
+
+
+def _shown_id(device: Any) -> dict[str, str]:
+    return dict(zip(("Driver", "Pool", "Device", "ShareID"), shared_device_id(device), strict=True))
+
+
+def _check_told(at: Place, status: o.ResourceClaimStatus) -> None:
+    """Check what drivers tell of devices, each of which must be allocated."""
+    allocated = {shared_device_id(result) for result in status.allocation.devices.results}
+    for each, device in at.each(status.devices):
+        driver_name(each("driver"), device.driver)
+        pool_name(each("pool"), device.pool)
+        device_name(each("device"), device.device)
+        _check_share(each("shareID"), device)
+        if shared_device_id(device) not in allocated:
+            each.invalid(_shown_id(device), "must be an allocated device in the claim")
+        _check_conditions(each("conditions"), device.conditions)
+        if device.HasField("data"):
+            validate_json_size(each("data"), device.data, _MOST_DATA_BYTES)
+        _check_network(each("networkData"), device.network_data)
+    check_keys(at, status.devices, shared_device_id, _shown_id)
+
+
+def _check_conditions(at: Place, conditions: Sequence[o.Condition]) -> None:
+    seen: set[str] = set()
+    for each, condition in at.each(conditions, _MOST_DEVICE_CONDITIONS):
+        each("type").name(condition.type, qualified_name)
+        each("type").once(condition.type, seen)
+        each("status").one_of(condition.status or "-", ("False", "True", "Unknown"))
+        each("observedGeneration").least(condition.observed_generation)
+        if not condition.HasField("last_transition_time"):
+            each("lastTransitionTime").required("must be set")
+        if not condition.reason:
+            each("reason").required()
+
+
+def _check_network(at: Place, data: o.NetworkDeviceData) -> None:
+    for name, text, most in (
+        ("interfaceName", data.interface_name, _MOST_INTERFACE_BYTES),
+        ("hardwareAddress", data.hardware_address, _MOST_HARDWARE_BYTES),
+    ):
+        if len(text.encode()) > most:
+            at(name).too_long(most)
+    for each, address in at("ips").each(data.ips, _MOST_ADDRESSES):
+        _check_interface_address(each, address)
+    check_keys(at("ips"), data.ips, str, most=_MOST_ADDRESSES)
+
+
+_LEADING_ZEROS: Final = re.compile(r"(?<![0-9a-fA-F.:])0+(?=[0-9])|(?<=\.)0+(?=[0-9])")
+
+
+def _check_interface_address(at: Place, address: str) -> None:
+    """Check that it is an address with the length of its prefix, in its usual form."""
+    host, _, length = address.partition("/")
+    plain = _LEADING_ZEROS.sub("", host) if ":" not in host else host
+    try:
+        found = ipaddress.ip_interface(f"{plain}/{length}")
+    except ValueError:
+        found = None
+    if found is None or not re.fullmatch(r"0|[1-9][0-9]*", length):
+        at.invalid(
+            address,
+            "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)",
+        )
+    elif found.with_prefixlen != address:
+        at.invalid(address, f'must be in canonical form ("{found.with_prefixlen}")')
