@@ -180,12 +180,22 @@ def test_scenarios_that_cannot_be_read_are_one_line(sched: Commands, tmp_path: P
     assert len(done.errors) == 1
 
 
+def test_queue_cases_are_a_result_a_line(sched: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "cases.jsonl"
+    case = {"id": "a", "kind": "available", "expect": {"available": {}}}
+    file.write_text(json.dumps(case) + "\n{\n")
+    done = sched("simulate", "--queue-cases", str(file))
+    assert done.code == 0
+    assert [json.loads(line)["agrees"] for line in done.out.splitlines()] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ([], "no pod to schedule"),
         (["--pod", "-"], "no cluster"),
         (["--scenarios", "x", "--live"], "--scenarios cannot be combined"),
+        (["--scenarios", "x", "--queue-cases", "y"], "name two files"),
         (["-o", "yaml"], "'yaml' is not one of 'table', 'json'"),
     ],
 )

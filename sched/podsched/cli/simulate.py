@@ -15,6 +15,7 @@ import typer
 from podsched.api.manifest import ManifestError, to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.quantity import QuantityError
+from podsched.ask.queue_cases.running import run_lines as run_queue_cases
 from podsched.ask.simulation import (
     DYNAMIC_RESOURCES,
     BadScenario,
@@ -68,6 +69,8 @@ class _Flags:
     """Cases of claims and devices, one JSON object per line, plain or gzipped."""
     faults: Faults | None = flag(None, "VERSION")
     """With --allocations: allocate devices as this release of Kubernetes, faults included."""
+    queue_cases: Path | None = flag(None, "FILE")
+    """Cases of job queues with quota, one JSON object per line, plain or gzipped."""
     bundle: Path | None = flag(None, "FILE")
     """Repeat the decision in a file of sched explain --bundle."""
     config: Path | None = flag(None, "FILE")
@@ -81,6 +84,7 @@ class _Flags:
             "--bundle": self.bundle,
             "--scenarios": self.scenarios,
             "--allocations": self.allocations,
+            "--queue-cases": self.queue_cases,
         }
         return [name for name, file in files.items() if file is not None]
 
@@ -103,7 +107,9 @@ def simulate(
 
     With --scenarios, each line of the file is a scenario, and each result a line of
     JSON. With --allocations, each line is a node with devices and claims, and each result tells
-    which devices the claims get. With --bundle, the decision in the file is repeated.
+    which devices the claims get. With --queue-cases, each line is a decision about job
+    queues, and each result says whether it is as expected. With --bundle, the decision in the file
+    is repeated.
 
     Ends with 0 if all pods fit, with 1 if one does not, and with 2 if a plugin failed.
     """
@@ -160,6 +166,8 @@ def _from_file(given: _Flags) -> int:
     if given.allocations is not None:
         known_faults = given.faults is not None
         print_results(given.allocations, partial(allocation_results, known_faults=known_faults))
+    if given.queue_cases is not None:
+        print_results(given.queue_cases, run_queue_cases)
     return 0
 
 

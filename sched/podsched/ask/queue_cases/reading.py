@@ -1,0 +1,242 @@
+"""The objects of a queue case, read from JSON.
+
+Quantities are strings as in Kubernetes; ``usage`` has amounts keyed "flavor/resource"; times are
+seconds from now, and an absent creation is the earliest. What is missing or of a wrong type raises
+BadCase, a bad quantity QuantityError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from podsched.api.objects import Taint, Toleration
+from podsched.api.quantity import parse
+from podsched.api.selectors import Requirement, requirement
+from podsched.queues.amounts import amount
+from podsched.queues.objects import (
+    ClusterQueue,
+    Flavor,
+    Fungibility,
+    PodSet,
+    Policy,
+    Preemption,
+    ResourceGroup,
+    Search,
+    Strategy,
+    Workload,
+)
+from podsched.queues.order import queue_time
+from podsched.queues.quota import Cohort, FlavorResource, Quota
+from podsched.queues.snapshot import Snapshot
+
+Case = Mapping[str, Any]
+
+_JOB_UID = "kueue.x-k8s.io/job-uid"
+_BOOST = "kueue.x-k8s.io/priority-boost"
+
+
+class BadCase(ValueError):
+    """The case lacks a part, or a part is wrong: a fault of its author."""
+
+
+def gate(case: Case, name: str, *, default: bool) -> bool:
+    """Whether a feature gate of Kueue is on in a case."""
+    return bool(case.get("config", {}).get("featureGates", {}).get(name, default))
+
+
+def read_snapshot(case: Case) -> Snapshot:
+    """Return the queues of a case, with the usage and the reserved workloads that it names."""
+    snapshot = Snapshot(
+        [_cluster_queue(one) for one in case.get("clusterQueues", ())],
+        [_cohort(one) for one in case.get("cohorts", ())],
+        [_flavor(one) for one in case.get("flavors", ())],
+    )
+    for queue, usage in case.get("usage", {}).items():
+        snapshot.add_usage(_known(snapshot, queue), read_amounts(usage))
+    for one in case.get("workloads", ()):
+        if "reserved" in one:
+            queue = one["reserved"]["clusterQueue"]
+            snapshot.add(_known(snapshot, queue), read_workload(case, one))
+    return snapshot
+
+
+def _known(snapshot: Snapshot, queue: str) -> str:
+    if queue not in snapshot.queues:
+        raise BadCase(f"no ClusterQueue {queue!r}")
+    return queue
+
+
+def read_amounts(written: Mapping[str, int]) -> dict[FlavorResource, int]:
+    """Return amounts keyed "flavor/resource"."""
+    amounts = {}
+    for key, number in written.items():
+        flavor, slash, resource = key.partition("/")
+        if not slash or not isinstance(number, int):
+            raise BadCase(f"{key!r}: {number!r} is no amount of flavor/resource")
+        amounts[FlavorResource(flavor, resource)] = number
+    return amounts
+
+
+def write_amounts(amounts: Mapping[FlavorResource, int]) -> dict[str, int]:
+    """Return amounts as a case has them."""
+    return {f"{key.flavor}/{key.resource}": number for key, number in amounts.items()}
+
+
+def _quotas(groups: Iterable[Any]) -> dict[FlavorResource, Quota]:
+    quotas = {}
+    for group in groups:
+        for flavor in group:
+            for one in flavor["resources"]:
+                name = one["name"]
+                limits = (one.get("borrowingLimit"), one.get("lendingLimit"))
+                borrowing, lending = (
+                    None if limit is None else amount(name, limit) for limit in limits
+                )
+                key = FlavorResource(flavor["flavor"], name)
+                quotas[key] = Quota(amount(name, one["nominal"]), borrowing, lending)
+    return quotas
+
+
+def _cohort(written: Mapping[str, Any]) -> Cohort:
+    return Cohort(
+        written["name"],
+        written.get("parent"),
+        _quotas(written.get("resourceGroups", ())),
+        parse(str(written.get("fairWeight", 1))),
+    )
+
+
+def _cluster_queue(written: Mapping[str, Any]) -> ClusterQueue:
+    fungibility = written.get("flavorFungibility", {})
+    preemption = written.get("preemption", {})
+    borrow = preemption.get("borrowWithinCohort") or {}
+    groups = written.get("resourceGroups", ())
+    return ClusterQueue(
+        written["name"],
+        written.get("cohort"),
+        tuple(
+            ResourceGroup(
+                frozenset(one["name"] for flavor in group for one in flavor["resources"]),
+                tuple(flavor["flavor"] for flavor in group),
+            )
+            for group in groups
+        ),
+        _quotas(groups),
+        Strategy(written.get("queueingStrategy", "BestEffortFIFO")),
+        Fungibility(
+            Search(fungibility.get("whenCanBorrow", "MayStopSearch")),
+            Search(fungibility.get("whenCanPreempt", "TryNextFlavor")),
+            fungibility.get("preference") == "PreemptionOverBorrowing",
+        ),
+        Preemption(
+            Policy(preemption.get("withinClusterQueue", "Never")),
+            Policy(preemption.get("reclaimWithinCohort", "Never")),
+            borrow.get("policy", "Never") != "Never",
+            borrow.get("maxPriorityThreshold"),
+        ),
+        parse(str(written.get("fairWeight", 1))),
+    )
+
+
+def _flavor(written: Mapping[str, Any]) -> Flavor:
+    return Flavor(
+        written["name"],
+        written.get("nodeLabels", {}),
+        tuple(Taint(**taint) for taint in written.get("nodeTaints", ())),
+        _tolerations(written),
+    )
+
+
+def _tolerations(written: Mapping[str, Any]) -> tuple[Toleration, ...]:
+    return tuple(Toleration(**one) for one in written.get("tolerations", ()))
+
+
+def read_pod_sets(case: Case, written: Mapping[str, Any]) -> tuple[PodSet, ...]:
+    """Return the pod sets of a workload, without the pods that are done."""
+    done = {}
+    if gate(case, "ReclaimablePods", default=True):
+        done = {one["name"]: one["count"] for one in written.get("reclaimablePods", ())}
+    return tuple(
+        PodSet(
+            one["name"],
+            max(0, one["count"] - done.get(one["name"], 0)),
+            _requests(one),
+            one.get("minCount"),
+            (one.get("topology") or {}).get("podSetGroup"),
+            one.get("nodeSelector", {}),
+            tuple(
+                tuple(_requirements(term["matchExpressions"]))
+                for term in one.get("requiredNodeAffinity", ())
+            ),
+            _tolerations(one),
+        )
+        for one in written["podSets"]
+    )
+
+
+def _requests(pod_set: Mapping[str, Any]) -> dict[str, int]:
+    return {name: amount(name, text) for name, text in pod_set.get("requestsPerPod", {}).items()}
+
+
+def _requirements(expressions: Iterable[Mapping[str, Any]]) -> Iterable[Requirement]:
+    for one in expressions:
+        yield requirement(one["key"], one["operator"], tuple(one.get("values", ())))
+
+
+def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a namespaceSelector matches labels: null matches nothing, {} everything."""
+    if selector is None:
+        return False
+    wanted = selector.get("matchLabels", {}).items()
+    return all(labels.get(key) == value for key, value in wanted) and all(
+        one.matches(labels) for one in _requirements(selector.get("matchExpressions", ()))
+    )
+
+
+def key_of(written: Mapping[str, Any]) -> str:
+    """Return "namespace/name", or the name without a namespace."""
+    namespace = written.get("namespace")
+    return f"{namespace}/{written['name']}" if namespace else str(written["name"])
+
+
+def read_workload(case: Case, written: Mapping[str, Any]) -> Workload:
+    """Return a workload with the usage that it has reserved."""
+    reserved = written.get("reserved") or {}
+    usage: dict[FlavorResource, int] = {}
+    for pods in reserved.get("podSets", ()):
+        for resource, flavor in pods["flavors"].items():
+            key = FlavorResource(flavor, resource)
+            more = amount(resource, pods["usage"].get(resource, "0"))
+            usage[key] = usage.get(key, 0) + more
+    boost = 0
+    if gate(case, "PriorityBoost", default=False):
+        boost = int(written.get("annotations", {}).get(_BOOST, "0"))
+    evicted = next(
+        (
+            condition
+            for condition in written.get("conditions", ())
+            if condition["type"] == "Evicted" and condition["status"] == "True"
+        ),
+        None,
+    )
+    past = written.get("localQueueUsage")
+    return Workload(
+        key=key_of(written),
+        pod_sets=read_pod_sets(case, written) if "podSets" in written else (),
+        uid=written.get("uid", ""),
+        job_uid=written.get("labels", {}).get(_JOB_UID, ""),
+        priority=written.get("priority", 0) + boost,
+        queued_at=queue_time(
+            written.get("createdAt", float("-inf")),
+            evicted and evicted.get("reason"),
+            evicted["lastTransitionTime"] if evicted else 0,
+            by_creation=case.get("config", {}).get("podsReadyRequeuingTimestamp") == "Creation",
+        ),
+        local_queue_usage=past if gate(case, "AdmissionFairSharing", default=False) else None,
+        reserved_at=reserved.get("at"),
+        evicted=evicted is not None,
+        gated=bool(written.get("preemptionGates"))
+        and gate(case, "MultiKueueOrchestratedPreemption", default=False),
+        usage=usage,
+    )

@@ -1,0 +1,408 @@
+"""Queue cases decided, and compared with what they expect."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from podsched.ask.queue_cases.reading import (
+    BadCase,
+    Case,
+    key_of,
+    matches,
+    read_amounts,
+    read_pod_sets,
+    read_snapshot,
+    read_workload,
+    write_amounts,
+)
+from podsched.queues.amounts import amount, amount_text
+from podsched.queues.cycle import Entry, Rules, find_victims, reserved, run_cycle
+from podsched.queues.fair_victims import BOTH, FairStrategy
+from podsched.queues.flavors import Assigner, Assignment, Mode, Outcome, Waiting
+from podsched.queues.objects import ClusterQueue, Strategy, Workload
+from podsched.queues.order import Requeue, becomes_sticky, in_order, stays_in_heap
+from podsched.queues.partial import search_counts
+from podsched.queues.quota import FlavorResource, Node
+from podsched.queues.shares import dominant_share
+from podsched.queues.snapshot import Snapshot
+from podsched.queues.victims import Preemptor, Victim, preempted_message, victim_order
+
+Result = dict[str, Any]
+
+_WRONG_NAMESPACE = "workload namespace doesn't match ClusterQueue selector"
+
+
+def run_lines(lines: Iterable[str | bytes]) -> Iterator[Result]:
+    """Yield ``{"id", "agrees", "got"}`` per line of cases; ``{"id", "error"}`` for a broken one."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        identity = f"line {number}"
+        try:
+            case = json.loads(line)
+            identity = case.get("id", identity)
+            got = run_case(case)
+            yield {"id": identity, "agrees": agrees(case["expect"], got), "got": got}
+        # Whatever a case holds may be wrong in some way; none may end the run.
+        except Exception as error:
+            yield {"id": identity, "agrees": False, "error": f"{type(error).__name__}: {error}"}
+
+
+def run_case(case: Case) -> Result:
+    """Return what is decided, in the form of ``expect``. Raises BadCase, QuantityError."""
+    kind = case.get("kind")
+    if kind not in _RUNNERS:
+        raise BadCase(f"unknown kind {kind!r}")
+    return _RUNNERS[kind](case)
+
+
+def agrees(expected: Result, got: Result) -> bool:
+    """Whether a result is what is expected; it may say more than a case expects.
+
+    Quantities are compared by value; reasons and victims have no order. A job's UID counts only if
+    the case gives it.
+    """
+    return _same({key: got.get(key) for key in expected}, expected)
+
+
+_UNORDERED = ("reasons", "preempted", "newlyAdmitted")
+_JOB = re.compile(r"JobUID: [^)]*")
+
+
+def _same(got: object, expected: object, name: str = "") -> bool:
+    if isinstance(expected, Mapping) and isinstance(got, Mapping):
+        if name == "usage":
+            return _amounts(got) == _amounts(expected)
+        if name == "skippedPreemptions":
+            return agrees(dict(expected), dict(got))
+        names = {*got, *expected}
+        return all(_same(got.get(key), expected.get(key), key) for key in names)
+    if isinstance(expected, list) and isinstance(got, list):
+        if name in _UNORDERED:
+            expected, got = sorted(expected, key=json.dumps), sorted(got, key=json.dumps)
+        return len(expected) == len(got) and all(map(_same_item, got, expected))
+    if isinstance(got, str) and isinstance(expected, str) and "JobUID: UNKNOWN" in got:
+        expected = _JOB.sub("JobUID: UNKNOWN", expected)
+    return got == expected
+
+
+def _same_item(got: object, expected: object) -> bool:
+    if isinstance(expected, dict) and isinstance(got, dict):
+        return agrees(expected, got)
+    return _same(got, expected)
+
+
+def _amounts(usage: Mapping[str, Any]) -> dict[str, int]:
+    return {
+        resource: amount(resource, one) if isinstance(one, str) else one
+        for resource, one in usage.items()
+    }
+
+
+def _rules(case: Case) -> Rules:
+    config = case.get("config", {})
+    strategies = tuple(FairStrategy(name) for name in config.get("preemptionStrategies", ()))
+    gates = config.get("featureGates", {})
+    return Rules(
+        bool(config.get("fairSharing")),
+        strategies or BOTH,
+        gates.get("RecomputeAssignmentUponPreemptionTargetsOverlap", True),
+    )
+
+
+def _available(case: Case) -> Result:
+    nodes = read_snapshot(case).forest.queues.values()
+    return {
+        "available": {
+            node.name: write_amounts({key: node.available(key) for key in node.root.quota})
+            for node in nodes
+        },
+        "potentiallyAvailable": {
+            node.name: write_amounts({key: node.most(key) for key in node.root.quota})
+            for node in nodes
+        },
+    }
+
+
+def _dominant_share(case: Case) -> Result:
+    forest = read_snapshot(case).forest
+    extra = read_amounts(case.get("extraRequest", {}))
+
+    def shown(node: Node) -> Result:
+        share = dominant_share(node, extra)
+        return {
+            "name": node.name,
+            "kind": "Cohort" if node.is_cohort else "ClusterQueue",
+            "share": share.rounded,
+            "resource": share.resource,
+            "borrowing": bool(share.borrowed),
+        }
+
+    nodes = [*forest.queues.values(), *forest.cohorts.values()]
+    by_name = {node.name: shown(node) for node in nodes}
+    return {"nodes": [by_name[one["name"]] for one in case["expect"]["nodes"]]}
+
+
+def _reserve(case: Case) -> Result:
+    snapshot = read_snapshot(case)
+    need = read_amounts(case["assignmentUsage"])
+    if case["mode"] == "Preempt":
+        (node,) = snapshot.forest.queues.values()
+        need = reserved(node, need, borrowing=case["borrowing"] > 0)
+    return {"reserved": write_amounts(need)}
+
+
+def _victim_order(case: Case) -> Result:
+    own = case["preemptorClusterQueue"]
+    queue_of = {
+        key_of(one): one.get("reserved", {}).get("clusterQueue", "") for one in case["workloads"]
+    }
+    snapshot = Snapshot([ClusterQueue(name) for name in {own, *queue_of.values()}])
+    workloads = [read_workload(case, one) for one in case["workloads"]]
+    for workload in workloads:
+        snapshot.add(queue_of[workload.key], replace(workload, usage={}))
+    return {"order": [one.key for one in victim_order(snapshot, workloads, own)]}
+
+
+def _queue_order(case: Case) -> Result:
+    workloads = [read_workload(case, one) for one in case["workloads"]]
+    return {"head": in_order(workloads)[0].key}
+
+
+def _requeue(case: Case) -> Result:
+    strategy = Strategy(case["config"]["queueingStrategy"])
+    reason = Requeue(case["reason"])
+    stays = stays_in_heap(strategy, reason, untried=case.get("pendingFlavors", False))
+    return {"inadmissible": not stays, "sticky": becomes_sticky(strategy, reason)}
+
+
+def _partial_admission(case: Case) -> Result:
+    most = case["largestTotalThatFits"]
+    pod_sets = read_pod_sets(case, case)
+    found = search_counts(pod_sets, lambda counts: counts if sum(counts) <= most else None)
+    return {"found": found is not None, "total": sum(found or ())}
+
+
+def _assign_flavors(case: Case) -> Result:
+    snapshot = read_snapshot(case)
+    queue = snapshot.queues[case.get("clusterQueue") or case["clusterQueues"][0]["name"]]
+    workload = Workload("workload", read_pod_sets(case, case))
+    oracle = partial(_oracle, snapshot.node(queue.name), case.get("preemptionOracle", {}))
+    assignment = Assigner(snapshot, queue, workload, oracle, _rules(case).fair).assign()
+    got: Result = {
+        "mode": assignment.mode.text,
+        "podSets": [
+            {
+                "name": pods.name,
+                "count": pods.count,
+                "flavors": {
+                    resource: {"flavor": one.flavor, "mode": one.mode.text}
+                    for resource, one in pods.flavors.items()
+                },
+                "reasons": list(pods.reasons),
+            }
+            for pods in assignment.pod_sets
+        ],
+        "flavorsOnly": {
+            resource: one.flavor
+            for pods in assignment.pod_sets
+            for resource, one in pods.flavors.items()
+        },
+        "usage": write_amounts(assignment.usage),
+        "borrowing": assignment.level,
+    }
+    if assignment.waiting:
+        got["noFitReason"] = assignment.waiting.value
+    return got
+
+
+_POSSIBILITIES = {
+    "NoCandidates": Outcome.NO_CANDIDATES,
+    "Preempt": Outcome.PREEMPT,
+    "Reclaim": Outcome.RECLAIM,
+}
+
+
+def _oracle(
+    node: Node, written: Mapping[str, Any], key: FlavorResource, wanted: int
+) -> tuple[Outcome, int]:
+    answer = written.get(f"{key.flavor}/{key.resource}")
+    if answer is None:
+        return Outcome.PREEMPT, node.borrowing_level(key, wanted)[0]
+    return _POSSIBILITIES[answer["possibility"]], answer["borrowAfter"]
+
+
+def _preemption(case: Case) -> Result:
+    snapshot = read_snapshot(case)
+    written = case["incoming"]
+    queue = snapshot.queues[written["clusterQueue"]]
+    workload = read_workload(case, written)
+    assigned = case["assignment"]
+    if isinstance(assigned, Mapping):
+        assigned = [{"podSet": pods.name, "flavors": assigned} for pods in workload.pod_sets]
+    pod_sets = {pods.name: pods for pods in workload.pod_sets}
+    need: dict[FlavorResource, int] = {}
+    short = set()
+    for one in assigned:
+        pods = pod_sets[one["podSet"]]
+        count = one.get("count")
+        total = pods.total(pods.count if count is None else count)
+        for resource, chosen in one["flavors"].items():
+            key = FlavorResource(chosen["flavor"], resource)
+            need[key] = need.get(key, 0) + total.get(resource, 0)
+            if chosen["mode"] == "Preempt":
+                short.add(key)
+    preemptor = Preemptor(workload, queue, need, frozenset(short))
+    victims = find_victims(snapshot, preemptor, _rules(case))
+    shown = _preempted(snapshot, queue.name, workload, victims)
+    names = [
+        {"name": one["workload"], "reason": one["reason"], "message": one["message"]}
+        for one in shown
+    ]
+    return {"preempted": names, "issued": len(victims)}
+
+
+def _preempted(
+    snapshot: Snapshot, queue: str, preemptor: Workload, victims: Iterable[Victim]
+) -> list[Result]:
+    """Return the evictions, in the order of their names; those that have begun are none."""
+    path = snapshot.node(queue).path
+    return [
+        {
+            "workload": victim.workload.key,
+            "reason": victim.reason.value,
+            "message": preempted_message(
+                preemptor,
+                victim.reason,
+                path,
+                snapshot.node(snapshot.queue_of(victim.workload)).path,
+            ),
+        }
+        for victim in sorted(victims, key=lambda one: one.workload.key)
+        if not victim.workload.evicted
+    ]
+
+
+def _cycle(case: Case) -> Result:
+    snapshot = read_snapshot(case)
+    selectors = {one["name"]: one.get("namespaceSelector") for one in case["clusterQueues"]}
+    labels = case.get("namespaces", {})
+    local = {
+        (one["namespace"], one["name"]): one["clusterQueue"] for one in case.get("localQueues", ())
+    }
+    waiting: dict[str, list[Workload]] = {}
+    namespace_of = {}
+    got: Result = {"assignments": {}, "newlyAdmitted": [], "preempted": [], "pending": {}}
+    for one in case.get("workloads", ()):
+        workload = read_workload(case, one)
+        namespace_of[workload.key] = one["namespace"]
+        if "reserved" in one:
+            got["assignments"][workload.key] = _written(one["reserved"])
+        elif (queue := local.get((one["namespace"], one.get("queue")))) in snapshot.queues:
+            waiting.setdefault(str(queue), []).append(workload)
+    left: dict[str, list[str]] = {}
+    inadmissible: dict[str, list[str]] = {}
+    heads = []
+    for queue, workloads in waiting.items():
+        ordered = in_order(workloads)
+        left[queue] = [one.key for one in ordered]
+        if not snapshot.admits(queue):
+            continue
+        head = ordered[0]
+        if matches(selectors[queue], labels.get(namespace_of[head.key], {})):
+            heads.append((queue, head))
+            continue
+        left[queue].remove(head.key)
+        inadmissible[queue] = [head.key]
+        got["pending"][head.key] = {
+            "reason": Waiting.MISCONFIGURED.value,
+            "message": _WRONG_NAMESPACE,
+        }
+    got["skippedPreemptions"] = dict.fromkeys(snapshot.queues, 0)
+    for entry in run_cycle(snapshot, heads, _rules(case)):
+        _show(snapshot, entry, got, left, inadmissible)
+    got["newlyAdmitted"].sort()
+    got["preempted"].sort(key=lambda one: one["workload"])
+    got["left"] = {queue: sorted(keys) for queue, keys in left.items() if keys}
+    got["inadmissible"] = inadmissible
+    return got
+
+
+def _show(
+    snapshot: Snapshot,
+    entry: Entry,
+    got: Result,
+    left: dict[str, list[str]],
+    inadmissible: dict[str, list[str]],
+) -> None:
+    """Add what has become of a head to the result."""
+    key, queue = entry.workload.key, entry.queue
+    if entry.preempts:
+        got["preempted"] += _preempted(snapshot, queue.name, entry.workload, entry.victims)
+    if entry.admitted:
+        left[queue.name].remove(key)
+        got["newlyAdmitted"].append(key)
+        got["assignments"][key] = _assignment(queue.name, entry.assignment)
+        return
+    if entry.mode is Mode.PREEMPT and entry.requeue is Requeue.FAILED_AFTER_NOMINATION:
+        got["skippedPreemptions"][queue.name] += 1
+    if not stays_in_heap(queue.strategy, entry.requeue, untried=entry.untried):
+        left[queue.name].remove(key)
+        inadmissible[queue.name] = [key]
+    got["pending"][key] = {"reason": entry.waiting or "Pending", "message": entry.message}
+
+
+def _assignment(queue: str, assignment: Assignment) -> Result:
+    return {
+        "clusterQueue": queue,
+        "podSets": [
+            {
+                "name": pods.name,
+                "count": pods.count,
+                "flavors": {resource: one.flavor for resource, one in pods.flavors.items()},
+                "usage": {
+                    resource: amount_text(resource, pods.requests.get(resource, 0))
+                    for resource in pods.flavors
+                },
+            }
+            for pods in assignment.pod_sets
+        ],
+    }
+
+
+def _written(reserved_part: Mapping[str, Any]) -> Result:
+    """Return a reservation as it was given, with canonical quantities."""
+    return {
+        "clusterQueue": reserved_part["clusterQueue"],
+        "podSets": [
+            {
+                "name": pods["name"],
+                "count": pods["count"],
+                "flavors": pods["flavors"],
+                "usage": {
+                    resource: amount_text(resource, amount(resource, text))
+                    for resource, text in pods["usage"].items()
+                },
+            }
+            for pods in reserved_part["podSets"]
+        ],
+    }
+
+
+_RUNNERS: dict[Any, Callable[[Case], Result]] = {
+    "available": _available,
+    "dominant-share": _dominant_share,
+    "reserve": _reserve,
+    "victim-order": _victim_order,
+    "queue-order": _queue_order,
+    "requeue": _requeue,
+    "partial-admission": _partial_admission,
+    "assign-flavors": _assign_flavors,
+    "preemption": _preemption,
+    "cycle": _cycle,
+}

@@ -1,0 +1,303 @@
+"""One round over the heads of the queues: who is admitted, who preempts whom, and why others wait.
+
+Every head is first looked at alone (nominated); then, one after another, each is looked at again
+with what the earlier ones have taken. States of an entry:
+
+| state | next | when |
+| --- | --- | --- |
+| nominated | admitted | it fits, and still fits in its turn |
+| nominated | preempting | its victims are chosen, and are no one else's |
+| nominated | waiting | quota is short, or victims are another's |
+
+Source: Kueue 0.20, pkg/scheduler/scheduler.go and fair_sharing_iterator.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from podsched.queues.fair_victims import BOTH, FairStrategy, fair_victims
+from podsched.queues.flavors import Assigner, Assignment, Mode, Outcome, Waiting
+from podsched.queues.objects import ClusterQueue, Policy, Workload
+from podsched.queues.order import Requeue
+from podsched.queues.partial import search_counts
+from podsched.queues.quota import FlavorResource, Node
+from podsched.queues.shares import Share, dominant_share
+from podsched.queues.snapshot import Snapshot
+from podsched.queues.victims import Preemptor, Victim, classic_victims
+
+_OVERLAP = "Workload has overlapping preemption targets with another workload"
+_AFTER_OVERLAP = f"{_OVERLAP}, but will fit after these preemptions complete"
+_NO_LONGER = "Workload no longer fits after processing another workload"
+_GATED = "Workload requires preemption, but it's gated"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the cluster's administrator decides for all queues."""
+
+    fair: bool = False
+    """Fair sharing: heads and victims go by the dominant share."""
+    strategies: tuple[FairStrategy, ...] = BOTH
+    recompute_overlap: bool = True
+    """A head whose victims are another's is looked at again without them."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A head in a cycle, and what becomes of it."""
+
+    workload: Workload
+    queue: ClusterQueue
+    assignment: Assignment
+    victims: list[Victim]
+    mode: Mode
+    message: str = ""
+    """Why it waits."""
+    admitted: bool = False
+    waiting: Waiting | None = None
+    requeue: Requeue = Requeue.GENERIC
+    untried: bool = False
+    """Flavors remain that the next cycle tries."""
+    preempts: bool = False
+    """Its victims are to be evicted, as far as that has not begun."""
+
+
+#: The victims of a cycle so far, by key.
+_Taken = dict[str, Workload]
+
+
+def run_cycle(
+    snapshot: Snapshot, heads: Iterable[tuple[str, Workload]], rules: Rules
+) -> list[Entry]:
+    """Return what becomes of the heads, each given with its queue, in the order of their turns.
+
+    The snapshot afterwards has the usage of the admitted, and what was reserved for others.
+    """
+    entries = []
+    for name, workload in heads:
+        queue = snapshot.queues[name]
+        assignment, victims = nominate(snapshot, queue, workload, rules)
+        entries.append(_entry(workload, queue, assignment, victims))
+    taken: _Taken = {}
+    done = []
+    for entry in _fair_turns(snapshot, entries) if rules.fair else _classic_turns(entries):
+        _process(snapshot, entry, rules, taken)
+        done.append(entry)
+    return done
+
+
+def _entry(
+    workload: Workload, queue: ClusterQueue, assignment: Assignment, victims: list[Victim]
+) -> Entry:
+    mode, message = assignment.mode, assignment.message
+    return Entry(workload, queue, assignment, victims, mode, message, untried=assignment.untried)
+
+
+def nominate(
+    snapshot: Snapshot,
+    queue: ClusterQueue,
+    workload: Workload,
+    rules: Rules,
+    nominated: dict[tuple[str, str], str] | None = None,
+) -> tuple[Assignment, list[Victim]]:
+    """Return a workload's flavors and victims on a snapshot, with fewer pods if it has to be."""
+    oracle = partial(_possibility, snapshot, queue, workload, rules)
+    assigner = Assigner(snapshot, queue, workload, oracle, rules.fair, nominated)
+
+    def attempt(counts: Sequence[int] | None) -> tuple[Assignment, list[Victim]]:
+        assignment = assigner.assign(counts)
+        victims: list[Victim] = []
+        if assignment.mode is Mode.PREEMPT:
+            need = {key: amount for key, amount in assignment.usage.items() if amount}
+            preemptor = Preemptor(workload, queue, need, assignment.short)
+            victims = find_victims(snapshot, preemptor, rules)
+        return assignment, victims
+
+    def succeed(counts: Sequence[int]) -> tuple[Assignment, list[Victim]] | None:
+        tried = attempt(counts)
+        return tried if tried[0].mode is Mode.FIT or tried[1] else None
+
+    assignment, victims = attempt(None)
+    if assignment.mode is Mode.FIT or victims or not workload.can_shrink:
+        return assignment, victims
+    return search_counts(workload.pod_sets, succeed) or (assignment, victims)
+
+
+def find_victims(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> list[Victim]:
+    """Return the victims by the rules in force; [] if no victims make room."""
+    if rules.fair:
+        return fair_victims(snapshot, preemptor, rules.strategies)
+    return classic_victims(snapshot, preemptor)
+
+
+def _possibility(
+    snapshot: Snapshot,
+    queue: ClusterQueue,
+    workload: Workload,
+    rules: Rules,
+    key: FlavorResource,
+    amount: int,
+) -> tuple[Outcome, int]:
+    """Return what preemption for one flavor and resource alone would be, and the level after."""
+    preemptor = Preemptor(workload, queue, {key: amount}, frozenset((key,)))
+    victims = [victim.workload for victim in find_victims(snapshot, preemptor, rules)]
+    with snapshot.without_usage(victims):
+        level, _ = snapshot.node(queue.name).borrowing_level(key, amount)
+    if not victims:
+        return Outcome.NO_CANDIDATES, level
+    own = any(snapshot.queue_of(victim) == queue.name for victim in victims)
+    return (Outcome.PREEMPT if own else Outcome.RECLAIM), level
+
+
+def _classic_turns(entries: Iterable[Entry]) -> Iterable[Entry]:
+    """Return the heads in order: less borrowing, higher priority, earlier."""
+    return sorted(
+        entries,
+        key=lambda entry: (
+            entry.assignment.level,
+            -entry.workload.priority,
+            entry.workload.queued_at,
+        ),
+    )
+
+
+def _fair_turns(snapshot: Snapshot, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the heads in the order of fair sharing, each chosen after the one before is done."""
+    of_root: dict[Node, dict[str, Entry]] = {}
+    for entry in entries:
+        root = snapshot.node(entry.queue.name).root
+        of_root.setdefault(root, {})[entry.queue.name] = entry
+    for left in of_root.values():
+        while left:
+            yield left.pop(_winner(snapshot, left))
+
+
+def _winner(snapshot: Snapshot, entries: dict[str, Entry]) -> str:
+    """Return the queue whose head is next: each cohort, from the leaves up, picks one of its own.
+
+    The picks go by the share that each child below a cohort would have with its head admitted.
+    """
+    shares: dict[tuple[str, Node], Share] = {}
+    picks: dict[Node, str] = {}
+    for name, entry in entries.items():
+        node = snapshot.node(name)
+        with snapshot.with_usage(name, entry.assignment.usage):
+            for child in (node, *node.ancestors):
+                if child.parent is not None:
+                    shares[name, child.parent] = dominant_share(child)
+        picks[node] = name
+    # The deepest first, so that each cohort has the picks of all its children.
+    levels: dict[int, dict[Node, list[str]]] = {}
+    for node, name in picks.items():
+        levels.setdefault(node.depth, {}).setdefault(node, []).append(name)
+    name = ""
+    for depth in range(max(levels), -1, -1):
+        for node, names in levels.get(depth, {}).items():
+            keys = {one: _fair_key(entries[one], shares.get((one, node))) for one in names}
+            name = min(names, key=keys.__getitem__)
+            if node.parent is not None:
+                levels.setdefault(depth - 1, {}).setdefault(node.parent, []).append(name)
+    return name
+
+
+def _fair_key(entry: Entry, share: Share | None) -> tuple[object, ...]:
+    share = share or Share()
+    return (
+        share.borrows_on(entry.assignment.usage),
+        share.rank,
+        -entry.workload.priority,
+        entry.workload.queued_at,
+    )
+
+
+def _process(snapshot: Snapshot, entry: Entry, rules: Rules, taken: _Taken) -> None:
+    """Admit a head, let it preempt, or note why it waits."""
+    fits = _fits(snapshot, entry, taken)
+    if rules.recompute_overlap and _overlaps(entry, taken):
+        fits = _recompute(snapshot, entry, rules, taken)
+    if entry.mode is Mode.NO_FIT:
+        entry.requeue, entry.waiting = Requeue.NO_FIT, entry.assignment.waiting
+    elif entry.mode is Mode.PREEMPT and not entry.victims:
+        entry.requeue, entry.waiting = Requeue.NO_CANDIDATES, Waiting.QUOTA
+        if entry.queue.preemption.reclaim is not Policy.ANY:
+            node, borrowing = snapshot.node(entry.queue.name), entry.assignment.level > 0
+            kept = reserved(node, entry.assignment.usage, borrowing=borrowing)
+            snapshot.add_usage(entry.queue.name, kept)
+    elif entry.mode is Mode.PREEMPT and entry.workload.gated:
+        _wait(entry, _GATED, Waiting.GATED, Requeue.GATED)
+    elif entry.mode is Mode.DEFERRED_FIT:
+        _wait(entry, _AFTER_OVERLAP, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
+        snapshot.add_usage(entry.queue.name, entry.assignment.usage)
+    elif _overlaps(entry, taken):
+        _wait(entry, _OVERLAP, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
+    elif not fits:
+        _wait(entry, _NO_LONGER, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
+    else:
+        _take(snapshot, entry, taken)
+
+
+def _take(snapshot: Snapshot, entry: Entry, taken: _Taken) -> None:
+    """Count a head's usage: it is admitted, or its victims are to go."""
+    taken |= {victim.workload.key: victim.workload for victim in entry.victims}
+    snapshot.add_usage(entry.queue.name, entry.assignment.usage)
+    if entry.mode is Mode.FIT:
+        entry.admitted = True
+        return
+    entry.preempts = True
+    message = f"{entry.message}. Pending the preemption of {len(entry.victims)} workload(s)"
+    _wait(entry, message, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
+
+
+def _overlaps(entry: Entry, taken: _Taken) -> bool:
+    return any(victim.workload.key in taken for victim in entry.victims)
+
+
+def _wait(entry: Entry, message: str, waiting: Waiting, requeue: Requeue) -> None:
+    entry.message, entry.waiting, entry.requeue, entry.untried = message, waiting, requeue, False
+
+
+def _fits(snapshot: Snapshot, entry: Entry, taken: _Taken) -> bool:
+    """Whether the need fits without the victims so far and its own."""
+    own = {victim.workload.key: victim.workload for victim in entry.victims}
+    with snapshot.without_usage((taken | own).values()):
+        return snapshot.fits(entry.queue.name, entry.assignment.usage)
+
+
+def _recompute(snapshot: Snapshot, entry: Entry, rules: Rules, taken: _Taken) -> bool:
+    """Look at a head again without the victims so far, on its nominated flavors only."""
+    nominated = {
+        (pods.name, resource): one.flavor
+        for pods in entry.assignment.pod_sets
+        for resource, one in pods.flavors.items()
+    }
+    with snapshot.without(taken.values()):
+        entry.assignment, entry.victims = nominate(
+            snapshot, entry.queue, entry.workload, rules, nominated
+        )
+    entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
+    entry.untried = entry.assignment.untried
+    if entry.mode is Mode.FIT:
+        entry.mode = Mode.DEFERRED_FIT
+    return _fits(snapshot, entry, taken)
+
+
+def reserved(
+    node: Node, need: dict[FlavorResource, int], *, borrowing: bool
+) -> dict[FlavorResource, int]:
+    """Return what no later head may take from one that has to preempt but finds no victims.
+
+    It is the need, up to what the queue has left of its nominal quota; if it borrows, up to what is
+    left of its borrowing limit.
+    """
+    kept = {}
+    for key, amount in need.items():
+        limit = node.quotas[key].borrowing_limit if key in node.quotas else None
+        left = node.quota.get(key, 0) - node.usage.get(key, 0)
+        if not borrowing:
+            kept[key] = max(0, min(amount, left))
+        else:
+            kept[key] = amount if limit is None else min(amount, left + limit)
+    return kept

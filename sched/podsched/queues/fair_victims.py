@@ -1,0 +1,201 @@
+"""Whom a workload preempts with fair sharing: victims come from the queue with the largest share.
+
+The preemptor's usage is counted first. The first strategy takes a victim if the preemptor's share
+is no larger than the victim's will be without it; the second, on what the first left over, if it is
+smaller than the victim's is. Shares are compared below the closest common cohort.
+
+Source: Kueue 0.20, pkg/scheduler/preemption/preemption.go and fairsharing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+from podsched.queues.objects import Policy, Workload
+from podsched.queues.quota import Node
+from podsched.queues.shares import Share, dominant_share
+from podsched.queues.snapshot import Snapshot
+from podsched.queues.victims import Preemptor, Reason, Victim, fill_back, restore, victim_order
+
+
+class FairStrategy(StrEnum):
+    """``fairSharing.preemptionStrategies`` of Kueue's configuration."""
+
+    FINAL = "LessThanOrEqualToFinalShare"
+    INITIAL = "LessThanInitialShare"
+
+
+BOTH = (FairStrategy.FINAL, FairStrategy.INITIAL)
+
+
+def fair_victims(
+    snapshot: Snapshot, preemptor: Preemptor, strategies: tuple[FairStrategy, ...] = BOTH
+) -> list[Victim]:
+    """Return the victims whose removal lets a workload in, with fair sharing; [] if none do."""
+    candidates = _candidates(snapshot, preemptor)
+    if not candidates:
+        return []
+    search = _Search(snapshot, preemptor)
+    with snapshot.with_usage(preemptor.queue.name, preemptor.need):
+        found = search.first(candidates, strategies[0])
+        if not found and len(strategies) > 1:
+            found = search.second()
+    if not found:
+        restore(snapshot, search.taken)
+        return []
+    return fill_back(snapshot, search.taken, lambda: preemptor.fits(snapshot, borrowing=True))
+
+
+def _candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
+    """Return whom the policies permit: of the own queue, and of queues that exceed their quota."""
+    node, preemption = snapshot.node(preemptor.queue.name), preemptor.queue.preemption
+    found = [
+        workload
+        for workload in snapshot.workloads[node.name].values()
+        if preemptor.may_preempt(workload, preemption.within)
+    ]
+    if node.parent is None or preemption.reclaim is Policy.NEVER:
+        return found
+    stack = [node.root]
+    while stack:
+        other = stack.pop()
+        stack.extend(other.children)
+        if not other.is_cohort and other is not node and other.borrows_any(preemptor.short):
+            found += [
+                workload
+                for workload in snapshot.workloads[other.name].values()
+                if preemptor.may_preempt(workload, preemption.reclaim)
+            ]
+    return found
+
+
+class _Search:
+    """The search for victims, with the preemptor's usage counted."""
+
+    def __init__(self, snapshot: Snapshot, preemptor: Preemptor) -> None:
+        self._snapshot = snapshot
+        self._preemptor = preemptor
+        self._node = snapshot.node(preemptor.queue.name)
+        self.taken: list[Victim] = []
+        self._left: list[Workload] = []
+        """Candidates that the first strategy did not take."""
+
+    def first(self, candidates: list[Workload], strategy: FairStrategy) -> bool:
+        """Take victims by a strategy; return whether the preemptor fits then."""
+        turns = _Turns(self._snapshot, self._preemptor, candidates)
+        within = not self._node.borrows_any(self._preemptor.short)
+        for queue, line in turns:
+            if queue is self._node or within:
+                reason = Reason.IN_QUEUE if queue is self._node else Reason.RECLAIM
+                if self._take(line.pop(0), reason):
+                    return True
+                continue
+            own, before = self._shares(queue)
+            while line:
+                victim = line.pop(0)
+                if strategy is FairStrategy.FINAL:
+                    with self._snapshot.without_usage([victim]):
+                        passed = own.rank <= self._shares(queue)[1].rank
+                else:
+                    passed = own.rank < before.rank
+                if passed:
+                    if self._take(victim, Reason.FAIR):
+                        return True
+                    break
+                self._left.append(victim)
+        return False
+
+    def second(self) -> bool:
+        """Take one victim of each queue whose share is larger; return whether it fits then."""
+        turns = _Turns(self._snapshot, self._preemptor, self._left)
+        for queue, line in turns:
+            own, before = self._shares(queue)
+            if own.rank < before.rank and self._take(line[0], Reason.FAIR):
+                return True
+            turns.drop(queue)
+        return False
+
+    def _take(self, victim: Workload, reason: Reason) -> bool:
+        self._snapshot.remove(victim)
+        self.taken.append(Victim(victim, reason))
+        queue, need = self._node.name, self._preemptor.need
+        self._snapshot.remove_usage(queue, need)
+        fits = self._preemptor.fits(self._snapshot, borrowing=True)
+        self._snapshot.add_usage(queue, need)
+        return fits
+
+    def _shares(self, queue: Node) -> tuple[Share, Share]:
+        """Return the shares, preemptor's and victim's, of the children of the common cohort."""
+        line = {self._node: None, **dict.fromkeys(self._node.ancestors)}
+        above = queue
+        while above.parent is not None and above.parent not in line:
+            above = above.parent
+        own = self._node
+        while own.parent is not above.parent and own.parent is not None:
+            own = own.parent
+        return dominant_share(own), dominant_share(above)
+
+
+class _Turns:
+    """The queues in the order in which they lose a workload, each with its candidates left.
+
+    Each turn goes from the root down to the child with the largest share. Children that do not
+    borrow, or have no candidates left, drop out.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, preemptor: Preemptor, candidates: Iterable[Workload]
+    ) -> None:
+        self._node = snapshot.node(preemptor.queue.name)
+        self._on_path = frozenset((self._node, *self._node.ancestors))
+        self._dropped: set[Node] = set()
+        self._lines: dict[str, list[Workload]] = {}
+        self._ranks: dict[str, int] = {}
+        ordered = victim_order(snapshot, candidates, preemptor.queue.name)
+        for place, workload in enumerate(ordered):
+            self._lines.setdefault(snapshot.queue_of(workload), []).append(workload)
+            self._ranks[workload.key] = place
+
+    def __iter__(self) -> Iterator[tuple[Node, list[Workload]]]:
+        if self._node.parent is None:
+            while line := self._lines.get(self._node.name):
+                if self._node in self._dropped:
+                    return
+                yield self._node, line
+            return
+        root = self._node.root
+        while root not in self._dropped:
+            queue = self._descend(root)
+            if queue is not None:
+                yield queue, self._lines[queue.name]
+
+    def drop(self, queue: Node) -> None:
+        """Let a queue lose no more."""
+        self._dropped.add(queue)
+
+    def _descend(self, node: Node) -> Node | None:
+        """Return the queue whose turn it is, or None after a cohort has dropped out."""
+        while node.is_cohort:
+            best: Node | None = None
+            largest: tuple[tuple[bool, object], bool, int] | None = None
+            for child in node.children:
+                if child in self._dropped:
+                    continue
+                share = dominant_share(child)
+                line = self._lines.get(child.name) if not child.is_cohort else None
+                if (not share.borrowed and child not in self._on_path) or (
+                    not child.is_cohort and not line
+                ):
+                    self._dropped.add(child)
+                    continue
+                # Of equal shares a cohort wins over a queue, then the better victim.
+                place = -self._ranks[line[0].key] if line else 0
+                key = (share.rank, child.is_cohort, place)
+                if largest is None or key >= largest:
+                    best, largest = child, key
+            if best is None:
+                self._dropped.add(node)
+                return None
+            node = best
+        return node

@@ -1,0 +1,443 @@
+"""Which flavors a workload gets: the search through the flavors of each resource group.
+
+Source: Kueue 0.20, pkg/scheduler/flavorassigner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from podsched.api.objects import Taint
+from podsched.api.tolerations import find_untolerated
+from podsched.queues.amounts import amount_text
+from podsched.queues.objects import (
+    PODS,
+    ClusterQueue,
+    Flavor,
+    Fungibility,
+    PodSet,
+    Policy,
+    ResourceGroup,
+    Search,
+    Workload,
+)
+from podsched.queues.quota import FlavorResource
+from podsched.queues.snapshot import Snapshot
+
+
+class Mode(IntEnum):
+    """Whether a workload can be admitted, the worst first."""
+
+    NO_FIT = 0
+    PREEMPT = 1
+    DEFERRED_FIT = 2
+    """It fits once the victims of others are gone."""
+    FIT = 3
+
+    @property
+    def text(self) -> str:
+        """The name in Kueue."""
+        return {0: "NoFit", 1: "Preempt", 2: "DeferredFit", 3: "Fit"}[self]
+
+
+class Outcome(IntEnum):
+    """What a flavor's quota allows, the worst first."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    """It would fit after preemption, but there is no one to preempt."""
+    PREEMPT = 2
+    """Some victims are in the own queue."""
+    RECLAIM = 3
+    """All victims are in other queues."""
+    FIT = 4
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of an assignment."""
+        if self in (Outcome.NO_FIT, Outcome.FIT):
+            return Mode.FIT if self is Outcome.FIT else Mode.NO_FIT
+        return Mode.PREEMPT
+
+
+class Waiting(StrEnum):
+    """Reasons of the condition QuotaReserved while it is False."""
+
+    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+    QUOTA = "WaitingForQuota"
+    TOPOLOGY = "TopologyPlacementFailed"
+    PREEMPTED = "WaitingForPreemptedWorkloads"
+    MISCONFIGURED = "Misconfigured"
+    GATED = "AdmissionGated"
+
+
+#: The mildest first. No reason is milder than any.
+_SEVERITY = (
+    None,
+    Waiting.TOPOLOGY,
+    Waiting.QUOTA,
+    Waiting.EXCEEDS_MAX_QUOTA,
+    Waiting.NO_MATCHING_FLAVOR,
+)
+
+#: What preemption for an amount of one flavor and resource would be, and the borrowing level after.
+Oracle = Callable[[FlavorResource, int], tuple[Outcome, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The flavor of one resource of a pod set."""
+
+    flavor: str
+    mode: Mode
+    level: int = 0
+    """The borrowing level: how high in the tree quota is borrowed."""
+    next_index: int = 0
+    """The flavor that a later search starts with; 0 after all have been tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetAssignment:
+    """The flavors of a pod set by resource; empty if there are none."""
+
+    name: str
+    count: int
+    requests: Mapping[str, int]
+    """Amounts of all its pods."""
+    flavors: Mapping[str, Assigned] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+    """Why flavors did not fit, sorted; empty if the pod set fits."""
+    waiting: Waiting | None = None
+    """The most severe reason why a resource group has no flavor."""
+
+    @property
+    def mode(self) -> Mode:
+        """The worst of its resources."""
+        if not self.reasons:
+            return Mode.FIT
+        return min((flavor.mode for flavor in self.flavors.values()), default=Mode.NO_FIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The flavors of a workload."""
+
+    pod_sets: tuple[PodSetAssignment, ...]
+
+    @property
+    def mode(self) -> Mode:
+        """The worst of its pod sets."""
+        return min((pods.mode for pods in self.pod_sets), default=Mode.NO_FIT)
+
+    @property
+    def level(self) -> int:
+        """The highest borrowing level."""
+        return max(
+            (one.level for pods in self.pod_sets for one in pods.flavors.values()), default=0
+        )
+
+    @property
+    def usage(self) -> dict[FlavorResource, int]:
+        """The sum over the pod sets."""
+        usage: dict[FlavorResource, int] = {}
+        for pods in self.pod_sets:
+            for resource, one in pods.flavors.items():
+                key = FlavorResource(one.flavor, resource)
+                usage[key] = usage.get(key, 0) + pods.requests.get(resource, 0)
+        return usage
+
+    @property
+    def short(self) -> frozenset[FlavorResource]:
+        """What has to be preempted for."""
+        return frozenset(
+            FlavorResource(one.flavor, resource)
+            for pods in self.pod_sets
+            for resource, one in pods.flavors.items()
+            if one.mode is Mode.PREEMPT
+        )
+
+    @property
+    def untried(self) -> bool:
+        """Whether flavors remain that the search has not reached."""
+        return any(one.next_index for pods in self.pod_sets for one in pods.flavors.values())
+
+    @property
+    def tried(self) -> tuple[dict[str, int], ...]:
+        """For each pod set and resource the flavor that the next search starts with."""
+        return tuple(
+            {resource: one.next_index for resource, one in pods.flavors.items()}
+            for pods in self.pod_sets
+        )
+
+    @property
+    def message(self) -> str:
+        """Why the workload waits; empty if it fits."""
+        return "; ".join(
+            f"couldn't assign flavors to pod set {pods.name}: {', '.join(pods.reasons)}"
+            for pods in self.pod_sets
+            if pods.reasons
+        )
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """The most severe reason of the pod sets that do not fit."""
+        reasons = (pods.waiting for pods in self.pod_sets if pods.mode is Mode.NO_FIT)
+        return max(reasons, key=_SEVERITY.index, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Assigner:
+    """The search for the flavors of one workload."""
+
+    snapshot: Snapshot
+    queue: ClusterQueue
+    workload: Workload
+    oracle: Oracle
+    fair: bool = False
+    nominated: Mapping[tuple[str, str], str] | None = None
+    """The only flavor to try, by pod set and resource."""
+
+    def assign(self, counts: Sequence[int] | None = None) -> Assignment:
+        """Return the flavors, with other counts of pods than wanted if given.
+
+        Pod sets of one group are summed; the others are looked at one by one, each adding to what
+        the next one sees. The search ends with the first that gets no flavor.
+        """
+        counts = counts or [pods.count for pods in self.workload.pod_sets]
+        groups: dict[object, list[int]] = {}
+        for index, pods in enumerate(self.workload.pod_sets):
+            groups.setdefault(pods.group or index, []).append(index)
+        done: list[PodSetAssignment] = []
+        for members in groups.values():
+            of_group = self._assign_group(members, counts, Assignment(tuple(done)).usage)
+            done += of_group
+            if any(pods.reasons and not pods.flavors for pods in of_group):
+                break
+        return Assignment(tuple(done))
+
+    def _assign_group(
+        self, members: Sequence[int], counts: Sequence[int], taken: Mapping[FlavorResource, int]
+    ) -> list[PodSetAssignment]:
+        requests = {index: self._requests(index, counts[index]) for index in members}
+        total: dict[str, int] = {}
+        for of_one in requests.values():
+            for resource, number in of_one.items():
+                total[resource] = total.get(resource, 0) + number
+        flavors: dict[str, Assigned] = {}
+        reasons: list[str] = []
+        waiting: list[Waiting | None] = []
+        for resource in sorted(total):
+            group = self.queue.group(resource)
+            if resource in flavors or (group is None and not total[resource]):
+                continue
+            if group is None:
+                reasons = [f"resource {resource} unavailable in ClusterQueue"]
+                flavors, waiting = {}, [Waiting.NO_MATCHING_FLAVOR]
+                break
+            search = _Search(self, group, members, resource)
+            found = search.run({r: n for r, n in total.items() if r in group.resources}, taken)
+            waiting.append(search.waiting)
+            if not found:
+                flavors, reasons = {}, search.reasons
+                break
+            flavors |= found
+            reasons += search.reasons
+        text = tuple(sorted(reasons))
+        worst = max(waiting, key=_SEVERITY.index, default=None)
+        return [
+            PodSetAssignment(
+                self.workload.pod_sets[index].name,
+                counts[index],
+                requests[index],
+                {
+                    resource: flavors[resource]
+                    for resource in requests[index]
+                    if resource in flavors
+                },
+                text,
+                worst,
+            )
+            for index in members
+        ]
+
+    def _requests(self, index: int, count: int) -> dict[str, int]:
+        requests = self.workload.pod_sets[index].total(count)
+        if self.queue.group(PODS) is not None:
+            requests[PODS] = count
+        return requests
+
+
+#: An outcome and its borrowing level.
+_Granular = tuple[Outcome, int]
+
+
+class _Search:
+    """The search through the flavors of one resource group, for pod sets that share a flavor."""
+
+    def __init__(
+        self, assigner: Assigner, group: ResourceGroup, members: Sequence[int], resource: str
+    ) -> None:
+        self._assigner = assigner
+        self._group = group
+        self._members = members
+        self._resource = resource
+        self.reasons: list[str] = []
+        """Why flavors do not fit; none if the best one fits."""
+        self.waiting: Waiting | None = None
+        """The mildest reason of the flavors that do not fit."""
+
+    def run(
+        self, requests: Mapping[str, int], taken: Mapping[FlavorResource, int]
+    ) -> dict[str, Assigned]:
+        """Return the best flavor for each resource; empty if none can be had."""
+        assigner = self._assigner
+        best: dict[str, Assigned] = {}
+        best_mode: _Granular = (Outcome.NO_FIT, 0)
+        failed: list[Waiting | None] = []
+        names = self._group.flavors
+        tried = assigner.workload.tried
+        first = tried[self._members[0]].get(self._resource, 0) if tried else 0
+        index = first - 1
+        for index in range(first, len(names)):
+            name = names[index]
+            if reason := self._unsuitable(name):
+                self.reasons.append(reason)
+                if not reason.startswith("skipping"):
+                    failed.append(Waiting.NO_MATCHING_FLAVOR)
+                continue
+            found, mode, waiting = self._try(name, requests, taken)
+            if mode[0] is Outcome.NO_FIT:
+                failed.append(waiting)
+            if not _try_next(mode, assigner.queue.fungibility):
+                best, best_mode = found, mode
+                break
+            if _preferred(mode, best_mode, assigner.queue.fungibility):
+                best, best_mode = found, mode
+        self.waiting = min(failed, key=_SEVERITY.index, default=None)
+        if best_mode[0] is Outcome.FIT:
+            self.reasons = []
+        after = 0 if index >= len(names) - 1 else index + 1
+        return {
+            resource: Assigned(one.flavor, one.mode, one.level, after)
+            for resource, one in best.items()
+        }
+
+    def _unsuitable(self, name: str) -> str | None:
+        """Return why the pods cannot use a flavor, whatever its quota."""
+        assigner = self._assigner
+        pod_sets = [assigner.workload.pod_sets[index] for index in self._members]
+        if assigner.nominated is not None and not any(
+            assigner.nominated.get((pods.name, self._resource)) == name for pods in pod_sets
+        ):
+            return (
+                f"skipping flavor {name} as it is not found in the nomination mapping "
+                f"for resource {self._resource}"
+            )
+        flavor = assigner.snapshot.flavors.get(name)
+        if flavor is None:
+            return f"flavor {name} not found"
+        for pods in pod_sets:
+            taint = find_untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
+            if taint is not None:
+                return f"untolerated taint {_taint_text(taint)} in flavor {name}"
+            if not _affine(pods, flavor):
+                return f"flavor {name} doesn't match node affinity"
+        return None
+
+    def _try(
+        self, name: str, requests: Mapping[str, int], taken: Mapping[FlavorResource, int]
+    ) -> tuple[dict[str, Assigned], _Granular, Waiting | None]:
+        """Return a flavor for each resource, the worst outcome, and the most severe reason."""
+        found: dict[str, Assigned] = {}
+        worst: _Granular = (Outcome.FIT, 0)
+        waiting: list[Waiting | None] = [None]
+        for resource in sorted(requests):
+            key = FlavorResource(name, resource)
+            mode, reason = self._quota(key, taken.get(key, 0), requests[resource])
+            waiting.append(reason)
+            if _preferred(worst, mode, self._assigner.queue.fungibility):
+                worst = mode
+            if worst[0] is not Outcome.NO_FIT:
+                found[resource] = Assigned(name, mode[0].mode, mode[1])
+        return found, worst, max(waiting, key=_SEVERITY.index)
+
+    def _quota(
+        self, key: FlavorResource, taken: int, request: int
+    ) -> tuple[_Granular, Waiting | None]:
+        """Return what the quota allows, noting why it does not."""
+        assigner = self._assigner
+        node = assigner.snapshot.node(assigner.queue.name)
+        wanted, most = taken + request, node.most(key)
+        if wanted > most:
+            texts = (amount_text(key.resource, number) for number in (taken, request, most))
+            self.reasons.append(
+                "insufficient quota for {} in flavor {}, previously considered podsets requests "
+                "({}) + current podset request ({}) > maximum capacity ({})".format(
+                    key.resource, key.flavor, *texts
+                )
+            )
+            return (Outcome.NO_FIT, 0), Waiting.EXCEEDS_MAX_QUOTA
+        level, may_reclaim = node.borrowing_level(key, wanted)
+        available = node.available(key)
+        if wanted <= available:
+            return (Outcome.FIT, level), None
+        self.reasons.append(
+            f"insufficient unused quota for {key.resource} in flavor {key.flavor}, "
+            f"{amount_text(key.resource, wanted - available)} more needed"
+        )
+        preemption = assigner.queue.preemption
+        if (
+            node.quota.get(key, 0) >= wanted
+            or may_reclaim
+            or preemption.while_borrowing
+            or (assigner.fair and preemption.reclaim is not Policy.NEVER)
+        ):
+            return assigner.oracle(key, wanted), None
+        return (Outcome.NO_FIT, level), Waiting.QUOTA
+
+
+def _taint_text(taint: Taint) -> str:
+    # As Go prints the struct; a ResourceFlavor's taint has no timeAdded.
+    return f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"
+
+
+def _affine(pods: PodSet, flavor: Flavor) -> bool:
+    """Whether the selector and affinity match, as far as they name labels of the flavor."""
+    if any(flavor.labels.get(key, want) != want for key, want in pods.node_selector.items()):
+        return False
+    terms = [
+        [requirement for requirement in term if requirement.key in flavor.labels]
+        for term in pods.affinity
+    ]
+    # Of a term without such labels, nodes of the flavor may match it.
+    return not terms or any(
+        all(requirement.matches(flavor.labels) for requirement in term) for term in terms
+    )
+
+
+def _try_next(mode: _Granular, fungibility: Fungibility) -> bool:
+    outcome, level = mode
+    if outcome <= Outcome.NO_CANDIDATES:
+        return True
+    if outcome < Outcome.FIT and fungibility.when_can_preempt is Search.TRY_NEXT:
+        return True
+    return level > 0 and fungibility.when_can_borrow is Search.TRY_NEXT
+
+
+def _preferred(one: _Granular, other: _Granular, fungibility: Fungibility) -> bool:
+    """Whether one outcome is better than another."""
+
+    def rank(mode: _Granular) -> tuple[int, int, int]:
+        outcome, level = mode
+        # Any victims are better than none; between two with victims the order below decides.
+        coarse = min(int(outcome), int(Outcome.PREEMPT))
+        if outcome is Outcome.NO_FIT:
+            return coarse, 0, 0
+        if fungibility.preemption_over_borrowing:
+            return coarse, -level, int(outcome)
+        return coarse, int(outcome), -level
+
+    return rank(one) > rank(other)

@@ -1,0 +1,97 @@
+"""Whose turn it is in a ClusterQueue, and where a head goes that was not admitted.
+
+A queue has a heap of workloads in order, and a set of inadmissible ones that wait for an event:
+
+| from | to | when |
+| --- | --- | --- |
+| heap | in a cycle | it is the head |
+| in a cycle | heap | ``stays_in_heap`` |
+| in a cycle | inadmissible | otherwise, or while its backoff is not over |
+| inadmissible | heap | quota may have been freed in its tree, or the workload changed |
+
+Source: Kueue 0.20, pkg/cache/queue/cluster_queue.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from podsched.queues.objects import Strategy, Workload
+
+#: Reasons of the condition Evicted whose time takes the place of the creation.
+EVICTED_BY_READINESS = "PodsReadyTimeout"
+_EVICTED_BY_CHECK = "AdmissionCheck"
+
+
+class Requeue(StrEnum):
+    """Why a workload goes back to its queue."""
+
+    GENERIC = "Generic"
+    NO_FIT = "NoFit"
+    NO_CANDIDATES = "PreemptionNoCandidates"
+    NAMESPACE_MISMATCH = "NamespaceMismatch"
+    FAILED_AFTER_NOMINATION = "FailedAfterNomination"
+    PENDING_PREEMPTION = "PendingPreemption"
+    PREEMPTION_FAILED = "PreemptionFailed"
+    GATED = "PreemptionGated"
+
+
+_AT_ONCE = frozenset(
+    (Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTION, Requeue.PREEMPTION_FAILED)
+)
+
+
+def queue_time(
+    created: float,
+    evicted_by: str | None = None,
+    evicted_at: float = 0,
+    *,
+    by_creation: bool = False,
+) -> float:
+    """Return the time that orders a workload in its queue.
+
+    It is the creation, or the eviction if its pods did not get ready in time, unless Kueue's
+    configuration has ``requeuingStrategy.timestamp: Creation``, or a check failed.
+    """
+    if evicted_by == _EVICTED_BY_CHECK or (evicted_by == EVICTED_BY_READINESS and not by_creation):
+        return evicted_at
+    return created
+
+
+def in_order(workloads: Iterable[Workload], sticky: str | None = None) -> list[Workload]:
+    """Return the workloads of a ClusterQueue in order.
+
+    The workload whose key is ``sticky`` comes first, as it waits for its victims; then less past
+    usage of the LocalQueue, if that decides, higher priority, and the earlier time.
+    """
+    return sorted(
+        workloads,
+        key=lambda one: (
+            one.local_queue_usage or 0,
+            one.key != sticky,
+            -one.priority,
+            one.queued_at,
+            one.uid,
+        ),
+    )
+
+
+def stays_in_heap(
+    strategy: Strategy, reason: Requeue, *, untried: bool, backoff: bool = False
+) -> bool:
+    """Whether a workload that was not admitted is tried again without an event.
+
+    ``untried``: flavors remain that the search has not reached. ``backoff``: it may not be tried
+    yet.
+    """
+    if backoff:
+        return False
+    if strategy is Strategy.STRICT:
+        return reason is not Requeue.NAMESPACE_MISMATCH or untried
+    return reason in _AT_ONCE or untried
+
+
+def becomes_sticky(strategy: Strategy, reason: Requeue) -> bool:
+    """Whether a workload stays the head of its queue until it is admitted or cannot be."""
+    return strategy is Strategy.BEST_EFFORT and reason is Requeue.PENDING_PREEMPTION

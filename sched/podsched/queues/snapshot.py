@@ -1,0 +1,105 @@
+"""The queues and what is admitted to them; for a decision, usage is taken out and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from podsched.queues.objects import ClusterQueue, Flavor, Workload
+from podsched.queues.quota import Amounts, Cohort, Node, plant
+
+
+class Snapshot:
+    """A consistent view of quotas and usage. Every change to it is undone, or is a decision."""
+
+    def __init__(
+        self,
+        queues: Iterable[ClusterQueue],
+        cohorts: Iterable[Cohort] = (),
+        flavors: Iterable[Flavor] = (),
+    ) -> None:
+        self.queues = {queue.name: queue for queue in queues}
+        self.flavors: Mapping[str, Flavor] = {flavor.name: flavor for flavor in flavors}
+        nodes = (
+            (Node(queue.name, queue.quotas, queue.weight, is_cohort=False), queue.cohort)
+            for queue in self.queues.values()
+        )
+        self.forest = plant(cohorts, nodes)
+        self.workloads: dict[str, dict[str, Workload]] = {name: {} for name in self.queues}
+        """Of each queue: what is admitted, by key."""
+        self._queue_of: dict[str, str] = {}
+
+    def node(self, queue: str) -> Node:
+        """Return the place of a ClusterQueue in its tree."""
+        return self.forest.queues[queue]
+
+    def queue_of(self, workload: Workload) -> str:
+        """Return the queue that a workload is, or was, admitted to."""
+        return self._queue_of[workload.key]
+
+    def admits(self, queue: str) -> bool:
+        """Whether a ClusterQueue exists, has all its flavors, and is below no cycle of cohorts."""
+        found = self.queues.get(queue)
+        return (
+            found is not None
+            and queue not in self.forest.cyclic
+            and all(name in self.flavors for group in found.groups for name in group.flavors)
+        )
+
+    def add(self, queue: str, workload: Workload) -> None:
+        """Admit a workload with the usage that it carries."""
+        self.workloads[queue][workload.key] = workload
+        self._queue_of[workload.key] = queue
+        self.add_usage(queue, workload.usage)
+
+    def remove(self, workload: Workload) -> None:
+        """Take an admitted workload out."""
+        queue = self.queue_of(workload)
+        del self.workloads[queue][workload.key]
+        self.remove_usage(queue, workload.usage)
+
+    def put_back(self, workload: Workload) -> None:
+        """Admit a workload again to the queue that it was taken out of."""
+        self.add(self.queue_of(workload), workload)
+
+    def add_usage(self, queue: str, usage: Amounts) -> None:
+        """Count usage in a queue without a workload."""
+        for key, amount in usage.items():
+            self.node(queue).add(key, amount)
+
+    def remove_usage(self, queue: str, usage: Amounts) -> None:
+        """Count usage in a queue no longer."""
+        for key, amount in usage.items():
+            self.node(queue).remove(key, amount)
+
+    def fits(self, queue: str, usage: Amounts) -> bool:
+        """Whether a queue may use so much in addition."""
+        node = self.node(queue)
+        return all(amount <= node.available(key) for key, amount in usage.items())
+
+    @contextmanager
+    def with_usage(self, queue: str, usage: Amounts) -> Iterator[None]:
+        """Count usage for a while."""
+        self.add_usage(queue, usage)
+        yield
+        self.remove_usage(queue, usage)
+
+    @contextmanager
+    def without_usage(self, workloads: Iterable[Workload]) -> Iterator[None]:
+        """Do not count the usage of admitted workloads for a while."""
+        gone = list(workloads)
+        for workload in gone:
+            self.remove_usage(self.queue_of(workload), workload.usage)
+        yield
+        for workload in gone:
+            self.add_usage(self.queue_of(workload), workload.usage)
+
+    @contextmanager
+    def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
+        """Take admitted workloads out for a while, so that they are no one's victims."""
+        gone = list(workloads)
+        for workload in gone:
+            self.remove(workload)
+        yield
+        for workload in gone:
+            self.put_back(workload)

@@ -1,0 +1,255 @@
+"""Whom a workload preempts: candidates, their order, and the choice without fair sharing.
+
+Victims are taken out one after another until the workload fits; then those are put back, from the
+last but one to the first, without which it still fits (``fill back``).
+
+Source: Kueue 0.20, pkg/scheduler/preemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from podsched.queues.objects import ClusterQueue, Policy, Workload
+from podsched.queues.quota import Amounts, FlavorResource, Node
+from podsched.queues.snapshot import Snapshot
+
+
+class Reason(StrEnum):
+    """Why a workload is preempted."""
+
+    IN_QUEUE = "InClusterQueue"
+    RECLAIM = "InCohortReclamation"
+    FAIR = "InCohortFairSharing"
+    BORROWING = "InCohortReclaimWhileBorrowing"
+
+
+_TEXTS = {
+    Reason.IN_QUEUE: "prioritization in the ClusterQueue",
+    Reason.RECLAIM: "reclamation within the cohort",
+    Reason.FAIR: "Fair Sharing within the cohort",
+    Reason.BORROWING: "reclamation within the cohort while borrowing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A workload that has to go."""
+
+    workload: Workload
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Preemptor:
+    """A workload in search of victims."""
+
+    workload: Workload
+    queue: ClusterQueue
+    need: Amounts
+    """All that the workload will use."""
+    short: frozenset[FlavorResource]
+    """What it has to preempt for."""
+
+    def fits(self, snapshot: Snapshot, *, borrowing: bool) -> bool:
+        """Whether the need fits; without borrowing it has to fit into the queue's own quota."""
+        node = snapshot.node(self.queue.name)
+        return all(
+            (borrowing or not node.borrows(key, amount)) and amount <= node.available(key)
+            for key, amount in self.need.items()
+        )
+
+    def may_preempt(self, victim: Workload, policy: Policy) -> bool:
+        """Whether a policy permits a victim that uses what is short."""
+        return permits(policy, self.workload, victim) and any(
+            key in self.short for key in victim.usage
+        )
+
+
+def permits(policy: Policy, preemptor: Workload, victim: Workload) -> bool:
+    """Whether a policy lets one workload preempt another."""
+    lower = victim.priority < preemptor.priority
+    if policy is Policy.LOWER:
+        return lower
+    if policy is Policy.LOWER_OR_NEWER:
+        equal = victim.priority == preemptor.priority
+        return lower or (equal and preemptor.queued_at < victim.queued_at)
+    return policy is Policy.ANY
+
+
+def preempted_message(preemptor: Workload, reason: Reason, path: str, victim_path: str) -> str:
+    """Return the message of the conditions Evicted and Preempted of a victim."""
+    return (
+        f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, JobUID: "
+        f"{preemptor.job_uid or 'UNKNOWN'}) due to {_TEXTS[reason]}; preemptor path: {path}; "
+        f"preemptee path: {victim_path}"
+    )
+
+
+def victim_order(
+    snapshot: Snapshot, victims: Iterable[Workload], preemptor_queue: str
+) -> list[Workload]:
+    """Return workloads in the order in which they are preempted.
+
+    The already evicted come first, then other queues, then within a queue LocalQueues with more
+    past usage, then lower priorities, then later reservations.
+    """
+    # Usage of LocalQueues is compared within a queue only, so queues are sorted one by one; between
+    # queues, priorities decide.
+    ordered = sorted(victims, key=lambda one: _by_priority(snapshot, one, preemptor_queue))
+    of_queue: dict[tuple[bool, str], list[Workload]] = {}
+    for one in ordered:
+        of_queue.setdefault((one.evicted, snapshot.queue_of(one)), []).append(one)
+    turns = {
+        key: iter(sorted(ones, key=lambda one: -(one.local_queue_usage or 0)))
+        for key, ones in of_queue.items()
+    }
+    return [next(turns[one.evicted, snapshot.queue_of(one)]) for one in ordered]
+
+
+def _by_priority(
+    snapshot: Snapshot, one: Workload, preemptor_queue: str
+) -> tuple[bool, bool, int, float, str, str]:
+    reserved = float("inf") if one.reserved_at is None else one.reserved_at
+    own = snapshot.queue_of(one) == preemptor_queue
+    return not one.evicted, own, one.priority, -reserved, one.uid, one.key
+
+
+def classic_victims(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
+    """Return the victims whose removal lets a workload in, without fair sharing; [] if none do."""
+    hierarchical, others = _of_cohort(snapshot, preemptor)
+    own = _of_own_queue(snapshot, preemptor)
+    forbidden = not preemptor.queue.preemption.while_borrowing
+    node = snapshot.node(preemptor.queue.name)
+    under = all(node.usage.get(key, 0) < node.quota.get(key, 0) for key in preemptor.short)
+    if not (hierarchical or others) or (forbidden and not under):
+        attempts: tuple[bool, ...] = (True,)
+    elif forbidden and not hierarchical:
+        attempts = (False, True)
+    else:
+        attempts = (True, False)
+    parts = [_sorted(snapshot, part, preemptor) for part in (hierarchical, others, own)]
+    line = [one for part in parts for one in part if one.workload.evicted]
+    line += [one for part in parts for one in part if not one.workload.evicted]
+    for borrowing in attempts:
+        taken: list[Victim] = []
+        for candidate in line:
+            if not _valid(snapshot, preemptor, candidate, borrowing=borrowing):
+                continue
+            snapshot.remove(candidate.workload)
+            taken.append(Victim(candidate.workload, candidate.reason))
+            if preemptor.fits(snapshot, borrowing=borrowing):
+                fits = partial(preemptor.fits, snapshot, borrowing=borrowing)
+                return fill_back(snapshot, taken, fits)
+        restore(snapshot, taken)
+    return []
+
+
+def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool]) -> list[Victim]:
+    """Return the victims that are needed, from those taken out; the snapshot is as before."""
+    for index in range(len(taken) - 2, -1, -1):
+        snapshot.put_back(taken[index].workload)
+        if fits():
+            # The last one takes the free place: the order is Kueue's.
+            taken[index] = taken[-1]
+            taken.pop()
+        else:
+            snapshot.remove(taken[index].workload)
+    restore(snapshot, taken)
+    return taken
+
+
+def restore(snapshot: Snapshot, taken: Iterable[Victim]) -> None:
+    """Put victims back."""
+    for victim in taken:
+        snapshot.put_back(victim.workload)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    workload: Workload
+    reason: Reason
+    borrowing: bool
+    """Whether the victim may go for a workload that will borrow."""
+    below: tuple[Node, ...]
+    """What has to exceed its quota: the victim's queue, and each cohort below the common one."""
+
+
+def _sorted(
+    snapshot: Snapshot, candidates: list[_Candidate], preemptor: Preemptor
+) -> list[_Candidate]:
+    by_key = {candidate.workload.key: candidate for candidate in candidates}
+    workloads = [candidate.workload for candidate in candidates]
+    ordered = victim_order(snapshot, workloads, preemptor.queue.name)
+    return [by_key[workload.key] for workload in ordered]
+
+
+def _valid(
+    snapshot: Snapshot, preemptor: Preemptor, candidate: _Candidate, *, borrowing: bool
+) -> bool:
+    if borrowing and not candidate.borrowing:
+        return False
+    return all(node.borrows_any(preemptor.short) for node in candidate.below)
+
+
+def _of_own_queue(snapshot: Snapshot, preemptor: Preemptor) -> list[_Candidate]:
+    return [
+        _Candidate(workload, Reason.IN_QUEUE, True, ())
+        for workload in snapshot.workloads[preemptor.queue.name].values()
+        if preemptor.may_preempt(workload, preemptor.queue.preemption.within)
+    ]
+
+
+def _of_cohort(
+    snapshot: Snapshot, preemptor: Preemptor
+) -> tuple[list[_Candidate], list[_Candidate]]:
+    """Return the candidates of other queues: hierarchical ones, and the others.
+
+    Once the need, less what each node on the way up has left for itself, fits into the quota of a
+    subtree, all candidates outside of it are hierarchical.
+    """
+    found: tuple[list[_Candidate], list[_Candidate]] = ([], [])
+    if preemptor.queue.preemption.reclaim is Policy.NEVER:
+        return found
+    child = snapshot.node(preemptor.queue.name)
+    need, advantage = dict(preemptor.need), False
+    for cohort in child.ancestors:
+        advantage = advantage or not any(child.borrows(key, more) for key, more in need.items())
+        need = {key: max(0, more - child.local_available(key)) for key, more in need.items()}
+        for below in _borrowers(cohort, child, preemptor.short):
+            for workload in snapshot.workloads[below[-1].name].values():
+                if preemptor.may_preempt(workload, preemptor.queue.preemption.reclaim):
+                    candidate = _of_other(preemptor, workload, below, advantage)
+                    found[0 if advantage else 1].append(candidate)
+        child = cohort
+    return found
+
+
+def _of_other(
+    preemptor: Preemptor, workload: Workload, below: tuple[Node, ...], advantage: bool
+) -> _Candidate:
+    preemption = preemptor.queue.preemption
+    if advantage:
+        return _Candidate(workload, Reason.RECLAIM, True, below)
+    above = preemption.threshold is not None and workload.priority > preemption.threshold
+    if not preemption.while_borrowing or workload.priority >= preemptor.workload.priority or above:
+        return _Candidate(workload, Reason.RECLAIM, False, below)
+    return _Candidate(workload, Reason.BORROWING, True, below)
+
+
+def _borrowers(
+    cohort: Node, skipped: Node, short: frozenset[FlavorResource]
+) -> Iterator[tuple[Node, ...]]:
+    """Yield the lines down from a cohort to queues in which each node exceeds its quota."""
+    stack: list[tuple[Node, ...]] = [(cohort,)]
+    while stack:
+        line = stack.pop()
+        for child in line[-1].children:
+            if child is not skipped and child.borrows_any(short):
+                if child.is_cohort:
+                    stack.append((*line, child))
+                else:
+                    yield (*line[1:], child)

@@ -1,0 +1,178 @@
+"""Whom a workload preempts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from podsched.queues.fair_victims import fair_victims
+from podsched.queues.objects import ClusterQueue, Policy, Preemption, Workload
+from podsched.queues.quota import Quota
+from podsched.queues.snapshot import Snapshot
+from podsched.queues.victims import (
+    Preemptor,
+    Reason,
+    Victim,
+    classic_victims,
+    permits,
+    preempted_message,
+    victim_order,
+)
+from support.examples import examples
+from support.queue_trees import CPU, nodes, snapshots
+
+
+def running(key: str, amount: int, priority: int = 0, **other: object) -> Workload:
+    workload = Workload(key, uid=key, priority=priority, reserved_at=0.0, usage={CPU: amount})
+    return replace(workload, **other)  # type: ignore[arg-type]
+
+
+def preemptor(snapshot: Snapshot, queue: str, amount: int, priority: int = 0) -> Preemptor:
+    workload = Workload("new", priority=priority, queued_at=50.0)
+    return Preemptor(workload, snapshot.queues[queue], {CPU: amount}, frozenset((CPU,)))
+
+
+def names(victims: list[Victim]) -> dict[str, Reason]:
+    return {victim.workload.key: victim.reason for victim in victims}
+
+
+LOWER = Preemption(Policy.LOWER, Policy.LOWER)
+
+
+def two_queues(of_a: Preemption = LOWER) -> Snapshot:
+    """Queues a and b of quota 4 each in one cohort."""
+    quotas = {CPU: Quota(4)}
+    return Snapshot(
+        [
+            ClusterQueue("a", "team", quotas=quotas, preemption=of_a),
+            ClusterQueue("b", "team", quotas=quotas),
+        ]
+    )
+
+
+def test_the_lowest_priority_goes_and_no_more_than_is_needed() -> None:
+    snapshot = two_queues()
+    for key, priority in (("low", 1), ("middle", 2), ("high", 3)):
+        snapshot.add("a", running(key, 2, priority))
+    snapshot.add("b", running("full", 2))
+    assert names(classic_victims(snapshot, preemptor(snapshot, "a", 2, 9))) == {
+        "low": Reason.IN_QUEUE
+    }
+
+
+def test_a_smaller_victim_is_put_back_if_a_later_one_is_enough() -> None:
+    snapshot = two_queues()
+    snapshot.add("a", running("small", 1, 1))
+    snapshot.add("a", running("large", 7, 2))
+    assert names(classic_victims(snapshot, preemptor(snapshot, "a", 6, 9))) == {
+        "large": Reason.IN_QUEUE
+    }
+
+
+def test_quota_is_reclaimed_from_a_queue_only_while_it_borrows() -> None:
+    snapshot = two_queues(Preemption(reclaim=Policy.ANY))
+    for key in ("b1", "b2", "b3"):
+        snapshot.add("b", running(key, 2))
+    assert names(classic_victims(snapshot, preemptor(snapshot, "a", 4))) == {"b1": Reason.RECLAIM}
+    assert not classic_victims(snapshot, preemptor(snapshot, "a", 6))
+
+
+def test_priorities_up_to_the_threshold_make_room_for_borrowing() -> None:
+    snapshot = two_queues(Preemption(Policy.NEVER, Policy.LOWER, True, 0))
+    snapshot.add("b", running("above", 3, 1))
+    snapshot.add("b", running("below", 5, 0))
+    assert names(classic_victims(snapshot, preemptor(snapshot, "a", 5, 9))) == {
+        "below": Reason.BORROWING
+    }
+    assert not classic_victims(snapshot, preemptor(snapshot, "a", 6, 9))
+
+
+def test_an_eviction_that_has_begun_is_counted_first() -> None:
+    snapshot = two_queues()
+    snapshot.add("a", running("low", 4, 1))
+    snapshot.add("a", running("evicted", 4, 8, evicted=True))
+    assert list(names(classic_victims(snapshot, preemptor(snapshot, "a", 2, 9)))) == ["evicted"]
+
+
+def test_with_fair_sharing_the_queue_of_the_largest_share_loses() -> None:
+    policy = Preemption(reclaim=Policy.ANY)
+    quotas = {CPU: Quota(3)}
+    snapshot = Snapshot(
+        [ClusterQueue(name, "all", quotas=quotas, preemption=policy) for name in "abc"]
+    )
+    for name, count in (("a", 3), ("b", 5), ("c", 1)):
+        for index in range(count):
+            snapshot.add(name, running(f"{name}{index}", 1))
+    assert names(fair_victims(snapshot, preemptor(snapshot, "a", 1))) == {"b0": Reason.FAIR}
+    # With 2 the shares would only change places.
+    assert not fair_victims(snapshot, preemptor(snapshot, "a", 2))
+
+
+@pytest.mark.parametrize(
+    ("policy", "permitted"),
+    [
+        (Policy.NEVER, []),
+        (Policy.LOWER, ["lower"]),
+        (Policy.LOWER_OR_NEWER, ["lower", "newer"]),
+        (Policy.ANY, ["lower", "newer", "older", "higher"]),
+    ],
+)
+def test_policies_go_by_priority_and_time(policy: Policy, permitted: list[str]) -> None:
+    own = Workload("own", priority=5, queued_at=10)
+    others = [
+        Workload("lower", priority=4, queued_at=0),
+        Workload("newer", priority=5, queued_at=11),
+        Workload("older", priority=5, queued_at=9),
+        Workload("higher", priority=6, queued_at=11),
+    ]
+    assert [one.key for one in others if permits(policy, own, one)] == permitted
+
+
+def test_within_a_queue_local_queues_with_more_past_usage_lose_first() -> None:
+    snapshot = two_queues()
+    for key, priority, usage in (("x", 1, 0.1), ("y", 9, 0.9), ("z", 5, 0.9)):
+        snapshot.add("a", running(key, 1, priority, local_queue_usage=usage))
+    ordered = victim_order(snapshot, snapshot.workloads["a"].values(), "a")
+    assert [one.key for one in ordered] == ["z", "y", "x"]
+
+
+def test_a_message_says_unknown_for_what_is_missing() -> None:
+    message = preempted_message(Workload("new"), Reason.FAIR, "/a", "/b")
+    assert message == (
+        "Preempted to accommodate a workload (UID: UNKNOWN, JobUID: UNKNOWN) due to Fair Sharing "
+        "within the cohort; preemptor path: /a; preemptee path: /b"
+    )
+
+
+@given(snapshots(), st.data(), st.booleans())
+@examples(400)
+def test_victims_make_room_and_none_of_them_can_stay(
+    snapshot: Snapshot, data: st.DataObject, fair: bool
+) -> None:
+    """The choice changes nothing in the snapshot, and no victim is there for nothing."""
+    queues = sorted(snapshot.queues)
+    for index in range(data.draw(st.integers(0, 8))):
+        name = data.draw(st.sampled_from(queues))
+        amount = data.draw(st.integers(0, min(6, snapshot.node(name).available(CPU))))
+        snapshot.add(name, running(f"w{index}", amount, data.draw(st.integers(0, 3))))
+    before = {node: node.usage.get(CPU, 0) for node in nodes(snapshot)}
+    name = data.draw(st.sampled_from(queues))
+    new = preemptor(snapshot, name, data.draw(st.integers(1, 8)), data.draw(st.integers(0, 3)))
+    assume(not new.fits(snapshot, borrowing=True))
+    victims = (fair_victims if fair else classic_victims)(snapshot, new)
+    assert {node: node.usage.get(CPU, 0) for node in nodes(snapshot)} == before
+
+    def fits(gone: list[Workload], borrowing: bool) -> bool:
+        with snapshot.without_usage(gone):
+            return new.fits(snapshot, borrowing=borrowing)
+
+    chosen = [victim.workload for victim in victims]
+    assert not chosen or any(
+        fits(chosen, borrowing)
+        and not any(fits([one for one in chosen if one is not back], borrowing) for back in chosen)
+        for borrowing in (False, True)
+        if not (fair and not borrowing)
+    )
