@@ -8,7 +8,7 @@ their factories under the entry point group ``podsched.plugins``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NoReturn, cast
 
@@ -18,6 +18,7 @@ from podsched.plugins.default_binder import DefaultBinder
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.dynamic_resources.cases import run_case
 from podsched.plugins.dynamic_resources.errors import CompileError
+from podsched.plugins.dynamic_resources.model import Fault
 from podsched.plugins.gang_scheduling import GangScheduling
 from podsched.plugins.image_locality import ImageLocality
 from podsched.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -100,9 +101,12 @@ def compile_plugins() -> str:
     return compile_loops()
 
 
-def run_allocation_case(case: Mapping[str, Any], *, known_faults: bool) -> dict[str, Any]:
-    """Return which devices the claims of a case get; see ``podsched.plugins.dynamic_resources``."""
-    return run_case(case, _no_selector, known_faults=known_faults)
+def run_allocation_case(case: Mapping[str, Any], faults: Iterable[str] = ()) -> dict[str, Any]:
+    """Return which devices the claims of an allocation case get.
+
+    ``faults``: names of the faults of Kubernetes v1.36.2 that are kept.
+    """
+    return run_case(case, _no_selector, faults={Fault(name) for name in faults})
 
 
 def _no_selector(expression: str) -> NoReturn:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,16 +19,27 @@ from podsched.registry import factories, run_allocation_case
 Results = Callable[[Iterator[bytes]], Iterator[dict[str, Any]]]
 
 
+class Fault(StrEnum):
+    """The faults of Kubernetes v1.36.2 that an allocation can keep: all, or one of them."""
+
+    ALL = "1.36.2"
+    LEAK = "leak"
+    DISTINCT = "distinct"
+    POOL_NAME = "pool-name"
+
+
 def scenario_results(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the decision of each scenario."""
     return simulate_lines(lines, factories())
 
 
-def allocation_results(lines: Iterator[bytes], *, known_faults: bool) -> Iterator[dict[str, Any]]:
-    """Yield the devices of each allocation case; with ``known_faults`` as v1.36.2 gives them."""
+def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Iterator[dict[str, Any]]:
+    """Yield the devices that the claims of each case get."""
+    every = [fault.value for fault in Fault if fault is not Fault.ALL]
+    kept = every if Fault.ALL in faults else [fault.value for fault in faults]
 
     def run(case: Mapping[str, Any]) -> dict[str, Any]:
-        return run_allocation_case(case, known_faults=known_faults)
+        return run_allocation_case(case, kept)
 
     for number, line in enumerate(lines, start=1):
         if line.strip():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from podsched.ask.simulation import (
 )
 from podsched.ask.simulation import simulate as simulate_scenario
 from podsched.cli.bundle import repeated
-from podsched.cli.case_files import allocation_results, print_results, scenario_results
+from podsched.cli.case_files import Fault, allocation_results, print_results, scenario_results
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail
@@ -38,12 +37,6 @@ from podsched.config.flags import flag
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
-
-
-class Faults(StrEnum):
-    """The release of Kubernetes whose known faults are kept."""
-
-    V1_36_2 = "1.36.2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +60,8 @@ class _Flags:
     """Scenarios, one JSON object per line, plain or gzipped."""
     allocations: Path | None = flag(None, "FILE")
     """Cases of claims and devices, one JSON object per line, plain or gzipped."""
-    faults: Faults | None = flag(None, "VERSION")
-    """With --allocations: allocate devices as this release of Kubernetes, faults included."""
+    faults: list[Fault] | None = flag(None)
+    """With --allocations: keep the faults of Kubernetes 1.36.2, or one of them; repeatable."""
     queue_cases: Path | None = flag(None, "FILE")
     """Cases of job queues with quota, one JSON object per line, plain or gzipped."""
     bundle: Path | None = flag(None, "FILE")
@@ -120,7 +113,7 @@ def simulate(
     changes = Changes(
         given.add_node or (), given.remove_node or (), given.drain or (), given.pending
     )
-    if given.faults is not None and given.allocations is None:
+    if given.faults and given.allocations is None:
         fail("--faults is for --allocations", USAGE)
     if alone := given.files():
         if len(alone) > 1:
@@ -164,8 +157,8 @@ def _from_file(given: _Flags) -> int:
     if given.scenarios is not None:
         print_results(given.scenarios, scenario_results)
     if given.allocations is not None:
-        known_faults = given.faults is not None
-        print_results(given.allocations, partial(allocation_results, known_faults=known_faults))
+        faults = given.faults or ()
+        print_results(given.allocations, partial(allocation_results, faults=faults))
     if given.queue_cases is not None:
         print_results(given.queue_cases, run_queue_cases)
     return 0

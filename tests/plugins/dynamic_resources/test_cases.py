@@ -8,33 +8,42 @@ from podsched.registry import run_allocation_case
 from support.device_cases import compared, device_cases
 
 FAMILIES = ("allocator", "allocator-experimental", "random-visible", "faults")
+FAULTS = ("leak", "distinct", "pool-name")
 # Selectors cannot be evaluated yet.
 CASES = [
-    (family, name)
+    (family, name, [fault for fault in FAULTS if f"fault:{fault}" in case.get("tags", ())])
     for family in FAMILIES
     for name, case in device_cases(family).items()
     if "expression" not in str(case)
 ]
-# Whose result without the fault is not recorded.
-UNKNOWN = {
-    name
-    for name, case in device_cases("random-visible").items()
-    if any(tag.startswith("fault:") for tag in case["tags"])
-}
+SOUND = [(family, name) for family, name, faults in CASES if not faults]
+FAULTY = [(name, faults) for family, name, faults in CASES if family == "faults"]
+# A second fault decides its recorded result, too.
+WITH_TWO_FAULTS = {"quirk-100958"}
 
 
-@pytest.mark.parametrize(("family", "name"), CASES)
-def test_with_the_known_faults_each_case_has_the_result_of_kubernetes(
+@pytest.mark.parametrize(("family", "name"), [(family, name) for family, name, _ in CASES])
+def test_with_all_known_faults_a_case_has_the_result_of_kubernetes(family: str, name: str) -> None:
+    case = device_cases(family)[name]
+    assert compared(run_allocation_case(case, FAULTS)) == compared(case["result"])
+
+
+@pytest.mark.parametrize(("family", "name"), SOUND)
+def test_a_case_that_depends_on_no_fault_has_the_result_of_kubernetes(
     family: str, name: str
 ) -> None:
     case = device_cases(family)[name]
-    assert compared(run_allocation_case(case, known_faults=True)) == compared(case["result"])
+    assert compared(run_allocation_case(case)) == compared(case["result"])
 
 
-@pytest.mark.parametrize(("family", "name"), [case for case in CASES if case[1] not in UNKNOWN])
-def test_without_the_known_faults_only_cases_that_depend_on_them_differ(
-    family: str, name: str
-) -> None:
-    case = device_cases(family)[name]
-    expected = case.get("patched") or case["result"]
-    assert compared(run_allocation_case(case, known_faults=False)) == compared(expected)
+@pytest.mark.parametrize(("name", "mended"), FAULTY)
+def test_with_one_fault_mended_a_case_has_the_recorded_result(name: str, mended: list[str]) -> None:
+    case = device_cases("faults")[name]
+    kept = [fault for fault in FAULTS if fault not in mended]
+    assert compared(run_allocation_case(case, kept)) == compared(case["patched"])
+
+
+@pytest.mark.parametrize("name", [name for name, _ in FAULTY if name not in WITH_TWO_FAULTS])
+def test_with_all_faults_mended_a_case_has_the_recorded_result(name: str) -> None:
+    case = device_cases("faults")[name]
+    assert compared(run_allocation_case(case)) == compared(case["patched"])

@@ -5,7 +5,7 @@ It mends the faults of v1.36.2 that docs/devices.md lists, unless they are asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 
 from podsched.plugins.dynamic_resources.candidates import Candidates, SelectorCompiler
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
@@ -14,6 +14,7 @@ from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
     AllocationResult,
     DeviceClass,
+    Fault,
     Features,
     Node,
     ResourceClaim,
@@ -29,8 +30,8 @@ from podsched.plugins.dynamic_resources.taken import TakenDevices
 class Allocator:
     """Allocates devices on one node after the other; the cluster's devices stay as they are.
 
-    ``known_faults``: answer as v1.36.2, faults included. ``prune``: leave out choices that equal
-    failed ones, which changes no result; v1.36.2's faults depend on every choice.
+    ``faults``: faults of v1.36.2 that are kept; all of them give its answers. ``prune``: leave out
+    choices that equal failed ones. This changes no result, but faults depend on every choice.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Allocator:
         compile_selector: SelectorCompiler,
         features: Features,
         *,
-        known_faults: bool = False,
+        faults: Collection[Fault] = (),
         prune: bool = True,
     ) -> None:
         self._classes = {of.name: of for of in classes}
@@ -49,8 +50,8 @@ class Allocator:
         self._allocated = allocated
         self._compile_selector = compile_selector
         self._features = features
-        self._known_faults = known_faults
-        self._prune = prune and not known_faults
+        self._faults = faults
+        self._prune = prune and not faults
         #: How many choices the last search made.
         self.choices = 0
 
@@ -83,9 +84,7 @@ class Allocator:
         pools = gather_pools(self._slices, node, features)
         candidates = Candidates(pools, node, features, self._allocated, self._compile_selector)
         levels = Requests(self._classes, pools, candidates, features).levels(claims)
-        taken = TakenDevices(
-            claims, candidates, self._allocated, features, known_faults=self._known_faults
-        )
+        taken = TakenDevices(claims, candidates, self._allocated, features, self._faults)
         equivalence = Equivalence(levels, candidates, taken) if self._prune else None
         search = Search(levels, candidates, taken, equivalence)
         yield

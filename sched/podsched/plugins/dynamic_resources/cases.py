@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from podsched.plugins.dynamic_resources.allocator import Allocator
@@ -20,14 +20,14 @@ from podsched.plugins.dynamic_resources.errors import (
     AllocationError,
     InvalidPools,
 )
-from podsched.plugins.dynamic_resources.model import Features
+from podsched.plugins.dynamic_resources.model import Fault, Features
 
 
 def run_case(
     case: Mapping[str, Any],
     compile_selector: SelectorCompiler,
     *,
-    known_faults: bool = False,
+    faults: Collection[Fault] = (),
     prune: bool = True,
 ) -> dict[str, Any]:
     """Return a case's result: its name and outcome, with the error or the allocations.
@@ -41,7 +41,7 @@ def run_case(
         read_allocated_state(case.get("allocated") or {}),
         compile_selector,
         Features.of(case.get("features") or ()),
-        known_faults=known_faults,
+        faults=faults,
         prune=prune,
     )
     claims = [read_resource_claim(document) for document in case.get("claims") or ()]

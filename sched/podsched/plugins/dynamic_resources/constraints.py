@@ -5,10 +5,10 @@ Both kinds are monotonic: a device that is refused stays refused when more devic
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any, Protocol
 
-from podsched.plugins.dynamic_resources.model import Device, DeviceConstraint, Features
+from podsched.plugins.dynamic_resources.model import Device, DeviceConstraint, Fault, Features
 
 #: The values of an attribute with their type; several if it is a list, none if it is unknown.
 Values = frozenset[tuple[str, Any]]
@@ -71,7 +71,7 @@ class DistinctAttribute:
 
 
 class DistinctAttributeOfLatest:
-    """As v1.36.2 has it: of each request only the latest device counts."""
+    """As v1.36.2 has it (Fault.DISTINCT): of each request only the latest device counts."""
 
     def __init__(self) -> None:
         self._latest: dict[str, Values] = {}
@@ -93,11 +93,11 @@ class DistinctAttributeOfLatest:
         raise NotImplementedError("depends on the order of the devices")
 
 
-def make_constraint(constraint: DeviceConstraint, *, known_faults: bool) -> Constraint:
-    """Return the constraint without devices; with ``known_faults`` as v1.36.2 has it."""
+def make_constraint(constraint: DeviceConstraint, faults: Collection[Fault]) -> Constraint:
+    """Return the constraint without devices."""
     if constraint.match_attribute:
         return MatchAttribute()
-    return DistinctAttributeOfLatest() if known_faults else DistinctAttribute()
+    return DistinctAttributeOfLatest() if Fault.DISTINCT in faults else DistinctAttribute()
 
 
 def attribute_values(

@@ -14,7 +14,7 @@ _Counter = tuple[str, str]
 class Counters:
     """The counters that a search has taken.
 
-    ``by_name``: pools of equal name under several drivers share their counters, as in v1.36.2.
+    ``by_name``: pools of equal name share their counters (Fault.POOL_NAME).
     """
 
     def __init__(self, allocated: AllocatedState, *, by_name: bool) -> None:

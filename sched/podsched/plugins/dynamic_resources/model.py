@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -48,6 +49,18 @@ _GATES = {
     "prioritized_list": "DRAPrioritizedList",
     "list_type_attributes": "DRAListTypeAttributes",
 }
+
+
+class Fault(StrEnum):
+    """Known faults of v1.36.2's allocator, each of which changes some allocations."""
+
+    #: Counters and constraints stay taken by a device that is refused afterwards; counters also by
+    #: a shareable device that is given back.
+    LEAK = "leak"
+    #: A distinctAttribute knows only the latest device of each request.
+    DISTINCT = "distinct"
+    #: Pools of equal name share their counters, whatever their drivers.
+    POOL_NAME = "pool-name"
 
 
 class DeviceID(NamedTuple):

@@ -5,7 +5,7 @@ Source: allocateDevice of Kubernetes v1.36 (allocator_incubating.go), with its o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
 from podsched.plugins.dynamic_resources.constraints import Constraint, make_constraint
 from podsched.plugins.dynamic_resources.counters import Counters
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.model import AllocatedState, Features, ResourceClaim
+from podsched.plugins.dynamic_resources.model import AllocatedState, Fault, Features, ResourceClaim
 
 _NO_AMOUNTS: Amounts = {}
 
@@ -49,11 +49,7 @@ class _Shares:
 
 
 class TakenDevices:
-    """Takes devices and gives them back, the last one first.
-
-    ``known_faults``: v1.36.2 keeps counters and constraints of devices that are refused
-    afterwards, and counters of shareable devices that are given back.
-    """
+    """Takes devices and gives them back, the last one first."""
 
     def __init__(
         self,
@@ -61,16 +57,14 @@ class TakenDevices:
         candidates: Candidates,
         allocated: AllocatedState,
         features: Features,
-        *,
-        known_faults: bool,
+        faults: Collection[Fault],
     ) -> None:
         self._candidates = candidates
         self._features = features
-        self._known_faults = known_faults
-        self._counters = Counters(allocated, by_name=known_faults)
+        self._leaks = Fault.LEAK in faults
+        self._counters = Counters(allocated, by_name=Fault.POOL_NAME in faults)
         self._constraints: list[list[Constraint]] = [
-            [make_constraint(of, known_faults=known_faults) for of in claim.constraints]
-            for claim in claims
+            [make_constraint(of, faults) for of in claim.constraints] for claim in claims
         ]
         self._claims: dict[int, set[int]] = {}
         self._shares: dict[int, _Shares] = {}
@@ -108,7 +102,7 @@ class TakenDevices:
             return None
         taken = self._checked(alternative, candidate, has_counters, must=must)
         if taken is None:
-            if has_counters and not self._known_faults:
+            if has_counters and not self._leaks:
                 self._counters.give_back(candidate.pool, device)
             return None
         if taken.consumed is not None:
@@ -126,7 +120,7 @@ class TakenDevices:
             self._claims[candidate.index].discard(alternative.claim_index)
         else:
             self._shares[candidate.index].remove(taken.consumed)
-        leaks = self._known_faults and taken.consumed is not None
+        leaks = self._leaks and taken.consumed is not None
         if taken.has_counters and not leaks:
             self._counters.give_back(candidate.pool, candidate.device)
         self.by_claim[alternative.claim_index].pop()
@@ -169,7 +163,7 @@ class TakenDevices:
         if not self._add_to_constraints(alternative, candidate, must=must):
             return None
         if not self.fits(alternative, candidate):
-            if not self._known_faults:
+            if not self._leaks:
                 self._release_constraints(alternative, len(alternative.constraints))
             return None
         consumed = None
