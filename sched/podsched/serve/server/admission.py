@@ -6,7 +6,8 @@ Raises ApiError with all violations at once. Time, uid and looked-up objects are
 from __future__ import annotations
 
 from podsched.api.defaulting import default_claim_status, default_object
-from podsched.api.field_errors import forbidden
+from podsched.api.device_claims import ADMIN_ACCESS, admin_request, admin_result
+from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import Kind
 from podsched.api.limit_ranges import aggregate, claim_errors
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
@@ -19,6 +20,7 @@ from podsched.api.objects import (
     PodGroup,
     PriorityClass,
     ResourceClaim,
+    ResourceClaimTemplate,
     timestamp,
 )
 from podsched.api.pod_admission import admit_pod
@@ -50,6 +52,8 @@ def admit_new(
     _check_policies(kind, message, sources)
     if isinstance(message, PriorityClass):
         found += classes.default_conflict(message)
+    if isinstance(message, ResourceClaim | ResourceClaimTemplate):
+        found += _admin_errors(message.metadata.namespace, admin_request(message), sources)
     found += validate(kind, message)
     if found:
         raise errors.invalid_fields(kind, message.metadata.name, found)
@@ -108,7 +112,17 @@ def _check_policies(
         raise errors.forbidden(kind, metadata.name, why)
 
 
-def admit_status(kind: Kind, message: AnyObject, old: AnyObject, *, now: float) -> AnyObject:
+def _admin_errors(namespace: str, path: str, sources: AdmissionSources) -> list[FieldError]:
+    """Return the error of a claim that asks at ``path`` for what its namespace may not have."""
+    if not path or sources.are_administrators(namespace):
+        return []
+    text = f"admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing "
+    return [forbidden(path, f"{text}namespace")]
+
+
+def admit_status(
+    kind: Kind, message: AnyObject, old: AnyObject, *, now: float, sources: AdmissionSources
+) -> AnyObject:
     """Return ``old`` with the status of ``message``; metadata and spec stay as they were.
 
     now: Unix time in seconds.
@@ -120,9 +134,12 @@ def admit_status(kind: Kind, message: AnyObject, old: AnyObject, *, now: float) 
     _take(updated, message, "status")
     if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):
         _note_phase(updated, old, now)
+    found: list[FieldError] = []
     if isinstance(updated, ResourceClaim) and isinstance(old, ResourceClaim):
         default_claim_status(updated, old)
-    found = validate_status(kind, updated, old)
+        path = "" if admin_result(old) else admin_result(updated)
+        found += _admin_errors(old.metadata.namespace, path, sources)
+    found += validate_status(kind, updated, old)
     if found:
         raise errors.invalid_fields(kind, updated.metadata.name, found)
     return updated

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+from podsched.api.device_claims import ADMIN_ACCESS, admin_request
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
@@ -16,6 +17,8 @@ from podsched.api.objects import (
     LimitRange,
     Pod,
     PodGroup,
+    ResourceClaim,
+    ResourceClaimTemplate,
     RuntimeClass,
     Workload,
 )
@@ -27,9 +30,9 @@ from podsched.serve.server.watchcache import Compiled, WatchCache
 
 _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
-_WORKLOAD = KINDS["Workload"]
+_WORKLOAD, _NAMESPACE = KINDS["Workload"], KINDS["Namespace"]
 #: Kinds that affect admission: a write of one is answered once this server's cache has it.
-_POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, "Namespace"})
+_POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, _NAMESPACE.name})
 
 
 class AdmissionSources:
@@ -53,6 +56,11 @@ class AdmissionSources:
         message = entry.message if entry is not None else None
         return message if isinstance(message, RuntimeClass) else None
 
+    def are_administrators(self, namespace: str) -> bool:
+        """Return whether claims of a namespace may have administrators' access to devices."""
+        entry = self._cache.get(_NAMESPACE, namespace or DEFAULT_NAMESPACE)
+        return entry is not None and entry.message.metadata.labels.get(ADMIN_ACCESS) == "true"
+
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         """Return the LimitRanges of a namespace, sorted by name."""
         return self._ranges().get(namespace, ())
@@ -74,7 +82,9 @@ class AdmissionSources:
         return message if isinstance(message, Workload) else None
 
     def know(self, message: AnyObject) -> bool:
-        """Return whether the cache has the classes and the Workload that an object names."""
+        """Return whether the cache has the classes, Workload and label that an object needs."""
+        if isinstance(message, ResourceClaim | ResourceClaimTemplate):
+            return not admin_request(message) or self.are_administrators(message.metadata.namespace)
         if not isinstance(message, Pod | PodGroup):
             return True
         priority = message.spec.priority_class_name

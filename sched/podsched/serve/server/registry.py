@@ -16,7 +16,7 @@ from podsched.api.kinds import Kind, kind_of
 from podsched.api.objects import AnyObject, Namespace
 from podsched.api.reasons import StatusCode
 from podsched.serve.server import errors
-from podsched.serve.server.access.object_checks import check_change, check_own
+from podsched.serve.server.access.object_checks import check_change, check_own, check_status
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.admission import (
     admit_status,
@@ -159,9 +159,16 @@ class Registry:
         return None if message == old else Step(encoded(kind, message))
 
     def _status_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
-        updated = admit_status(kind, message, entry.message, now=self._now())
+        updated = self._admitted_status(kind, message, entry.message, "update")
         check_change(kind, entry.message, updated)
         return None if updated == entry.message else Step(encoded(kind, updated))
+
+    def _admitted_status(
+        self, kind: Kind, message: AnyObject, old: AnyObject, verb: str
+    ) -> AnyObject:
+        updated = admit_status(kind, message, old, now=self._now(), sources=self._sources)
+        check_status(kind, old, updated, verb)
+        return updated
 
     async def patch(
         self, requests: Sequence[PatchRequest], fence: Fence | None, *, dry_run: bool = False
@@ -197,7 +204,7 @@ class Registry:
             if named and named != entry.revision:
                 raise errors.conflict(kind, request.name)
             with_status = (
-                admit_status(kind, message, old, now=self._now()) if wanted_status else None
+                self._admitted_status(kind, message, old, "patch") if wanted_status else None
             )
             admit_update(kind, message, old, now=self._now(), sources=self._sources)
             check_change(kind, old, message)

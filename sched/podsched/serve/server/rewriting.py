@@ -14,7 +14,7 @@ from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Namespace, ObjectMeta, Pod
 from podsched.api.validation import validate
 from podsched.serve.server import errors
-from podsched.serve.server.access.object_checks import check_change
+from podsched.serve.server.access.object_checks import check_change, check_status
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.admission import admit_status, admit_update, encoded, local_namespace
 from podsched.serve.server.admission_sources import AdmissionSources
@@ -25,6 +25,8 @@ from podsched.serve.server.storage import Mutation, ObjectStorage, Step
 
 #: What of the metadata an update of the status writes.
 _WITH_STATUS = ("labels", "annotations", "managed_fields")
+#: Kinds of which it writes neither labels nor annotations.
+_STATUS_ALONE = ("PodGroup", "ResourceClaim")
 
 Make = Callable[[Entry], AnyObject]
 """Returns an object's replacement. Raises ApiError; called again if the object has changed."""
@@ -98,7 +100,9 @@ class Rewriter:
             raise errors.conflict(kind, change.name)
         message.metadata.resource_version = ""
         if change.subresource == "status":
-            message = _with_status(kind, message, old, self._now())
+            updated = admit_status(kind, message, old, now=self._now(), sources=self._sources)
+            check_status(kind, old, updated, change.verb)
+            message = _with_metadata(kind, updated, message, old)
         else:
             wanted = [*message.spec.finalizers] if isinstance(message, Namespace) else []
             admit_update(kind, message, old, now=self._now(), sources=self._sources)
@@ -124,19 +128,19 @@ def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
     updated.status.qos_class = before
 
 
-def _with_status(kind: Kind, message: AnyObject, old: AnyObject, now: float) -> AnyObject:
-    """Return ``old`` with the status of ``message``; labels and annotations too, but of PodGroups.
+def _with_metadata(kind: Kind, updated: AnyObject, message: AnyObject, old: AnyObject) -> AnyObject:
+    """Return ``updated``, which has a new status, with the metadata that is written with it.
 
+    These are labels and annotations of ``message``, but not of PodGroups and ResourceClaims.
     Raises ApiError.
     """
-    updated = admit_status(kind, message, old, now=now)
     _keep_qos_class(kind, updated, old)
     new, before = message.metadata, old.metadata
     if new.uid and new.uid != before.uid:
         text = f'Invalid value: "{new.uid}": field is immutable'
         found = errors.Violation("metadata.uid", text, "Invalid value")
         raise errors.invalid(kind, before.name, [found])
-    written = ("managed_fields",) if kind.name == "PodGroup" else _WITH_STATUS
+    written = ("managed_fields",) if kind.name in _STATUS_ALONE else _WITH_STATUS
     if any(getattr(new, field) != getattr(before, field) for field in written):
         for field in written:
             updated.metadata.ClearField(field)

@@ -33,6 +33,7 @@ MERGE_KEYS: Final[Mapping[str, str]] = {
     "topologySpreadConstraints": "topologyKey",
     "hostAliases": "ip",
     "podIPs": "ip",
+    "reservedFor": "uid",
 }
 #: Merge keys of lists named "ports", which differ between kinds: the first that an item has.
 _PORTS: Final = ("containerPort", "port")

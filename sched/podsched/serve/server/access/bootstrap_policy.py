@@ -25,7 +25,7 @@ _KUBE_SYSTEM = "kube-system"
 
 _POLICY, _STORAGE = ("policy",), ("storage.k8s.io",)
 _CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
-_GROUPS = ("scheduling.k8s.io",)
+_GROUPS, _DEVICES = ("scheduling.k8s.io",), ("resource.k8s.io",)
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 #: "false": missing rights are not added to the role.
@@ -78,6 +78,10 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (CHANGE, _CORE, ("nodes", "nodes/status")),
     (CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
     (CHANGE, _GROUPS, ("podgroups/status",)),
+    (("create",), _DEVICES, ("resourceclaims",)),
+    (CHANGE, _DEVICES, ("resourceclaims/status", "resourceclaims/binding")),
+    # What drivers tell of devices goes when they are deallocated.
+    ([f"arbitrary-node:{verb}" for verb in CHANGE], _DEVICES, ("resourceclaims/driver",)),
 )
 _NODE: tuple[_Rule, ...] = (
     (("create", *READ, *CHANGE), _CORE, ("nodes",)),

@@ -5,12 +5,16 @@
     an RBAC object            must not grant rights that its author lacks (``escalation``), also by
                               its labels, by which other roles aggregate it
     an agent's write          must concern its own nodes (``nodes``)
+    the status of a claim     also needs the verb on resourceclaims/binding in all namespaces to
+                              change allocation or consumers, and arbitrary-node:VERB on
+                              resourceclaims/driver of each driver whose devices it changes
 
 Each check uses the version of the object that is replaced.
 """
 
 from __future__ import annotations
 
+from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
@@ -18,10 +22,13 @@ from podsched.api.objects import (
     ClusterRole,
     ClusterRoleBinding,
     Pod,
+    ResourceClaim,
+    ResourceClaimStatus,
     Role,
     RoleBinding,
 )
 from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
+from podsched.api.validation.devices import shared_device_id
 from podsched.serve.server import errors
 from podsched.serve.server.access.escalation import check_grant
 from podsched.serve.server.access.rights import Rights, rights
@@ -79,6 +86,59 @@ def check_change(kind: Kind, old: AnyObject, new: AnyObject) -> None:
         own.node.check_change(kind, old, new)
     if isinstance(new, _RBAC) and _granting(new) != _granting(old):
         check_grant(own, kind, new, old)
+
+
+def check_status(kind: Kind, old: AnyObject, new: AnyObject, verb: str) -> None:
+    """Raise ApiError if the caller may not change the status of an object like this."""
+    own = rights()
+    if own.everything or not isinstance(new, ResourceClaim) or not isinstance(old, ResourceClaim):
+        return
+    found: list[FieldError] = []
+    now, before = new.status, old.status
+    why = "" if _bound(now) == _bound(before) else _refusal(own, verb, kind, "", "", "binding")
+    if why:
+        text = (
+            "changing status.allocation or status.reservedFor requires "
+            f'resource="resourceclaims/binding", verb="{verb}" permission: {why}'
+        )
+        found.append(forbidden("status", text))
+    needed = f"arbitrary-node:{verb}"
+    for driver in _changed_drivers(now, before):
+        if why := _refusal(own, needed, kind, new.metadata.namespace, driver, "driver"):
+            text = (
+                'changing status.devices requires resource="resourceclaims/driver", '
+                f'verb="[{needed}]" permission: {why}'
+            )
+            found.append(forbidden("status", text))
+    if found:
+        raise errors.invalid_fields(kind, new.metadata.name, found)
+
+
+def _bound(status: ResourceClaimStatus) -> ResourceClaimStatus:
+    """Return a status without what drivers tell."""
+    bound = ResourceClaimStatus()
+    bound.CopyFrom(status)
+    bound.ClearField("devices")
+    return bound
+
+
+def _refusal(
+    own: Rights, verb: str, kind: Kind, namespace: str, name: str, subresource: str
+) -> str:
+    """Return why a verb is not permitted, "" if it is."""
+    try:
+        own.check(verb, kind, namespace, name, subresource)
+    except errors.ApiError as error:
+        return error.message
+    return ""
+
+
+def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> list[str]:
+    """Return the drivers of devices of which something else is told than before."""
+    told, known = (
+        {shared_device_id(device): device for device in status.devices} for status in (new, old)
+    )
+    return sorted({key[0] for key in told.keys() | known.keys() if told.get(key) != known.get(key)})
 
 
 def check_own(entry: Entry) -> None:

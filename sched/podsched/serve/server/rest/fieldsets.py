@@ -40,6 +40,8 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "hostAliases": ("ip",),
     "podIPs": ("ip",),
     "hostIPs": ("ip",),
+    "reservedFor": ("uid",),
+    "devices": ("driver", "device", "pool", "shareID"),
 }
 _PORTS: Final = (("containerPort", "protocol"), ("port", "protocol"))
 _SETS: Final = frozenset({"finalizers"})
