@@ -7,6 +7,7 @@ From the ground up:
 - ``flavors``: which flavor a workload gets; ``partial``: with fewer pods
 - ``victims`` and ``fair_victims``: who makes room
 - ``order``: whose turn it is in a queue
+- ``topology`` and ``domains``: which domains of nodes take pods
 - ``cycle``: one round over the heads of all queues
 
 Amounts are integers: thousandths of a CPU, units of everything else. Times are seconds, passed in.

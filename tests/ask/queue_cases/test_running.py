@@ -25,6 +25,7 @@ KINDS = (
     "queue-order",
     "requeue",
     "reserve",
+    "topology",
     "victim-order",
 )
 

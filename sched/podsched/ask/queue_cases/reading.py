@@ -29,6 +29,7 @@ from podsched.queues.objects import (
 from podsched.queues.order import queue_time
 from podsched.queues.quota import Cohort, FlavorResource, Quota
 from podsched.queues.snapshot import Snapshot
+from podsched.queues.topology import Topology, TopologyNode, TopologyPods, TopologyRequest
 
 Case = Mapping[str, Any]
 
@@ -165,13 +166,17 @@ def read_pod_sets(case: Case, written: Mapping[str, Any]) -> tuple[PodSet, ...]:
             one.get("minCount"),
             (one.get("topology") or {}).get("podSetGroup"),
             one.get("nodeSelector", {}),
-            tuple(
-                tuple(_requirements(term["matchExpressions"]))
-                for term in one.get("requiredNodeAffinity", ())
-            ),
+            _affinity(one),
             _tolerations(one),
         )
         for one in written["podSets"]
+    )
+
+
+def _affinity(pod_set: Mapping[str, Any]) -> tuple[tuple[Requirement, ...], ...]:
+    return tuple(
+        tuple(_requirements(term.get("matchExpressions", ())))
+        for term in pod_set.get("requiredNodeAffinity", ())
     )
 
 
@@ -240,3 +245,44 @@ def read_workload(case: Case, written: Mapping[str, Any]) -> Workload:
         and gate(case, "MultiKueueOrchestratedPreemption", default=False),
         usage=usage,
     )
+
+
+def read_topology(case: Case) -> Topology:
+    """Return the nodes of a case that match the flavor and take pods, in their domains."""
+    wanted = case.get("flavorNodeLabels", {}).items()
+    nodes = (
+        TopologyNode(
+            node["labels"],
+            {name: amount(name, text) for name, text in node["allocatable"].items()},
+            tuple(Taint(**taint) for taint in node.get("taints", ())),
+        )
+        for node in case["nodes"]
+        if not node.get("unschedulable")
+        and all(node["labels"].get(key) == value for key, value in wanted)
+    )
+    return Topology("default", case["levels"], nodes)
+
+
+def read_topology_pods(written: Mapping[str, Any]) -> TopologyPods:
+    """Return a pod set in search of domains."""
+    return TopologyPods(
+        written["name"],
+        written["count"],
+        written["requestAmountsPerPod"],
+        _topology_request(written.get("topologyRequest") or {}),
+        written.get("podSetGroupName"),
+        written.get("nodeSelector", {}),
+        _affinity(written),
+        _tolerations(written),
+    )
+
+
+def _topology_request(written: Mapping[str, Any]) -> TopologyRequest:
+    slices = tuple(
+        (one["topology"], one["size"])
+        for one in written.get("podsetSliceRequiredTopologyConstraints", ())
+    )
+    outer = written.get("podSetSliceRequiredTopology")
+    if outer is not None and not slices:
+        slices = ((outer, written.get("podSetSliceSize", 0)),)
+    return TopologyRequest(written.get("required"), written.get("preferred"), slices)

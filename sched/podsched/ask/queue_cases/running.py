@@ -12,16 +12,20 @@ from typing import Any
 from podsched.ask.queue_cases.reading import (
     BadCase,
     Case,
+    gate,
     key_of,
     matches,
     read_amounts,
     read_pod_sets,
     read_snapshot,
+    read_topology,
+    read_topology_pods,
     read_workload,
     write_amounts,
 )
 from podsched.queues.amounts import amount, amount_text
 from podsched.queues.cycle import Entry, Rules, find_victims, reserved, run_cycle
+from podsched.queues.domains import Placed, place
 from podsched.queues.fair_victims import BOTH, FairStrategy
 from podsched.queues.flavors import Assigner, Assignment, Mode, Outcome, Waiting
 from podsched.queues.objects import ClusterQueue, Strategy, Workload
@@ -84,11 +88,17 @@ def _same(got: object, expected: object, name: str = "") -> bool:
         return all(_same(got.get(key), expected.get(key), key) for key in names)
     if isinstance(expected, list) and isinstance(got, list):
         if name in _UNORDERED:
-            expected, got = sorted(expected, key=json.dumps), sorted(got, key=json.dumps)
+            expected, got = sorted(expected, key=_name), sorted(got, key=_name)
         return len(expected) == len(got) and all(map(_same_item, got, expected))
     if isinstance(got, str) and isinstance(expected, str) and "JobUID: UNKNOWN" in got:
         expected = _JOB.sub("JobUID: UNKNOWN", expected)
     return got == expected
+
+
+def _name(item: object) -> str:
+    if isinstance(item, Mapping):
+        return str(item.get("name") or item.get("workload"))
+    return str(item)
 
 
 def _same_item(got: object, expected: object) -> bool:
@@ -235,6 +245,21 @@ def _oracle(
     if answer is None:
         return Outcome.PREEMPT, node.borrowing_level(key, wanted)[0]
     return _POSSIBILITIES[answer["possibility"]], answer["borrowAfter"]
+
+
+def _topology(case: Case) -> Result:
+    pod_sets = [read_topology_pods(one) for one in case["podSets"]]
+    least_free = gate(case, "TASProfileMixed", default=True)
+    placed = place(read_topology(case), pod_sets, least_free=least_free)
+    names = [pods.name for pods in pod_sets if pods.name in placed]
+    return {"podSets": [_placed(name, placed[name]) for name in names]}
+
+
+def _placed(name: str, placed: Placed) -> Result:
+    if placed.reason:
+        return {"name": name, "reason": placed.reason}
+    domains = [{"values": list(values), "count": count} for values, count in placed.domains]
+    return {"name": name, "levels": list(placed.levels), "domains": domains}
 
 
 def _preemption(case: Case) -> Result:
@@ -404,5 +429,6 @@ _RUNNERS: dict[Any, Callable[[Case], Result]] = {
     "partial-admission": _partial_admission,
     "assign-flavors": _assign_flavors,
     "preemption": _preemption,
+    "topology": _topology,
     "cycle": _cycle,
 }

@@ -1,0 +1,309 @@
+"""Which domains of a topology take the pods of a workload.
+
+1. Find the domains to fill: one of the required level; or one of the preferred level or, failing
+   that, of a level above, and at the top several; or without constraints any.
+2. Go down level by level, and take domains until there is room for all. The last one is the
+   smallest that is large enough (best fit).
+
+Source: Kueue 0.20, pkg/cache/scheduler/tas_flavor_snapshot.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from podsched.queues.objects import PODS
+from podsched.queues.topology import Domain, Exclusions, Topology, TopologyPods, TopologyRequest
+
+
+class NoDomainError(Exception):
+    """The pods do not fit, or ask for what the topology does not have; its text is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The domains of a pod set, or why there are none."""
+
+    levels: tuple[str, ...] = ()
+    """The labels that name a domain: that of the host alone, where a lowest domain is a host."""
+    domains: tuple[tuple[tuple[str, ...], int], ...] = ()
+    """The values of the labels, and the number of pods."""
+    reason: str = ""
+
+
+def place(
+    topology: Topology, pod_sets: Sequence[TopologyPods], *, least_free: bool = True
+) -> dict[str, Placed]:
+    """Return the domains of pod sets by name; the first that does not fit is the last.
+
+    ``least_free``: pods without constraints go where the least is free (Kueue's gate
+    TASProfileMixed).
+    """
+    groups: dict[object, list[TopologyPods]] = {}
+    for index, pods in enumerate(pod_sets):
+        groups.setdefault(pods.group or index, []).append(pods)
+    placed: dict[str, Placed] = {}
+    used: dict[tuple[str, ...], dict[str, int]] = {}
+    for members in groups.values():
+        # The leader is the smaller of the two.
+        workers = max(members, key=lambda pods: pods.count)
+        leader = next((pods for pods in members if pods is not workers), None)
+        try:
+            parts = _Search(topology, workers, leader, used, least_free=least_free).run()
+        except NoDomainError as error:
+            return placed | {pods.name: Placed(reason=str(error)) for pods in members}
+        for pods in [workers] if leader is None else [workers, leader]:
+            counts = [
+                (part.domain.values, part.leaders if pods is leader else part.pods)
+                for part in sorted(parts, key=lambda part: part.domain.values)
+            ]
+            placed[pods.name] = _placed(topology, counts)
+            _use(used, pods, counts)
+    return placed
+
+
+def _placed(topology: Topology, counts: Iterable[tuple[tuple[str, ...], int]]) -> Placed:
+    first = len(topology.levels) - 1 if topology.of_hosts else 0
+    named = tuple((values[first:], count) for values, count in counts if count)
+    return Placed(topology.levels[first:], named)
+
+
+def _use(
+    used: dict[tuple[str, ...], dict[str, int]],
+    pods: TopologyPods,
+    counts: Iterable[tuple[tuple[str, ...], int]],
+) -> None:
+    for values, count in counts:
+        amounts = used.setdefault(values, {})
+        for resource, amount in (*pods.requests.items(), (PODS, 1)):
+            amounts[resource] = amounts.get(resource, 0) + amount * count
+
+
+class _Part(NamedTuple):
+    """What a domain takes."""
+
+    domain: Domain
+    pods: int
+    leaders: int
+
+
+#: How many slices (or pods) fit into a domain, and how many beside a leader.
+_Room = Callable[[Domain], tuple[int, int]]
+
+
+def _slices(domain: Domain) -> tuple[int, int]:
+    return domain.slices, domain.led_slices
+
+
+class _Search:
+    """The search for the domains of one pod set, with its leader if it has one."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        pods: TopologyPods,
+        leader: TopologyPods | None,
+        used: dict[tuple[str, ...], dict[str, int]],
+        *,
+        least_free: bool,
+    ) -> None:
+        request = pods.topology
+        self._topology = topology
+        self._leaders = 0 if leader is None else 1
+        self._pods = pods
+        self._required = request.required is not None
+        self._free = _is_free(request)
+        """No constraint but slices: pods may be anywhere."""
+        self._ascending = self._free and least_free
+        if request.slices and request.slices[0][1] <= 0:
+            raise NoDomainError("slice topology requested, but slice size not provided")
+        self._level = self._index(_level(topology, request), "")
+        last = topology.levels[-1]
+        outer, self._size = request.slices[0] if request.slices else (last, 1)
+        self._outer = self._index(outer, " for slices")
+        if self._level > self._outer:
+            level = topology.levels[self._level]
+            raise NoDomainError(
+                f"podset slice topology {outer} is above the podset topology {level}"
+            )
+        self._sizes = self._slice_sizes(request)
+        self._need = pods.count // self._size
+        self._excluded: Exclusions = topology.count(pods, leader, self._sizes, used)
+
+    def run(self) -> list[_Part]:
+        """Return what the lowest domains take. Raises NoDomainError."""
+        level, chosen = self._top(self._level)
+        parts = self._spread(chosen, self._need, self._leaders, _slices, self._size)
+        while level < self._outer:
+            below = [child for part in parts for child in part.domain.children]
+            below = self._sorted(below)
+            parts = self._spread(below, self._need, self._leaders, _slices, self._size)
+            level += 1
+        while level < len(self._topology.levels) - 1:
+            level += 1
+            parts = [below for part in parts for below in self._down(part, level)]
+        return parts
+
+    def _down(self, part: _Part, level: int) -> list[_Part]:
+        """Return what the children of a domain take, within the slices of their level."""
+        size = self._sizes.get(level, 1)
+
+        def room(domain: Domain) -> tuple[int, int]:
+            return domain.pods // size, domain.led_pods // size
+
+        children = self._sorted(part.domain.children)
+        return self._spread(children, part.pods // size, part.leaders, room, size)
+
+    def _index(self, level: str, purpose: str) -> int:
+        if level not in self._topology.levels:
+            raise NoDomainError(f"no requested topology level{purpose}: {level}")
+        return self._topology.levels.index(level)
+
+    def _slice_sizes(self, request: TopologyRequest) -> dict[int, int]:
+        """Return the size of slices by level, from the level that keeps the largest together."""
+        sizes = {self._outer: self._size}
+        above, outer = self._outer, self._size
+        for level, size in request.slices[1:]:
+            index = self._index(level, " for additional slice layer")
+            if index <= above:
+                name = self._topology.levels[above]
+                raise NoDomainError(
+                    f"additional slice layer topology {level} must be at a lower level than {name}"
+                )
+            if size <= 0 or outer % size:
+                raise NoDomainError(
+                    f"additional slice layer size {size} must evenly divide "
+                    f"parent layer size {outer}"
+                )
+            sizes |= dict.fromkeys(range(above + 1, index + 1), size)
+            above, outer = index, size
+        return sizes
+
+    def _sorted(self, domains: Iterable[Domain]) -> list[Domain]:
+        return sorted(domains, key=lambda one: one.least_room if self._ascending else one.most_room)
+
+    def _sorted_with_leader(self, domains: Iterable[Domain]) -> list[Domain]:
+        sign = 1 if self._ascending else -1
+        return sorted(
+            domains,
+            key=lambda one: (-one.leaders, sign * one.led_slices, one.led_pods, one.values),
+        )
+
+    def _top(self, level: int) -> tuple[int, list[Domain]]:
+        """Return the level at which the pods fit, and the domains to fill."""
+        need, leaders = self._need, self._leaders
+        while True:
+            domains = self._topology.domains[level]
+            if not domains:
+                name = self._topology.levels[level]
+                raise NoDomainError(f"no topology domains at level: {name}")
+            ordered = self._sorted_with_leader(domains.values())
+            fitting = [one for one in ordered if one.leaders >= leaders and self._room(one) >= need]
+            if fitting:
+                best = fitting[0] if self._ascending else min(fitting, key=self._room)
+                return level, [best]
+            if self._required:
+                raise self._failure(ordered[0].slices, level)
+            if level == 0 or self._free:
+                return level, self._several(ordered, level)
+            level -= 1
+
+    def _room(self, domain: Domain) -> int:
+        return domain.led_slices if self._leaders else domain.slices
+
+    def _several(self, ordered: list[Domain], level: int) -> list[Domain]:
+        """Return domains that have room together, those with a leader first."""
+        chosen: list[Domain] = []
+        need, leaders = self._need, self._leaders
+        left = _leader_first(ordered, need, leaders, _slices)
+        while leaders > 0 and left and left[0].leaders:
+            domain = left.pop(0)
+            chosen.append(domain)
+            leaders -= domain.leaders
+            need -= domain.led_slices
+        if leaders > 0:
+            raise self._failure(self._leaders - leaders, level)
+        left = self._sorted(left)
+        while need > 0 and left:
+            domain = left[0]
+            if not self._ascending and domain.slices >= need:
+                domain = _best_fit(left, need, 0, _slices)
+            left.remove(domain)
+            chosen.append(domain)
+            need -= domain.slices
+        if need > 0:
+            raise self._failure(self._need - need, level)
+        return chosen
+
+    def _spread(
+        self, domains: list[Domain], need: int, leaders: int, room: _Room, size: int
+    ) -> list[_Part]:
+        """Return what domains take, in their order, until all have room; the last is a best fit."""
+        parts: list[_Part] = []
+        left = _leader_first(domains, need, leaders, room)
+        while (need > 0 or leaders > 0) and left:
+            domain = left[0]
+            led = leaders > 0
+            if not self._ascending and room(domain)[led] >= need and domain.leaders >= leaders:
+                domain = _best_fit(left, need, leaders, room)
+            left.remove(domain)
+            taken, lead = min(room(domain)[led], need), min(domain.leaders, leaders)
+            parts.append(_Part(domain, taken * size, lead))
+            need, leaders = need - taken, leaders - lead
+        return parts
+
+    def _failure(self, fitting: int, level: int) -> NoDomainError:
+        topology, pods = self._topology, self._pods
+        if len(pods.topology.slices) > 1:
+            return NoDomainError(self._layers_text(level))
+        what = "pod(s)" if self._size == 1 else "slice(s)"
+        if not fitting:
+            text = f"doesn't allow to fit any of {self._need} {what}"
+        else:
+            text = f"allows to fit only {fitting} out of {self._need} {what}"
+        return NoDomainError(f'topology "{topology.name}" {text}{self._excluded.text}')
+
+    def _layers_text(self, level: int) -> str:
+        """Return how many slices of each layer fit into the best domain of a level."""
+        topology, count = self._topology, self._pods.count
+        domains = topology.domains[level].values()
+        best = min(domains, key=lambda one: (-one.slices, one.values))
+        text = f'topology "{topology.name}" doesn\'t allow to fit'
+        for name, size in self._pods.topology.slices:
+            within = [best]
+            for _ in range(topology.levels.index(name) - level):
+                within = [child for one in within for child in one.children]
+            fitting = sum(one.pods // size for one in within)
+            text += f"; {fitting}/{count // size} slice(s) fit on level {name}"
+        return text + self._excluded.text
+
+
+def _is_free(request: TopologyRequest) -> bool:
+    return request.required is None and request.preferred is None
+
+
+def _level(topology: Topology, request: TopologyRequest) -> str:
+    """Return the level that the search begins at."""
+    if _is_free(request):
+        return topology.levels[0 if request.slices else -1]
+    return request.required or request.preferred or ""
+
+
+def _best_fit(domains: Sequence[Domain], need: int, leaders: int, room: _Room) -> Domain:
+    """Return the smallest domain that is large enough; the first, if none is."""
+    fitting = [one for one in domains if one.leaders >= leaders and room(one)[leaders > 0] >= need]
+    return min(fitting, key=lambda one: room(one)[leaders > 0], default=domains[0])
+
+
+def _leader_first(domains: list[Domain], need: int, leaders: int, room: _Room) -> list[Domain]:
+    """Return the domains, first the one that a leader does not keep the workers out of."""
+    if leaders == 0:
+        return list(domains)
+    available = sum(room(one)[0] for one in domains)
+    for one in domains:
+        cost = room(one)[0] - room(one)[1]
+        if one.leaders >= leaders and available - cost >= need:
+            return [one, *(other for other in domains if other is not one)]
+    return list(domains)
