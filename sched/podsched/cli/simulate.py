@@ -15,6 +15,7 @@ from podsched.api.manifest import ManifestError, to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.quantity import QuantityError
 from podsched.ask.queue_cases.running import run_lines as run_queue_cases
+from podsched.ask.selector_cases import selector_results
 from podsched.ask.simulation import (
     DYNAMIC_RESOURCES,
     BadScenario,
@@ -62,6 +63,8 @@ class _Flags:
     """Cases of claims and devices, one JSON object per line, plain or gzipped."""
     faults: list[Fault] | None = flag(None)
     """With --allocations: keep the faults of Kubernetes 1.36.2, or one of them; repeatable."""
+    cel: Path | None = flag(None, "FILE")
+    """CEL selectors of devices to evaluate, one JSON object per line, plain or gzipped."""
     queue_cases: Path | None = flag(None, "FILE")
     """Cases of job queues with quota, one JSON object per line, plain or gzipped."""
     bundle: Path | None = flag(None, "FILE")
@@ -77,6 +80,7 @@ class _Flags:
             "--bundle": self.bundle,
             "--scenarios": self.scenarios,
             "--allocations": self.allocations,
+            "--cel": self.cel,
             "--queue-cases": self.queue_cases,
         }
         return [name for name, file in files.items() if file is not None]
@@ -100,7 +104,8 @@ def simulate(
 
     With --scenarios, each line of the file is a scenario, and each result a line of
     JSON. With --allocations, each line is a node with devices and claims, and each result tells
-    which devices the claims get. With --queue-cases, each line is a decision about job
+    which devices the claims get. With --cel, each line is a selector and a device, and each
+    result tells whether they match. With --queue-cases, each line is a decision about job
     queues, and each result says whether it is as expected. With --bundle, the decision in the file
     is repeated.
 
@@ -159,6 +164,8 @@ def _from_file(given: _Flags) -> int:
     if given.allocations is not None:
         faults = given.faults or ()
         print_results(given.allocations, partial(allocation_results, faults=faults))
+    if given.cel is not None:
+        print_results(given.cel, selector_results)
     if given.queue_cases is not None:
         print_results(given.queue_cases, run_queue_cases)
     return 0

@@ -1,0 +1,337 @@
+"""The check of types (cel-go v0.26 ``checker``), which also finds out which overloads are meant.
+
+Kubernetes' settings: elements of a list, and keys and values of a map, are of one type each;
+regular expressions, times and formats that are constants must be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from podsched.api.cel import types
+from podsched.api.cel.declarations import FUNCTIONS, Function
+from podsched.api.cel.formatting import wrong_arguments
+from podsched.api.cel.strings import compiled
+from podsched.api.cel.syntax import (
+    Call,
+    Fold,
+    Ident,
+    Literal,
+    MakeList,
+    MakeMap,
+    Node,
+    Select,
+    error_at,
+)
+from podsched.api.cel.types import DYN, Substitutions, Type
+from podsched.api.cel.values import Failure, Uint
+
+_LITERALS: dict[type, Type] = {
+    bool: types.BOOL,
+    int: types.INT,
+    Uint: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    type(None): types.NULL,
+}
+#: The names of types, which are constants.
+_TYPE_NAMES = {
+    **{type_.name: type_ for type_ in _LITERALS.values()},
+    "dyn": DYN,
+    "list": types.list_of(DYN),
+    "map": types.map_of(DYN, DYN),
+    "type": Type("type"),
+    "optional_type": types.optional_of(DYN),
+    **{
+        type_.name: type_
+        for type_ in (types.TIMESTAMP, types.DURATION, types.IP, types.CIDR, types.DEVICE)
+    },
+}
+
+
+class Checker:
+    """Checks one expression; sets the types and overloads in its nodes."""
+
+    def __init__(
+        self,
+        text: str,
+        variables: Mapping[str, Type],
+        fields: Mapping[str, Mapping[str, Type]],
+        without: frozenset[str],
+    ) -> None:
+        """``fields``: of each type that has fields; ``without``: functions that are off."""
+        self._text = text
+        self._scopes: list[Mapping[str, Type]] = [variables]
+        self._fields = fields
+        self._without = without
+        self._types = Substitutions()
+        self._nodes: list[Node] = []
+        self._checks: dict[type[Node], Callable[[Any], Type]] = {
+            Literal: lambda node: _LITERALS[type(node.value)],
+            Ident: self._ident,
+            Select: self._select,
+            Call: self._call,
+            MakeList: self._list,
+            MakeMap: self._map,
+            Fold: self._fold,
+        }
+
+    def check(self, node: Node) -> Type:
+        """Return the expression's type. Raises CompileError."""
+        self._check(node)
+        for part in self._nodes:
+            part.type = self._types.apply(part.type, final=True)
+        for part in self._nodes:
+            self._validate(part)
+        result: Type = node.type
+        return result
+
+    def _check(self, node: Node) -> Type:
+        found = node.type = self._checks[type(node)](node)
+        self._nodes.append(node)
+        return found
+
+    def _fail(self, node: Node, message: str) -> NoReturn:
+        raise error_at(self._text, node.position, message)
+
+    def _lookup(self, name: str) -> Type | None:
+        for scope in reversed(self._scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    def _ident(self, node: Ident) -> Type:
+        found = self._lookup(node.name)
+        if found is None and node.name in _TYPE_NAMES:
+            node.constant = Type(node.name)
+            return types.type_of(_TYPE_NAMES[node.name])
+        if found is None:
+            self._fail(node, f"undeclared reference to '{node.name}' (in container '')")
+        return found
+
+    def _select(self, node: Select) -> Type:
+        name = None if node.test else _qualified(node)
+        if name in _TYPE_NAMES:
+            node.constant = Type(name)
+            return types.type_of(_TYPE_NAMES[name])
+        result = self._field(node, node.operand, node.name)
+        return types.BOOL if node.test else self._types.apply(result)
+
+    def _field(self, node: Node, operand: Node, name: str, *, optional: bool = False) -> Type:
+        target = self._types.apply(self._check(operand))
+        optional = optional or target.name == "optional_type"
+        if target.name == "optional_type":
+            target = target.parameters[0]
+        result = DYN
+        if target.name == "map":
+            result = target.parameters[1]
+        elif target.name in self._fields:
+            if name not in self._fields[target.name]:
+                self._fail(node, f"undefined field '{name}'")
+            result = self._fields[target.name][name]
+        elif target.is_variable:
+            self._types.assignable([DYN], [target])
+        elif not target.is_dynamic and target not in _OBJECTS:
+            self._fail(node, f"type '{target}' does not support field selection")
+        elif target in _OBJECTS:
+            self._fail(node, f"undefined field '{name}'")
+        return types.optional_of(result) if optional else result
+
+    def _call(self, node: Call) -> Type:
+        if node.function == "_?._":
+            operand, name = node.arguments
+            self._check(name)
+            assert isinstance(name, Literal)
+            node.overloads = ("select_optional_field",)
+            found = self._field(node, operand, name.value, optional=True)
+            return self._types.apply(found)
+        for argument in node.arguments:
+            self._check(argument)
+        prefix = None if node.target is None else _qualified(node.target)
+        if prefix is not None and (named := self._function(f"{prefix}.{node.function}")):
+            # A function within a namespace, and no method.
+            node.function, node.target = named.name, None
+            return self._resolve(node, named)
+        if node.target is not None:
+            self._check(node.target)
+        function = self._function(node.function)
+        if function is None:
+            self._fail(node, f"undeclared reference to '{node.function}' (in container '')")
+        return self._resolve(node, function)
+
+    def _function(self, name: str) -> Function | None:
+        return None if name in self._without else FUNCTIONS.get(name)
+
+    def _resolve(self, node: Call, function: Function) -> Type:
+        given = [child.type for child in node.children()]
+        if function.name in ("_&&_", "_||_"):
+            for argument in node.arguments:
+                if not self._types.assignable([argument.type], [types.BOOL]):
+                    self._mismatch(argument, types.BOOL, argument.type)
+            node.overloads = (function.overloads[0].name,)
+            return types.BOOL
+        result: Type | None = None
+        names = []
+        for overload in function.overloads:
+            if overload.is_method is (node.target is None):
+                continue
+            own, *wanted = self._types.instance((overload.result, *overload.parameters))
+            if not self._types.assignable(given, wanted):
+                continue
+            names.append(overload.name)
+            found = self._types.apply(own)
+            if result is None:
+                result = found
+            elif not result.is_dynamic and found != result:
+                result = DYN
+        if result is None:
+            arguments = ", ".join(str(self._types.apply(t, final=True)) for t in given)
+            self._fail(
+                node,
+                f"found no matching overload for '{function.name}' applied to '({arguments})'",
+            )
+        node.overloads = tuple(names)
+        return result
+
+    def _mismatch(self, node: Node, expected: Type, found: Type) -> NoReturn:
+        expected, found = (self._types.apply(t, final=True) for t in (expected, found))
+        self._fail(node, f"expected type '{expected}' but found '{found}'")
+
+    def _join(self, node: Node, before: Type | None, found: Type) -> Type:
+        if before is None:
+            return found
+        if not self._types.assignable([before], [found]):
+            self._mismatch(node, before, found)
+        return types.most_general(before, found)
+
+    def _unwrapped(self, node: Node, optional: bool) -> Type:
+        """Return the type of an element, for an optional one that of its value."""
+        found = self._check(node)
+        if not optional:
+            return found
+        if found.name == "optional_type":
+            return found.parameters[0]
+        if not found.is_dynamic:
+            self._mismatch(node, types.optional_of(found), found)
+        return found
+
+    def _list(self, node: MakeList) -> Type:
+        joined: Type | None = None
+        for index, element in enumerate(node.elements):
+            found = self._unwrapped(element, index in node.optional)
+            joined = self._join(element, joined, found)
+        return types.list_of(joined or self._types.fresh())
+
+    def _map(self, node: MakeMap) -> Type:
+        keys: Type | None = None
+        values: Type | None = None
+        for index, (key, value) in enumerate(node.entries):
+            keys = self._join(key, keys, self._check(key))
+            values = self._join(value, values, self._unwrapped(value, index in node.optional))
+        return types.map_of(keys or self._types.fresh(), values or self._types.fresh())
+
+    def _fold(self, node: Fold) -> Type:
+        self._check(node.range)
+        start = self._check(node.start)
+        self._scopes.append({node.accumulator: start})
+        self._scopes.append(self._iteration(node))
+        self._check(node.condition)
+        self._expect(node.condition, types.BOOL)
+        self._check(node.step)
+        self._expect(node.step, start)
+        self._scopes.pop()
+        result = self._check(node.result)
+        self._scopes.pop()
+        return self._types.apply(result)
+
+    def _expect(self, node: Node, type_: Type) -> None:
+        if not self._types.assignable([type_], [node.type]):
+            self._mismatch(node, type_, node.type)
+
+    def _iteration(self, node: Fold) -> dict[str, Type]:
+        """Return the types of the variables of iteration."""
+        range_type = self._types.apply(node.range.type)
+        two = len(node.variables) == 2
+        if range_type.name == "list":
+            found = (types.INT, *range_type.parameters) if two else range_type.parameters
+        elif range_type.name == "map":
+            found = range_type.parameters if two else range_type.parameters[:1]
+        elif range_type.is_dynamic or range_type.is_variable:
+            if range_type.name == types.ANY.name:
+                self._no_range(node, range_type)
+            self._types.assignable([DYN], [range_type])
+            found = (DYN,) * len(node.variables)
+        else:
+            self._no_range(node, range_type)
+        return dict(zip(node.variables, found, strict=False))
+
+    def _no_range(self, node: Fold, found: Type) -> NoReturn:
+        self._fail(
+            node.range,
+            f"expression of type '{found}' cannot be range of a comprehension (must be list, map,"
+            " or dynamic)",
+        )
+
+    def _validate(self, node: Node) -> None:
+        if isinstance(node, MakeList):
+            self._validate_alike(
+                [
+                    (element, self._element_type(element, index in node.optional))
+                    for index, element in enumerate(node.elements)
+                ]
+            )
+        elif isinstance(node, MakeMap):
+            self._validate_alike([(key, key.type) for key, _ in node.entries])
+            self._validate_alike(
+                [
+                    (value, self._element_type(value, index in node.optional))
+                    for index, (_, value) in enumerate(node.entries)
+                ]
+            )
+        elif isinstance(node, Call):
+            self._validate_call(node)
+
+    @staticmethod
+    def _element_type(node: Node, optional: bool) -> Type:
+        found: Type = node.type
+        return found.parameters[0] if optional and found.parameters else found
+
+    def _validate_alike(self, elements: list[tuple[Node, Type]]) -> None:
+        for node, found in elements[1:]:
+            if found != elements[0][1]:
+                self._mismatch(node, elements[0][1], found)
+
+    def _validate_format(self, node: Call) -> None:
+        (arguments,) = node.arguments
+        if isinstance(node.target, Literal) and isinstance(arguments, MakeList):
+            given = [element.type for element in arguments.elements]
+            wrong = wrong_arguments(node.target.value, given)
+            if wrong is not None:
+                self._fail(node, wrong)
+
+    def _validate_call(self, node: Call) -> None:
+        literal = node.arguments[0] if node.arguments else None
+        if node.function == "format":
+            self._validate_format(node)
+        # The first argument: of the function without a target, that is the text.
+        elif node.function == "matches" and isinstance(literal, Literal):
+            self._validate_pattern(literal)
+
+    def _validate_pattern(self, node: Literal) -> None:
+        if isinstance(compiled(node.value), Failure):
+            self._fail(node, "invalid matches argument")
+
+
+#: Types with no field that an expression could select.
+_OBJECTS = frozenset((types.QUANTITY, types.SEMVER, types.URL, types.FORMAT))
+
+
+def _qualified(node: Node) -> str | None:
+    """Return a name with dots that the node spells; None if it is something else."""
+    parts: list[str] = []
+    while isinstance(node, Select) and not node.test:
+        parts.append(node.name)
+        node = node.operand
+    return ".".join((node.name, *reversed(parts))) if isinstance(node, Ident) else None

@@ -1,0 +1,614 @@
+"""Kubernetes' own functions of CEL (v1.36, ``apiserver/pkg/cel/library``)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+from urllib.parse import unquote_plus
+
+from podsched.api import quantity as quantities
+from podsched.api.cel.declarations import declare
+from podsched.api.cel.times import parse_timestamp
+from podsched.api.cel.values import (
+    NONE,
+    Cidr,
+    Failure,
+    Format,
+    Ip,
+    Optional,
+    Quantity,
+    Semver,
+    Url,
+)
+
+_MAX_INT64 = 2**63 - 1
+_NUMBER = re.compile(r"[+-]?([0-9]*)\.?([0-9]*)([A-Za-z]?.*)", re.ASCII)
+_BITS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+
+
+def parse_quantity(text: str) -> Quantity:
+    """Return the quantity, kept as Go keeps it. Raises QuantityError.
+
+    ``resource.ParseQuantity`` keeps short ones as an int64 and a power of ten, others as a decimal.
+    """
+    amount = quantities.parse(text)
+    match = _NUMBER.fullmatch(text)
+    assert match is not None, "parsed before"
+    whole, decimals, suffix = match.groups()
+    whole = whole.lstrip("0")
+    if suffix in _BITS:
+        # Go's cap on what it can hold.
+        amount = min(amount, Fraction(_MAX_INT64))
+        short = not decimals and len(whole) + int(_BITS[suffix] * 0.3) + 1 <= 15
+        return Quantity(amount, 0 if short else None)
+    exponent = _EXPONENTS[suffix] if suffix in _EXPONENTS else int(suffix[1:])
+    scale = exponent - len(decimals)
+    short = len(whole) + len(decimals) <= 18 and scale >= -9
+    return Quantity(amount, scale if short else None)
+
+
+@declare("quantity(string) -> Quantity")
+def _quantity(text: str) -> Quantity | Failure:
+    try:
+        return parse_quantity(text)
+    except quantities.QuantityError as exc:
+        return Failure(str(exc))
+
+
+@declare("isQuantity(string) -> bool")
+def _is_quantity(text: str) -> bool:
+    return isinstance(_quantity(text), Quantity)
+
+
+@declare("sign(Quantity) -> int")
+def _sign(value: Quantity) -> int:
+    return (value.amount > 0) - (value.amount < 0)
+
+
+@declare(".isGreaterThan(Quantity, Quantity) -> bool")
+def _quantity_is_greater(one: Quantity, other: Quantity) -> bool:
+    return one.amount > other.amount
+
+
+@declare(".isLessThan(Quantity, Quantity) -> bool")
+def _quantity_is_less(one: Quantity, other: Quantity) -> bool:
+    return one.amount < other.amount
+
+
+@declare(".compareTo(Quantity, Quantity) -> int")
+def _compare_quantities(one: Quantity, other: Quantity) -> int:
+    return (one.amount > other.amount) - (one.amount < other.amount)
+
+
+@declare(".asApproximateFloat(Quantity) -> double")
+def _as_float(value: Quantity) -> float:
+    if value.scale is None:
+        return float(value.amount)
+    return float(value.amount / Fraction(10) ** value.scale) * 10.0**value.scale
+
+
+def _integer(value: Quantity) -> int | None:
+    if value.scale is None or value.scale < 0 or not -(2**63) <= value.amount <= _MAX_INT64:
+        return None
+    return int(value.amount)
+
+
+@declare(".asInteger(Quantity) -> int")
+def _as_integer(value: Quantity) -> int | Failure:
+    number = _integer(value)
+    return Failure("cannot convert value to integer") if number is None else number
+
+
+@declare(".isInteger(Quantity) -> bool")
+def _is_integer(value: Quantity) -> bool:
+    return _integer(value) is not None
+
+
+@declare(".add(Quantity, Quantity) -> Quantity")
+def _add_quantities(one: Quantity, other: Quantity) -> Quantity:
+    return _sum(one, other.amount, other.scale)
+
+
+@declare(".add(Quantity, int) -> Quantity")
+def _add_integer(one: Quantity, other: int) -> Quantity:
+    return _sum(one, Fraction(other), 0)
+
+
+@declare(".sub(Quantity, Quantity) -> Quantity")
+def _subtract_quantities(one: Quantity, other: Quantity) -> Quantity:
+    return _sum(one, -other.amount, other.scale)
+
+
+@declare(".sub(Quantity, int) -> Quantity")
+def _subtract_integer(one: Quantity, other: int) -> Quantity:
+    return _sum(one, Fraction(-other), 0)
+
+
+def _sum(one: Quantity, amount: Fraction, other_scale: int | None) -> Quantity:
+    """Return the sum, as an int64 of the smaller scale while it fits in one."""
+    total = one.amount + amount
+    if one.scale is None or other_scale is None:
+        return Quantity(total, None)
+    if not amount:
+        scale = one.scale
+    elif not one.amount:
+        scale = other_scale
+    else:
+        scale = min(one.scale, other_scale)
+    fits = abs(total / Fraction(10) ** scale) <= _MAX_INT64
+    return Quantity(total, scale if fits else None)
+
+
+_SEMVER = re.compile(
+    r"(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,19})"
+    r"(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?",
+    re.ASCII,
+)
+
+
+def parse_semver(text: str) -> Semver | None:
+    """Return the semantic version as github.com/blang/semver reads it; None if it is none."""
+    match = _SEMVER.fullmatch(text)
+    if match is None:
+        return None
+    numbers = [int(number) for number in match.groups()[:3]]
+    before = match[4].split(".") if match[4] is not None else []
+    build = match[5].split(".") if match[5] is not None else []
+    if max(numbers) >= 2**64 or not all(build):
+        return None
+    parts: list[tuple[int, int, str]] = []
+    for part in before:
+        if not part or (part.isdecimal() and len(part) > 1 and part[0] == "0"):
+            return None
+        if part.isdecimal() and (len(part) > 20 or int(part) >= 2**64):
+            return None
+        parts.append((0, int(part), "") if part.isdecimal() else (1, 0, part))
+    # A release comes after its previews; of two that begin alike, the shorter comes first.
+    return Semver(numbers[0], numbers[1], numbers[2], (*numbers, not parts, tuple(parts)))
+
+
+def _normalized(text: str) -> Semver | None:
+    parts = text.removeprefix("v").split(".", 2)
+    for index, part in enumerate(parts):
+        if len(part) > 1:
+            rest = part.lstrip("0")
+            parts[index] = rest if rest and rest[0] in "0123456789" else "0" + rest
+    if len(parts) < 3:
+        if "+" in parts[-1] or "-" in parts[-1]:
+            return None
+        parts += ["0"] * (3 - len(parts))
+    return parse_semver(".".join(parts))
+
+
+@declare("semver(string) -> Semver")
+def _semver(text: str) -> Semver | Failure:
+    return parse_semver(text) or Failure(f"Invalid semantic version {text!r}")
+
+
+@declare("semver(string, bool) -> Semver")
+def _semver_normalized(text: str, normalize: bool) -> Semver | Failure:
+    if not normalize:
+        return _semver(text)
+    return _normalized(text) or Failure(f"Invalid semantic version {text!r}")
+
+
+@declare("isSemver(string) -> bool")
+def _is_semver(text: str) -> bool:
+    return parse_semver(text) is not None
+
+
+@declare("isSemver(string, bool) -> bool")
+def _is_semver_normalized(text: str, normalize: bool) -> bool:
+    return isinstance(_semver_normalized(text, normalize), Semver)
+
+
+@declare(".isGreaterThan(Semver, Semver) -> bool")
+def _semver_is_greater(one: Semver, other: Semver) -> bool:
+    return bool(one.key > other.key)
+
+
+@declare(".isLessThan(Semver, Semver) -> bool")
+def _semver_is_less(one: Semver, other: Semver) -> bool:
+    return bool(one.key < other.key)
+
+
+@declare(".compareTo(Semver, Semver) -> int")
+def _compare_semvers(one: Semver, other: Semver) -> int:
+    return int(one.key > other.key) - int(one.key < other.key)
+
+
+def _as_int64(number: int) -> int:
+    return quantities.as_int64(number)
+
+
+@declare(".major(Semver) -> int")
+def _major(value: Semver) -> int:
+    return _as_int64(value.major)
+
+
+@declare(".minor(Semver) -> int")
+def _minor(value: Semver) -> int:
+    return _as_int64(value.minor)
+
+
+@declare(".patch(Semver) -> int")
+def _patch(value: Semver) -> int:
+    return _as_int64(value.patch)
+
+
+@declare("ip(string) -> IP")
+def _ip(text: str) -> Ip | Failure:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return Failure(f'IP Address "{text}" parse error during conversion from string')
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id is not None:
+            return Failure(f'IP address "{text}" with zone value is not allowed')
+        if address.ipv4_mapped is not None:
+            return Failure(f'IPv4-mapped IPv6 address "{text}" is not allowed')
+    return Ip(address)
+
+
+@declare("isIP(string) -> bool")
+def _is_ip(text: str) -> bool:
+    return isinstance(_ip(text), Ip)
+
+
+@declare("ip.isCanonical(string) -> bool")
+def _ip_is_canonical(text: str) -> bool | Failure:
+    value = _ip(text)
+    return str(value.address) == text if isinstance(value, Ip) else value
+
+
+@declare(".family(IP) -> int")
+def _family(value: Ip) -> int:
+    return value.address.version
+
+
+@declare(".isUnspecified(IP) -> bool")
+def _is_unspecified(value: Ip) -> bool:
+    return value.address.is_unspecified
+
+
+@declare(".isLoopback(IP) -> bool")
+def _is_loopback(value: Ip) -> bool:
+    return value.address.is_loopback
+
+
+@declare(".isLinkLocalMulticast(IP) -> bool")
+def _is_link_local_multicast(value: Ip) -> bool:
+    packed = value.address.packed
+    if len(packed) == 4:
+        return packed[:3] == b"\xe0\x00\x00"
+    return packed[0] == 0xFF and packed[1] & 0x0F == 2
+
+
+@declare(".isLinkLocalUnicast(IP) -> bool")
+def _is_link_local_unicast(value: Ip) -> bool:
+    return value.address.is_link_local
+
+
+@declare(".isGlobalUnicast(IP) -> bool")
+def _is_global_unicast(value: Ip) -> bool:
+    address = value.address
+    return not (
+        address.is_unspecified
+        or address.is_loopback
+        or address.is_multicast
+        or address.is_link_local
+        or address.packed == b"\xff\xff\xff\xff"
+    )
+
+
+@declare("cidr(string) -> CIDR")
+def _cidr(text: str) -> Cidr | Failure:
+    address, slash, bits = text.partition("/")
+    failure = Failure("network address parse error during conversion from string")
+    if not slash or not re.fullmatch("0|[1-9][0-9]{0,2}", bits):
+        return failure
+    if not isinstance(value := _ip(address), Ip):
+        return value
+    try:
+        return Cidr(ipaddress.ip_interface((value.address, int(bits))))
+    except ValueError:
+        return failure
+
+
+@declare("isCIDR(string) -> bool")
+def _is_cidr(text: str) -> bool:
+    return isinstance(_cidr(text), Cidr)
+
+
+@declare(".containsIP(CIDR, IP) -> bool")
+def _contains_ip(value: Cidr, other: Ip) -> bool:
+    return other.address in value.interface.network
+
+
+@declare(".containsIP(CIDR, string) -> bool")
+def _contains_ip_text(value: Cidr, text: str) -> bool | Failure:
+    other = _ip(text)
+    return _contains_ip(value, other) if isinstance(other, Ip) else other
+
+
+@declare(".containsCIDR(CIDR, CIDR) -> bool")
+def _contains_cidr(value: Cidr, other: Cidr) -> bool:
+    outer, inner = value.interface.network, other.interface.network
+    return outer.version == inner.version and inner.subnet_of(outer)  # type: ignore[arg-type]
+
+
+@declare(".containsCIDR(CIDR, string) -> bool")
+def _contains_cidr_text(value: Cidr, text: str) -> bool | Failure:
+    other = _cidr(text)
+    return _contains_cidr(value, other) if isinstance(other, Cidr) else other
+
+
+@declare(".ip(CIDR) -> IP")
+def _cidr_ip(value: Cidr) -> Ip:
+    return Ip(value.interface.ip)
+
+
+@declare(".prefixLength(CIDR) -> int")
+def _prefix_length(value: Cidr) -> int:
+    return value.interface.network.prefixlen
+
+
+@declare(".masked(CIDR) -> CIDR")
+def _masked(value: Cidr) -> Cidr:
+    network = value.interface.network
+    return Cidr(ipaddress.ip_interface((network.network_address, network.prefixlen)))
+
+
+_URL = re.compile(
+    r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?]*))?([^?]*)(?:\?(.*))?", re.ASCII | re.DOTALL
+)
+_HOST = re.compile(
+    r"(?:[A-Za-z0-9._~%!$&'()*+,;=:-]*@)?"
+    r"(\[[0-9A-Fa-f:.]+(?:%25[A-Za-z0-9._~%-]+)?\]"
+    r"|(?:[^\x00-\x20\x7f\"#/:<>?@\[\\\]^`{|}%]|%[89a-fA-F][0-9a-fA-F])*)"
+    r"(:[0-9]*)?"
+)
+
+
+def parse_url(text: str) -> Url | None:
+    """Return the parts of a URL or a path; None if Go's ``url.ParseRequestURI`` refuses it."""
+    if not text or re.search(r"[\x00-\x1f\x7f]", text):
+        return None
+    match = _URL.fullmatch(text)
+    if match is None:
+        return None
+    scheme, authority, path, query = match.groups()
+    # Without a scheme it must be a path; "scheme:x" is opaque and accepted.
+    if scheme is None and not text.startswith("/") and text != "*":
+        return None
+    if scheme is None and authority is not None:
+        # As in Go, what begins with two slashes and has no scheme is a path within a request.
+        path, authority = f"//{authority}{path}", None
+    host = ""
+    if authority is not None:
+        parts = _HOST.fullmatch(authority)
+        if parts is None:
+            return None
+        host = re.sub(r"%[89a-fA-F][0-9a-fA-F]", _unescaped, parts[1]) + (parts[2] or "")
+    if path and re.search(r"%(?![0-9A-Fa-f]{2})", path):
+        return None
+    path, _, _ = (path or "").partition("#")
+    return Url(text, (scheme or "").lower(), host, path, (query or "").partition("#")[0])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[0][1:], 16))
+
+
+@declare("url(string) -> URL")
+def _url(text: str) -> Url | Failure:
+    return parse_url(text) or Failure(
+        f'URL parse error during conversion from string: parse "{text}": invalid URI for request'
+    )
+
+
+@declare("isURL(string) -> bool")
+def _is_url(text: str) -> bool:
+    return parse_url(text) is not None
+
+
+@declare(".getScheme(URL) -> string")
+def _scheme_of(value: Url) -> str:
+    return value.scheme
+
+
+@declare(".getHost(URL) -> string")
+def _host_of(value: Url) -> str:
+    return value.host
+
+
+@declare(".getHostname(URL) -> string")
+def _hostname_of(value: Url) -> str:
+    name = re.sub(r":[0-9]*$", "", value.host) if not value.host.endswith("]") else value.host
+    return name[1:-1] if name.startswith("[") and name.endswith("]") else name
+
+
+@declare(".getPort(URL) -> string")
+def _port_of(value: Url) -> str:
+    match = re.search(r":([0-9]*)$", value.host) if not value.host.endswith("]") else None
+    return match[1] if match else ""
+
+
+@declare(".getEscapedPath(URL) -> string")
+def _escaped_path(value: Url) -> str:
+    return re.sub(
+        r"[^A-Za-z0-9._~%!$&'()*+,;=:@/\[\]-]",
+        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace")),
+        value.path,
+    )
+
+
+@declare(".getQuery(URL) -> map(string, list(string))")
+def _query_of(value: Url) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for part in value.query.split("&"):
+        key, _, text = part.partition("=")
+        if not part or ";" in part or re.search(r"%(?![0-9A-Fa-f]{2})", part):
+            continue
+        found.setdefault(unquote_plus(key), []).append(unquote_plus(text))
+    return found
+
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_ERROR = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must"
+    " start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for"
+    f" validation is '{_LABEL}')"
+)
+_SUBDOMAIN_ERROR = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.',"
+    " and must start and end with an alphanumeric character (e.g. 'example.com', regex used for"
+    rf" validation is '{_LABEL}(\.{_LABEL})*')"
+)
+_LABEL_1035_ERROR = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
+    " alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123',"
+    f" regex used for validation is '{_LABEL_1035}')"
+)
+_NAME_ERROR = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end"
+    " with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for"
+    f" validation is '{_NAME}')"
+)
+_VALUE_ERROR = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.',"
+    " and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or"
+    rf" '12345', regex used for validation is '(({_NAME[1:-1]}]))?')"
+)
+
+
+def _matching(
+    pattern: str, most: int, error: str, *, prefix: bool = False
+) -> Callable[[str], list[str]]:
+    expression = re.compile(pattern, re.ASCII)
+
+    def errors(text: str) -> list[str]:
+        if prefix and len(text) > 1 and text.endswith("-"):
+            text = text[:-2] + "a"
+        found = [f"must be no more than {most} bytes"] if len(text.encode()) > most else []
+        # Too long a text is refused anyway; the expression takes its time with it.
+        if len(text) > 4 * most or not expression.fullmatch(text):
+            found.append(error)
+        return found
+
+    return errors
+
+
+_subdomain_errors = _matching(rf"{_LABEL}(\.{_LABEL})*", 253, _SUBDOMAIN_ERROR)
+_name_errors = _matching(_NAME, 63, _NAME_ERROR)
+
+
+def _qualified_name_errors(text: str) -> list[str]:
+    prefix, slash, name = text.rpartition("/")
+    if "/" in prefix:
+        return [
+            "a valid qualified name must consist of alphanumeric characters with an optional DNS"
+            " subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    found = []
+    if slash:
+        found = (
+            [f"prefix part {error}" for error in _subdomain_errors(prefix)]
+            if prefix
+            else ["prefix part must be non-empty"]
+        )
+    if not name:
+        found.append("name part must be non-empty")
+    return found + _name_errors(name)
+
+
+def _valid(test: Callable[[str], bool], error: str) -> Callable[[str], list[str]]:
+    return lambda text: [] if test(text) else [error]
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return bool(text)
+
+
+def _is_date(text: str) -> bool:
+    return parse_timestamp(f"{text}T00:00:00Z") is not None
+
+
+_UUID = re.compile("(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+
+FORMATS = {
+    name: Format(go_name, errors, size)
+    for name, go_name, errors, size in (
+        ("dns1123Label", "DNS1123Label", _matching(_LABEL, 63, _LABEL_ERROR), 30),
+        ("dns1123Subdomain", "DNS1123Subdomain", _subdomain_errors, 60),
+        ("dns1035Label", "DNS1035Label", _matching(_LABEL_1035, 63, _LABEL_1035_ERROR), 30),
+        ("qualifiedName", "QualifiedName", _qualified_name_errors, 60),
+        (
+            "dns1123LabelPrefix",
+            "DNS1123LabelPrefix",
+            _matching(_LABEL, 63, _LABEL_ERROR, prefix=True),
+            30,
+        ),
+        (
+            "dns1123SubdomainPrefix",
+            "DNS1123SubdomainPrefix",
+            _matching(rf"{_LABEL}(\.{_LABEL})*", 253, _SUBDOMAIN_ERROR, prefix=True),
+            60,
+        ),
+        (
+            "dns1035LabelPrefix",
+            "DNS1035LabelPrefix",
+            _matching(_LABEL_1035, 63, _LABEL_1035_ERROR, prefix=True),
+            30,
+        ),
+        ("labelValue", "LabelValue", _matching(f"({_NAME})?", 63, _VALUE_ERROR), 40),
+        ("uri", "URI", _valid(_is_url, "invalid URI for request"), 1103),
+        (
+            "uuid",
+            "uuid",
+            _valid(lambda t: _UUID.fullmatch(t) is not None, "does not match the UUID format"),
+            81,
+        ),
+        ("byte", "byte", _valid(_is_base64, "invalid base64"), 84),
+        ("date", "date", _valid(_is_date, "invalid date"), 108),
+        (
+            "datetime",
+            "datetime",
+            _valid(lambda t: parse_timestamp(t.upper()) is not None, "invalid datetime"),
+            108,
+        ),
+    )
+}
+
+
+def _declare_format(name: str) -> None:
+    @declare(f"format.{name}() -> Format")
+    def constant() -> Format:
+        return FORMATS[name]
+
+
+for _format in FORMATS:
+    _declare_format(_format)
+
+
+@declare("format.named(string) -> optional(Format)")
+def _named_format(name: str) -> Optional:
+    return Optional(True, FORMATS[name]) if name in FORMATS else NONE
+
+
+@declare(".validate(Format, string) -> optional(list(string))")
+def _validate_format(value: Format, text: str) -> Any:
+    errors = value.errors(text)
+    return Optional(True, errors) if errors else NONE

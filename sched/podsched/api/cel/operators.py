@@ -1,0 +1,434 @@
+"""CEL's operators and conversions (cel-go v0.26 ``common/stdlib``)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from podsched.api.cel.declarations import declare
+from podsched.api.cel.times import duration_text, parse_duration, parse_timestamp, timestamp_text
+from podsched.api.cel.types import Type
+from podsched.api.cel.values import (
+    CLASSES,
+    MISSING,
+    Budget,
+    Cidr,
+    Defaulting,
+    Duration,
+    Failure,
+    Ip,
+    Timestamp,
+    Uint,
+    checked,
+    checked_duration,
+    checked_timestamp,
+    checked_uint,
+    compare,
+    divide_double,
+    equal,
+    find,
+    truncated,
+    type_name,
+)
+
+
+def _unreachable(*_: Any) -> Any:
+    """Stand for what the compiler of programs evaluates itself."""
+    raise AssertionError
+
+
+for _signature in (
+    "_?_:_(bool, 'A, 'A) -> 'A",
+    "_&&_(bool, bool) -> bool",
+    "_||_(bool, bool) -> bool",
+    "_[_](list('A), int) -> 'A",
+    "_[_](map('A, 'B), 'A) -> 'B",
+    "_[_](optional(list('V)), int) -> optional('V)",
+    "_[_](optional(map('K, 'V)), 'K) -> optional('V)",
+    "_[?_](list('V), int) -> optional('V)",
+    "_[?_](optional(list('V)), int) -> optional('V)",
+    "_[?_](map('K, 'V), 'K) -> optional('V)",
+    "_[?_](optional(map('K, 'V)), 'K) -> optional('V)",
+    ".or(optional('V), optional('V)) -> optional('V)",
+    ".orValue(optional('V), 'V) -> 'V",
+):
+    declare(_signature, shared=True)(_unreachable)
+
+
+@declare("!_(bool) -> bool", shared=True)
+def _negated(value: bool) -> bool:
+    return not value
+
+
+@declare("@not_strictly_false(dyn) -> bool")
+def _not_strictly_false(value: Any) -> bool:
+    return value is not False
+
+
+@declare("_==_('A, 'A) -> bool", shared=True, budget=True)
+def _equals(one: Any, other: Any, budget: Budget) -> bool | Failure:
+    return equal(one, other, budget)
+
+
+@declare("_!=_('A, 'A) -> bool", shared=True, budget=True)
+def _not_equals(one: Any, other: Any, budget: Budget) -> bool:
+    return equal(one, other, budget) is not True
+
+
+@declare("_+_(bytes, bytes) -> bytes", "_+_(string, string) -> string", shared=True)
+@declare("_+_(double, double) -> double", shared=True)
+def _joined(one: Any, other: Any) -> Any:
+    return one + other
+
+
+@declare("_+_(int, int) -> int", shared=True)
+def _add(one: int, other: int) -> int | Failure:
+    return checked(one + other)
+
+
+@declare("_+_(uint, uint) -> uint", shared=True)
+def _add_uint(one: int, other: int) -> Uint | Failure:
+    return checked_uint(int(one) + int(other))
+
+
+@declare("_+_(list('A), list('A)) -> list('A)", shared=True, budget=True)
+def _concatenated(one: list[Any], other: list[Any], budget: Budget) -> list[Any]:
+    # Go joins lists in constant time, and so they cost; here they are copied.
+    budget.spend(len(one) + len(other))
+    return one + other
+
+
+@declare("_+_(duration, duration) -> duration", shared=True)
+def _add_durations(one: Duration, other: Duration) -> Duration | Failure:
+    return checked_duration(one.ns + other.ns)
+
+
+@declare("_+_(duration, timestamp) -> timestamp", shared=True)
+@declare("_+_(timestamp, duration) -> timestamp", shared=True)
+def _later(one: Any, other: Any) -> Timestamp | Failure:
+    return checked_timestamp(one.ns + other.ns)
+
+
+@declare("_-_(double, double) -> double", shared=True)
+def _subtract_double(one: float, other: float) -> float:
+    return one - other
+
+
+@declare("_-_(int, int) -> int", shared=True)
+def _subtract(one: int, other: int) -> int | Failure:
+    return checked(one - other)
+
+
+@declare("_-_(uint, uint) -> uint", shared=True)
+def _subtract_uint(one: int, other: int) -> Uint | Failure:
+    return checked_uint(int(one) - int(other))
+
+
+@declare(
+    "_-_(duration, duration) -> duration", "_-_(timestamp, timestamp) -> duration", shared=True
+)
+def _subtract_times(one: Any, other: Any) -> Duration | Failure:
+    return checked_duration(one.ns - other.ns)
+
+
+@declare("_-_(timestamp, duration) -> timestamp", shared=True)
+def _earlier(one: Timestamp, other: Duration) -> Timestamp | Failure:
+    return checked_timestamp(one.ns - other.ns)
+
+
+@declare("_*_(double, double) -> double", shared=True)
+def _multiply_double(one: float, other: float) -> float:
+    return one * other
+
+
+@declare("_*_(int, int) -> int", shared=True)
+def _multiply(one: int, other: int) -> int | Failure:
+    return checked(one * other)
+
+
+@declare("_*_(uint, uint) -> uint", shared=True)
+def _multiply_uint(one: int, other: int) -> Uint | Failure:
+    return checked_uint(int(one) * int(other))
+
+
+@declare("_/_(double, double) -> double", shared=True)
+def _divided(one: float, other: float) -> float:
+    return divide_double(one, other)
+
+
+@declare("_/_(int, int) -> int", shared=True)
+def _divide(one: int, other: int) -> int | Failure:
+    return checked(truncated(one, other)) if other else Failure("division by zero")
+
+
+@declare("_/_(uint, uint) -> uint", shared=True)
+def _divide_uint(one: int, other: int) -> Uint | Failure:
+    return Uint(int(one) // int(other)) if other else Failure("division by zero")
+
+
+@declare("_%_(int, int) -> int", shared=True)
+def _modulo(one: int, other: int) -> int | Failure:
+    if other == -1 and one == -(2**63):
+        return Failure("integer overflow")
+    return one - other * truncated(one, other) if other else Failure("modulus by zero")
+
+
+@declare("_%_(uint, uint) -> uint", shared=True)
+def _modulo_uint(one: int, other: int) -> Uint | Failure:
+    return Uint(int(one) % int(other)) if other else Failure("modulus by zero")
+
+
+@declare("-_(double) -> double", shared=True)
+def _negative_double(value: float) -> float:
+    return -value
+
+
+@declare("-_(int) -> int", shared=True)
+def _negative(value: int) -> int | Failure:
+    return checked(-value)
+
+
+_COMPARED = (
+    *((name, name) for name in ("bool", "int", "uint", "double", "string", "bytes")),
+    *(("int", name) for name in ("double", "uint")),
+    *(("uint", name) for name in ("double", "int")),
+    *(("double", name) for name in ("int", "uint")),
+    ("timestamp", "timestamp"),
+    ("duration", "duration"),
+)
+
+
+def _declare_order(operator: str, accepted: frozenset[int]) -> None:
+    def ordered(one: Any, other: Any) -> bool | Failure:
+        order = compare(one, other)
+        return order if isinstance(order, Failure) else order in accepted
+
+    for one, other in _COMPARED:
+        declare(f"{operator}({one}, {other}) -> bool", shared=True)(ordered)
+
+
+_declare_order("_<_", frozenset((-1,)))
+_declare_order("_<=_", frozenset((-1, 0)))
+_declare_order("_>_", frozenset((1,)))
+_declare_order("_>=_", frozenset((0, 1)))
+
+
+@declare("@in('A, list('A)) -> bool", "@in('A, map('A, 'B)) -> bool", shared=True, budget=True)
+def contained(value: Any, container: Any, budget: Budget) -> bool:
+    """Return whether a list has an element, or a map a key."""
+    if isinstance(container, dict):
+        # As cel-go's mapper for devices: every domain is there for an index, but not for ``in``.
+        found = dict.__contains__(container, value) if type(container) is Defaulting else None
+        return found if found is not None else find(container, value) is not MISSING
+    budget.spend(len(container) // 16)
+    return any(equal(value, element, budget) is True for element in container)
+
+
+@declare(
+    *(f"size({name}) -> int" for name in ("bytes", "list('A)", "map('A, 'B)", "string")),
+    shared=True,
+)
+@declare(
+    *(f".size({name}) -> int" for name in ("bytes", "list('A)", "map('A, 'B)", "string")),
+    shared=True,
+)
+def _size(value: Any) -> int:
+    return len(value)
+
+
+@declare("type('A) -> type('A)", shared=True)
+def _type_value(value: Any) -> Type:
+    return Type(type_name(value)) if type(value) is not Type else Type("type")
+
+
+@declare("dyn('A) -> dyn", shared=True)
+@declare("bool(bool) -> bool", "bytes(bytes) -> bytes", "double(double) -> double")
+@declare("duration(duration) -> duration", "int(int) -> int", "string(string) -> string")
+@declare("timestamp(timestamp) -> timestamp", "uint(uint) -> uint")
+def _same(value: Any) -> Any:
+    return value
+
+
+def _unconverted(value: Any, name: str) -> Failure:
+    return Failure(f"type conversion error from '{type_name(value)}' to '{name}'")
+
+
+@declare("bool(string) -> bool")
+def _string_to_bool(text: str) -> bool | Failure:
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    return _unconverted(text, "bool")
+
+
+@declare("bytes(string) -> bytes")
+def _string_to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+@declare("double(int) -> double", "double(uint) -> double")
+def _to_double(value: int) -> float:
+    return float(value)
+
+
+@declare("double(string) -> double")
+def _string_to_double(text: str) -> float | Failure:
+    plain = text.lstrip("+-").lower()
+    if len(text) > 400 or not plain[:1].strip() or plain.strip() != plain or "_" in text:
+        return _unconverted(text, "double")
+    try:
+        value = float(text)
+    except ValueError:
+        return _unconverted(text, "double")
+    if math.isinf(value) and plain not in ("inf", "infinity"):
+        return _unconverted(text, "double")
+    return value
+
+
+@declare("duration(int) -> duration")
+def _int_to_duration(value: int) -> Duration:
+    return Duration(value)
+
+
+@declare("duration(string) -> duration")
+def _string_to_duration(text: str) -> Duration | Failure:
+    ns = parse_duration(text)
+    return _unconverted(text, "google.protobuf.Duration") if ns is None else Duration(ns)
+
+
+@declare("timestamp(int) -> timestamp")
+def _int_to_timestamp(value: int) -> Timestamp | Failure:
+    return checked_timestamp(value * 10**9)
+
+
+@declare("timestamp(string) -> timestamp")
+def _string_to_timestamp(text: str) -> Timestamp | Failure:
+    ns = parse_timestamp(text)
+    if ns is None:
+        return _unconverted(text, "google.protobuf.Timestamp")
+    return checked_timestamp(ns)
+
+
+@declare("int(double) -> int")
+def _double_to_int(value: float) -> int | Failure:
+    # As in cel-go, the bounds themselves are refused: they are not exact as doubles.
+    if not -(2.0**63) < value < 2.0**63:
+        return Failure("integer overflow")
+    return int(value)
+
+
+@declare("int(duration) -> int")
+def _duration_to_int(value: Duration) -> int:
+    return value.ns
+
+
+@declare("int(timestamp) -> int")
+def _timestamp_to_int(value: Timestamp) -> int:
+    return value.ns // 10**9
+
+
+@declare("int(string) -> int")
+def _string_to_int(text: str) -> int | Failure:
+    number = _integer(text, signed=True)
+    if number is None or not -(2**63) <= number < 2**63:
+        return _unconverted(text, "int")
+    return number
+
+
+@declare("int(uint) -> int")
+def _uint_to_int(value: int) -> int | Failure:
+    return checked(int(value))
+
+
+@declare("uint(double) -> uint")
+def _double_to_uint(value: float) -> Uint | Failure:
+    return Uint(int(value)) if 0 <= value < 2.0**64 else Failure("unsigned integer overflow")
+
+
+@declare("uint(int) -> uint")
+def _int_to_uint(value: int) -> Uint | Failure:
+    return checked_uint(value)
+
+
+@declare("uint(string) -> uint")
+def _string_to_uint(text: str) -> Uint | Failure:
+    number = _integer(text, signed=False)
+    if number is None or number >= 2**64:
+        return _unconverted(text, "uint")
+    return Uint(number)
+
+
+def _integer(text: str, *, signed: bool) -> int | None:
+    digits = text[1:] if signed and text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdecimal()):
+        return None
+    # Digits cost more than linear time to convert; leading zeros are allowed.
+    digits = digits.lstrip("0") or "0"
+    return None if len(digits) > 20 else int(digits) * (-1 if text[0] == "-" else 1)
+
+
+@declare(
+    *(f"string({name}) -> string" for name in CLASSES if name in ("bool", "int", "uint", "double")),
+    "string(bytes) -> string",
+    "string(duration) -> string",
+    "string(timestamp) -> string",
+    "string(IP) -> string",
+    "string(CIDR) -> string",
+)
+def _to_string(value: Any) -> str | Failure:
+    text = text_of(value)
+    return _unconverted(value, "string") if text is None else text
+
+
+def text_of(value: Any) -> str | None:
+    """Return the value as ``string()`` writes it; None if it has no text."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return double_text(value)
+    if isinstance(value, (str, int)):
+        return value if isinstance(value, str) else str(int(value))
+    return _other_text(value)
+
+
+def _other_text(value: Any) -> str | None:
+    if isinstance(value, Timestamp):
+        return timestamp_text(value.ns)
+    if isinstance(value, Duration):
+        return duration_text(value.ns)
+    if isinstance(value, Ip):
+        return str(value.address)
+    if isinstance(value, Cidr):
+        return f"{value.interface.ip}/{value.interface.network.prefixlen}"
+    return None
+
+
+def double_text(value: float) -> str:
+    """Return a double as Go's %g does."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    # The shortest digits that are read back as the same number; both write them.
+    mantissa, exponent = _shortest(value)
+    if -4 <= exponent < 6:
+        return f"{value:.{max(len(mantissa.lstrip('-')) - 1 - exponent, 0)}f}"
+    sign, digits = ("-", mantissa[1:]) if value < 0 else ("", mantissa)
+    whole = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+    return f"{sign}{whole}e{exponent:+03d}"
+
+
+def _shortest(value: float) -> tuple[str, int]:
+    """Return the fewest digits that stand for the number, with its sign, and its power of ten."""
+    digits, exponent = "0", "0"
+    for precision in range(17):
+        digits, exponent = f"{value:.{precision}e}".split("e")
+        if float(f"{digits}e{exponent}") == value:
+            break
+    return digits.replace(".", ""), int(exponent)

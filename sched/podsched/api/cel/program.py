@@ -1,0 +1,707 @@
+"""Compiles a checked expression into closures that evaluate it and count its cost.
+
+Costs are those of cel-go v0.26 (``interpreter/runtimecost.go``) with Kubernetes' own of v1.36
+(``apiserver/pkg/cel/library/cost.go``). As there, parts that are constant are evaluated once, when
+compiled, and cost nothing.
+
+A path such as ``device.attributes["a"].b`` is one closure: an *attribute*, a base with qualifiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from podsched.api.cel.costs import Rule, rule_of
+from podsched.api.cel.declarations import FUNCTIONS, Overload, no_overload
+from podsched.api.cel.errors import CompileError, EvaluationError
+from podsched.api.cel.strings import compiled
+from podsched.api.cel.syntax import (
+    ACCUMULATOR,
+    Call,
+    Fold,
+    Ident,
+    Literal,
+    MakeList,
+    MakeMap,
+    Node,
+    Select,
+)
+from podsched.api.cel.values import (
+    MISSING,
+    NO_OVERLOAD,
+    NONE,
+    Budget,
+    Defaulting,
+    Failure,
+    Optional,
+    Uint,
+    find,
+    key_of,
+    keys,
+    type_name,
+)
+
+_CONVERSIONS = frozenset(
+    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
+)
+_UNSET: Any = object()
+_LIST_COST, _MAP_COST = 10, 30
+
+
+class CostExceeded(EvaluationError):
+    """The evaluation cost more than its limit."""
+
+    def __init__(self, cost: int) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
+        self.cost = cost
+
+
+class State:
+    """One evaluation: values of the variables, cost so far."""
+
+    __slots__ = ("budget", "cost", "limit", "slots")
+
+    def __init__(self, slots: list[Any], limit: int) -> None:
+        self.slots = slots
+        self.cost = 0
+        self.limit = limit
+        self.budget = Budget()
+
+    def charge(self, cost: int) -> None:
+        """Count the cost of a call. Raises CostExceeded."""
+        self.cost += cost
+        if self.cost > self.limit:
+            raise CostExceeded(self.cost)
+
+    def steps(self, count: int) -> None:
+        """Count steps that cost one each. Raises CostExceeded."""
+        self.cost += count
+        if self.cost > self.limit:
+            raise CostExceeded(self.limit + 1)
+
+
+Run = Callable[[State], Any]
+#: Marks a step of a program that is no constant.
+_VARIES: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Qualifier:
+    """A step of a path: a constant key, or one that is evaluated."""
+
+    key: Any = _VARIES
+    run: Run | None = None
+    optional: bool = False
+    #: Asks only whether the key is there.
+    test: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    """A path: what it starts from, and its qualifiers.
+
+    ``base`` is a run; a ternary is a path with two branches, to which qualifiers are appended.
+    """
+
+    base: Run
+    qualifiers: tuple[_Qualifier, ...] = ()
+    branches: tuple[_Attribute, _Attribute] | None = None
+
+    def then(self, qualifier: _Qualifier) -> _Attribute:
+        if self.branches is not None:
+            yes, no = self.branches
+            return replace(self, branches=(yes.then(qualifier), no.then(qualifier)))
+        return replace(self, qualifiers=(*self.qualifiers, qualifier))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A compiled node: how it runs, its value if that is constant, its path if it is one."""
+
+    run: Run
+    constant: Any = _VARIES
+    attribute: _Attribute | None = None
+
+
+class Compiler:
+    """Compiles one expression. ``variables``: indices of the slots of variables by name."""
+
+    def __init__(self, variables: dict[str, int]) -> None:
+        self._scope = dict(variables)
+        self.slots = len(variables)
+        self._lazy: dict[int, Run] = {}
+        self._compile: dict[type[Node], Callable[[Any], _Step]] = {
+            Literal: lambda node: _constant(node.value),
+            Ident: self._ident,
+            Select: self._select,
+            Call: self._call,
+            MakeList: self._list,
+            MakeMap: self._map,
+            Fold: self._fold,
+        }
+
+    def compile(self, node: Node) -> Run:
+        """Return the program. Raises CompileError for a constant that cannot be evaluated."""
+        return self._step(node).run
+
+    def _step(self, node: Node) -> _Step:
+        return self._compile[type(node)](node)
+
+    def _ident(self, node: Ident) -> _Step:
+        if node.constant is not None:
+            return _constant(node.constant)
+        index = self._scope[node.name]
+        lazy = self._lazy.get(index)
+
+        def variable(state: State) -> Any:
+            return state.slots[index]
+
+        def bound(state: State) -> Any:
+            value = state.slots[index]
+            if value is _UNSET:
+                assert lazy is not None
+                value = state.slots[index] = lazy(state)
+            return value
+
+        return _path(_Attribute(bound if lazy else variable))
+
+    def _path_of(self, node: Node) -> _Attribute:
+        step = self._step(node)
+        return step.attribute or _Attribute(step.run)
+
+    def _select(self, node: Select) -> _Step:
+        if node.constant is not None:
+            return _constant(node.constant)
+        path = self._path_of(node.operand).then(_Qualifier(node.name, test=node.test))
+        return _path(path, test=node.test)
+
+    def _index(self, node: Call) -> _Step:
+        operand, index = node.arguments
+        path = self._path_of(operand)
+        optional = node.function != "_[_]"
+        step = self._step(index)
+        if step.constant is not _VARIES:
+            return _path(path.then(_Qualifier(step.constant, optional=optional)))
+        run = _resolution(step.attribute) if step.attribute else step.run
+        return _path(path.then(_Qualifier(run=run, optional=optional)))
+
+    def _ternary(self, node: Call) -> _Step:
+        condition = self._step(node.arguments[0]).run
+        branches = (self._path_of(node.arguments[1]), self._path_of(node.arguments[2]))
+        return _path(_Attribute(condition, branches=branches))
+
+    def _call(self, node: Call) -> _Step:
+        special = {
+            "_&&_": lambda: _logic(self._runs(node.arguments), True),
+            "_||_": lambda: _logic(self._runs(node.arguments), False),
+            "_?_:_": lambda: self._ternary(node),
+            "_[_]": lambda: self._index(node),
+            "_[?_]": lambda: self._index(node),
+            "_?._": lambda: self._index(node),
+            "or": lambda: _alternative(self._runs(node.children()), unwrap=False),
+            "orValue": lambda: _alternative(self._runs(node.children()), unwrap=True),
+        }.get(node.function)
+        return special() if special is not None else self._function(node)
+
+    def _runs(self, nodes: tuple[Node, ...]) -> list[Run]:
+        return [self._step(node).run for node in nodes]
+
+    def _function(self, node: Call) -> _Step:
+        grown = self._grown(node)
+        if grown is not None:
+            return _Step(grown)
+        steps = [self._step(child) for child in node.children()]
+        constants = [step.constant for step in steps]
+        if node.function == "@in" and node.overloads == (_IN_LIST,):
+            members = _membership(steps[0].run, constants[1])
+            if members is not None:
+                return members
+        call = _Calling(node)
+        if node.function in _CONVERSIONS and len(steps) == 1 and constants[0] is not _VARIES:
+            value = call.apply(State([], 1 << 60), (constants[0],))
+            if isinstance(value, Failure):
+                raise CompileError(f"program instantiation failed: {value.message}")
+            return _constant(value)
+        in_turn = call.in_turn or len(steps) > 2
+        if node.function in ("matches", "find", "findAll") and constants[1] is not _VARIES:
+            expression = compiled(constants[1])
+            if isinstance(expression, Failure):
+                raise CompileError(f"program instantiation failed: {expression.message}")
+            in_turn = True
+        return _Step(call.run([step.run for step in steps], in_turn))
+
+    def _grown(self, node: Call) -> Run | None:
+        """Return the step of a macro that appends to its list, which nothing else refers to."""
+        if node.function != "_+_":
+            return None
+        list_, added = node.arguments
+        if not (
+            isinstance(list_, Ident) and list_.name == ACCUMULATOR and isinstance(added, MakeList)
+        ):
+            return None
+        index = self._scope[ACCUMULATOR]
+        item = self._step(added)
+        constant = item.constant is not _VARIES
+
+        def append(state: State) -> Any:
+            state.steps(1)
+            values = state.slots[index]
+            items = item.constant if constant else item.run(state)
+            state.charge(1)
+            if values.__class__ is Failure:
+                return values
+            if items.__class__ is Failure:
+                return items
+            values.extend(items)
+            return values
+
+        return append
+
+    def _list(self, node: MakeList) -> _Step:
+        steps = [self._step(element) for element in node.elements]
+        constants = [step.constant for step in steps]
+        if not node.optional and all(constant is not _VARIES for constant in constants):
+            return _constant(constants)
+        runs = [step.run for step in steps]
+        optional = node.optional
+
+        def make(state: State) -> Any:
+            values: list[Any] = []
+            failure = None
+            for index, run in enumerate(runs):
+                value = run(state)
+                if value.__class__ is Failure:
+                    failure = value
+                    break
+                if index in optional:
+                    if type(value) is not Optional:
+                        failure = Failure("cannot initialize optional list element")
+                        break
+                    if not value.present:
+                        continue
+                    value = value.value
+                values.append(value)
+            state.charge(_LIST_COST)
+            return values if failure is None else failure
+
+        return _Step(make)
+
+    def _map(self, node: MakeMap) -> _Step:
+        steps = [(self._step(key), self._step(value)) for key, value in node.entries]
+        runs = [(key.run, value.run) for key, value in steps]
+        optional = node.optional
+        constant = not optional and all(
+            step.constant is not _VARIES for entry in steps for step in entry
+        )
+
+        def make(state: State) -> Any:
+            entries: dict[Any, Any] = {}
+            failure = _fill(state, entries, runs, optional)
+            if not constant:
+                state.charge(_MAP_COST)
+            return entries if failure is None else failure
+
+        if constant:
+            value = make(State([], 0))
+            return _constant(value) if not isinstance(value, Failure) else _Step(make)
+        return _Step(make)
+
+    def _fold(self, node: Fold) -> _Step:
+        range_step = self._step(node.range)
+        start = self._step(node.start)
+        outer = dict(self._scope)
+        accumulator = self._slot(node.accumulator)
+        if start.constant is _VARIES or node.accumulator != ACCUMULATOR:
+            self._lazy[accumulator] = start.run
+        before = dict(self._scope)
+        variables = [self._slot(name) for name in node.variables]
+        condition = self._step(node.condition)
+        step = self._step(node.step).run
+        self._scope = before
+        result = self._step(node.result).run
+        self._scope = outer
+        if node.is_bind:
+
+            def bind(state: State) -> Any:
+                state.slots[accumulator] = _UNSET
+                return result(state)
+
+            return _Step(bind)
+        return _Step(
+            _iteration(
+                range_step.run,
+                accumulator,
+                start.constant,
+                variables,
+                condition.run if condition.constant is not True else None,
+                step,
+                result,
+            )
+        )
+
+    def _slot(self, name: str) -> int:
+        self._scope[name] = self.slots
+        self.slots += 1
+        return self.slots - 1
+
+
+_IN_LIST = "@in('A, list('A))"
+
+
+def _constant(value: Any) -> _Step:
+    return _Step(lambda _: value, value)
+
+
+def _path(attribute: _Attribute, *, test: bool = False) -> _Step:
+    resolve = _resolution(attribute)
+    if attribute.branches is not None or test:
+        return _Step(resolve, attribute=attribute)
+    fast = _plain(attribute)
+    if fast is not None:
+        return _Step(fast, attribute=attribute)
+
+    def run(state: State) -> Any:
+        value = resolve(state)
+        state.steps(1)
+        return value
+
+    return _Step(run, attribute=attribute)
+
+
+def _plain(attribute: _Attribute) -> Run | None:
+    """Return the run of a path of constant strings, which is what most selectors consist of."""
+    qualifiers = attribute.qualifiers
+    if any(type(q.key) is not str or q.optional or q.test for q in qualifiers):
+        return None
+    names = [qualifier.key for qualifier in qualifiers]
+    base = attribute.base
+
+    def run(state: State) -> Any:
+        value = base(state)
+        cost = 1
+        try:
+            for name in names:
+                cost += 1
+                if value.__class__ is not dict and value.__class__ is not Defaulting:
+                    return slow(state, value, cost - 2)
+                value = value[name]
+        except KeyError:
+            value = Failure(f"no such key: {name}")
+        state.cost = cost = state.cost + cost
+        if cost > state.limit:
+            raise CostExceeded(state.limit + 1)
+        return value
+
+    def slow(state: State, value: Any, done: int) -> Any:
+        """Finish a path that leads through something else than maps."""
+        state.steps(done)
+        if value.__class__ is not Failure:
+            value = _qualify(state, value, qualifiers[done:])
+        state.steps(1)
+        return value
+
+    return run
+
+
+def _resolution(attribute: _Attribute) -> Run:
+    """Return how a path is resolved; what resolving it as a whole costs is not counted."""
+    base, qualifiers = attribute.base, attribute.qualifiers
+    if attribute.branches is not None:
+        yes, no = map(_resolution, attribute.branches)
+
+        def choose(state: State) -> Any:
+            value = base(state)
+            if value is True:
+                return yes(state)
+            if value is False:
+                return no(state)
+            return value if value.__class__ is Failure else NO_OVERLOAD
+
+        return choose
+    if not qualifiers:
+        return base
+
+    def resolve(state: State) -> Any:
+        value = base(state)
+        return value if value.__class__ is Failure else _qualify(state, value, qualifiers)
+
+    return resolve
+
+
+def _qualify(state: State, value: Any, qualifiers: tuple[_Qualifier, ...]) -> Any:
+    optional = type(value) is Optional
+    if optional:
+        if not value.present:
+            return value
+        value = value.value
+    for qualifier in qualifiers:
+        optional = optional or qualifier.optional
+        key = qualifier.key if qualifier.run is None else qualifier.run(state)
+        if key.__class__ is Failure:
+            value = key
+        elif qualifier.test:
+            value = _has(value, key)
+        else:
+            value = _qualified(value, key, presence=optional)
+        if value is MISSING:
+            return NONE
+        failed = value.__class__ is Failure
+        if not (failed and optional):
+            state.steps(1)
+        if failed:
+            return value
+    return Optional(True, value) if optional else value
+
+
+def _qualified(value: Any, key: Any, *, presence: bool = False) -> Any:
+    """Return the element or entry; a failure if there is none, or MISSING if presence is asked."""
+    if isinstance(value, dict):
+        found = find(value, key)
+        if found is MISSING and not presence:
+            return Failure(f"no such key: {_shown(key)}")
+        return found
+    if isinstance(value, list):
+        index = _index_of(key)
+        if isinstance(index, Failure):
+            return index
+        if 0 <= index < len(value):
+            return value[index]
+        return MISSING if presence else Failure(f"index out of bounds: {_shown(key)}")
+    return MISSING if presence else Failure(f"no such key: {_shown(key)}")
+
+
+def _shown(key: Any) -> str:
+    return (
+        str(key).lower()
+        if isinstance(key, bool)
+        else f"{key:.100}"
+        if isinstance(key, str)
+        else str(key)
+    )
+
+
+def _has(value: Any, key: Any) -> Any:
+    found = _qualified(value, key, presence=True)
+    if found is MISSING:
+        return False
+    return found if isinstance(found, Failure) else True
+
+
+def _index_of(key: Any) -> int | Failure:
+    if type(key) in (int, Uint):
+        return int(key)
+    if type(key) is float and key.is_integer():
+        return int(key)
+    return Failure(f"unsupported index type '{type_name(key)}' in list")
+
+
+def _logic(runs: list[Run], neutral: bool) -> _Step:
+    """Return ``&&`` (neutral: true) or ``||`` (false): the other value absorbs errors."""
+
+    def run(state: State) -> Any:
+        failure = None
+        for term in runs:
+            value = term(state)
+            if value is neutral:
+                continue
+            if value.__class__ is bool:
+                return value
+            if failure is None:
+                failure = value if value.__class__ is Failure else NO_OVERLOAD
+        return neutral if failure is None else failure
+
+    return _Step(run)
+
+
+def _alternative(runs: list[Run], *, unwrap: bool) -> _Step:
+    first, second = runs
+
+    def run(state: State) -> Any:
+        value = first(state)
+        if type(value) is not Optional:
+            return value
+        if value.present:
+            return value.value if unwrap else value
+        return second(state)
+
+    return _Step(run)
+
+
+def _membership(run: Run, values: Any) -> _Step | None:
+    """Return a test for a constant list as a set, which costs nothing; None for another list."""
+    if not isinstance(values, list):
+        return None
+    if not values:
+        return _constant(False)
+    if not all(type(value) in (bool, int, Uint, float, str) for value in values):
+        return None
+    # 1 == True in Python.
+    plain = {value for value in values if type(value) is not bool}
+    bools = {value for value in values if type(value) is bool}
+
+    def member(state: State) -> Any:
+        value = run(state)
+        class_ = value.__class__
+        if class_ is Failure:
+            return value
+        if class_ is bool:
+            return value in bools
+        return class_ in (str, int, float, Uint) and value in plain
+
+    return _Step(member)
+
+
+def _fill(
+    state: State,
+    entries: dict[Any, Any],
+    runs: list[tuple[Run, Run]],
+    optional: frozenset[int],
+) -> Failure | None:
+    for index, (key_run, value_run) in enumerate(runs):
+        key = key_run(state)
+        if isinstance(key, Failure):
+            return key
+        value = value_run(state)
+        if isinstance(value, Failure):
+            return value
+        stored = key_of(key)
+        if isinstance(stored, Failure):
+            return stored
+        if index in optional:
+            if type(value) is not Optional:
+                return Failure(
+                    f"cannot initialize optional entry '{_shown(key)}' from non-optional value"
+                )
+            if not value.present:
+                entries.pop(stored, None)
+                continue
+            value = value.value
+        entries[stored] = value
+    return None
+
+
+def _iteration(
+    range_run: Run,
+    accumulator: int,
+    start: Any,
+    variables: list[int],
+    condition: Run | None,
+    step: Run,
+    result: Run,
+) -> Run:
+    """Return the loop of a macro; ``condition`` is None where it is always true."""
+    one, two = variables[0], variables[1] if len(variables) == 2 else None
+
+    def run(state: State) -> Any:
+        values = range_run(state)
+        if values.__class__ is Failure:
+            return values
+        if isinstance(values, dict):
+            pairs = zip(keys(values), values.values(), strict=True)
+        elif values.__class__ is list:
+            pairs = zip(range(len(values)) if two is not None else values, values, strict=True)
+        else:
+            return Failure(f"got '{type_name(values)}', expected iterable type")
+        slots = state.slots
+        # A copy: macros that collect append to it.
+        slots[accumulator] = start.copy() if start.__class__ in (list, dict) else start
+        for key, value in pairs:
+            slots[one] = key
+            if two is not None:
+                slots[two] = value
+            if condition is not None and condition(state) is False:
+                break
+            slots[accumulator] = step(state)
+        return result(state)
+
+    return run
+
+
+class _Calling:
+    """The call of a function: which of its overloads, and what it costs."""
+
+    def __init__(self, node: Call) -> None:
+        function = FUNCTIONS[node.function]
+        chosen = [o for o in function.overloads if o.name in node.overloads]
+        # What the check of types chose binds only where each overload has its own implementation.
+        known = len(chosen) == 1 and not function.shared
+        self._candidates = chosen if known else function.overloads
+        self._function = function.name
+        # As cel-go plans it: a call of several functions evaluates its arguments in turn, and costs
+        # nothing if one fails.
+        self.in_turn = (not function.shared and not known) or function.name == "format"
+        self._rule: Rule = rule_of(function.name, node.overloads)
+        self._accepts_failures = function.name == "@not_strictly_false"
+        self._by_types: dict[tuple[type, ...], Overload] = {}
+
+    def apply(self, state: State, arguments: tuple[Any, ...]) -> Any:
+        """Return the result; count no cost."""
+        classes = tuple(map(type, arguments))
+        overload = self._by_types.get(classes)
+        if overload is None:
+            overload = next((o for o in self._candidates if o.accepts(arguments)), None)
+            if overload is None:
+                return no_overload(self._function, arguments)
+            if not any(parameter.parameters for parameter in overload.parameters):
+                self._by_types[classes] = overload
+        if overload.takes_budget:
+            return overload.implementation(*arguments, state.budget)
+        return overload.implementation(*arguments)
+
+    def run(self, runs: list[Run], in_turn: bool) -> Run:
+        if in_turn:
+            return self._in_turn(runs)
+        if len(runs) == 2:
+            return self._binary(*runs)
+        if len(runs) == 1:
+            return self._unary(runs[0])
+        return self._in_turn(runs)
+
+    def _unary(self, run: Run) -> Run:
+        apply, cost, strict = self.apply, self._rule.actual, not self._accepts_failures
+
+        def call(state: State) -> Any:
+            argument = run(state)
+            if strict and argument.__class__ is Failure:
+                result = argument
+            else:
+                result = apply(state, (argument,))
+            state.charge(cost((argument,), result))
+            return result
+
+        return call
+
+    def _binary(self, first: Run, second: Run) -> Run:
+        apply, cost = self.apply, self._rule.actual
+
+        def call(state: State) -> Any:
+            arguments = one, other = first(state), second(state)
+            if one.__class__ is Failure:
+                result = one
+            elif other.__class__ is Failure:
+                result = other
+            else:
+                result = apply(state, arguments)
+            state.cost = total = state.cost + cost(arguments, result)
+            if total > state.limit:
+                raise CostExceeded(total)
+            return result
+
+        return call
+
+    def _in_turn(self, runs: list[Run]) -> Run:
+        def call(state: State) -> Any:
+            arguments = []
+            for run in runs:
+                value = run(state)
+                if value.__class__ is Failure:
+                    return value
+                arguments.append(value)
+            given = tuple(arguments)
+            result = self.apply(state, given)
+            state.charge(self._rule.actual(given, result))
+            return result
+
+        return call

@@ -1,0 +1,243 @@
+"""CEL's functions of strings and regular expressions.
+
+cel-go v0.26 ``ext/strings.go`` (version 2) and Kubernetes v1.36
+``apiserver/pkg/cel/library/regex.go``.
+Regular expressions are RE2's: they take linear time, and Python's do not.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from podsched.api.cel.declarations import declare
+from podsched.api.cel.formatting import formatted
+from podsched.api.cel.values import NO_OVERLOAD, Budget, Failure
+
+
+@declare(".contains(string, string) -> bool")
+def _contains(text: str, part: str) -> bool:
+    return part in text
+
+
+@declare(".startsWith(string, string) -> bool")
+def _starts_with(text: str, prefix: str) -> bool:
+    return text.startswith(prefix)
+
+
+@declare(".endsWith(string, string) -> bool")
+def _ends_with(text: str, suffix: str) -> bool:
+    return text.endswith(suffix)
+
+
+@declare(".charAt(string, int) -> string")
+def _char_at(text: str, index: int) -> str | Failure:
+    if not 0 <= index <= len(text):
+        return Failure(f"index out of range: {index}")
+    return text[index : index + 1]
+
+
+@declare(".indexOf(string, string) -> int")
+def _index_of(text: str, part: str) -> int:
+    return text.find(part)
+
+
+@declare(".indexOf(string, string, int) -> int")
+def _index_of_from(text: str, part: str, start: int) -> int | Failure:
+    if not part:
+        return start
+    if start < 0:
+        return Failure(f"index out of range: {start}")
+    return text.find(part, start)
+
+
+@declare(".lastIndexOf(string, string) -> int")
+def _last_index_of(text: str, part: str) -> int:
+    return text.rfind(part)
+
+
+@declare(".lastIndexOf(string, string, int) -> int")
+def _last_index_of_from(text: str, part: str, start: int) -> int | Failure:
+    if not part:
+        return start
+    if start < 0:
+        return Failure(f"index out of range: {start}")
+    return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
+
+
+_LOWER = {ord(letter): ord(letter) + 32 for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+_UPPER = {small: large for large, small in _LOWER.items()}
+
+
+@declare(".lowerAscii(string) -> string")
+def _lower_ascii(text: str) -> str:
+    return text.translate(_LOWER)
+
+
+@declare(".upperAscii(string) -> string")
+def _upper_ascii(text: str) -> str:
+    return text.translate(_UPPER)
+
+
+@declare(".replace(string, string, string) -> string", budget=True)
+def _replace(text: str, old: str, new: str, budget: Budget) -> str:
+    return _replace_some(text, old, new, -1, budget)
+
+
+@declare(".replace(string, string, string, int) -> string", budget=True)
+def _replace_some(text: str, old: str, new: str, most: int, budget: Budget) -> str:
+    count = text.count(old) if most < 0 else min(most, text.count(old))
+    # The costs count the text alone, not what it grows to.
+    budget.spend((len(text) + count * len(new)) // 16)
+    return text.replace(old, new, count)
+
+
+@declare(".split(string, string) -> list(string)")
+def _split(text: str, separator: str) -> list[str]:
+    return _split_some(text, separator, -1)
+
+
+@declare(".split(string, string, int) -> list(string)")
+def _split_some(text: str, separator: str, most: int) -> list[str]:
+    if most == 0:
+        return []
+    if separator:
+        return text.split(separator, most - 1 if most > 0 else -1)
+    if most < 0 or most >= len(text):
+        return list(text)
+    return [*text[: most - 1], text[most - 1 :]]
+
+
+@declare(".substring(string, int) -> string")
+def _substring_from(text: str, start: int) -> str | Failure:
+    return text[start:] if 0 <= start <= len(text) else Failure(f"index out of range: {start}")
+
+
+@declare(".substring(string, int, int) -> string")
+def _substring(text: str, start: int, end: int) -> str | Failure:
+    if start > end:
+        return Failure(f"invalid substring range. start: {start}, end: {end}")
+    for index in (start, end):
+        if not 0 <= index <= len(text):
+            return Failure(f"index out of range: {index}")
+    return text[start:end]
+
+
+#: What Go's unicode.IsSpace takes for space.
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+
+
+@declare(".trim(string) -> string")
+def _trim(text: str) -> str:
+    return text.strip(_SPACE)
+
+
+@declare(".join(list(string)) -> string", budget=True)
+def _join(values: list[Any], budget: Budget) -> str | Failure:
+    return _join_by(values, "", budget)
+
+
+@declare(".join(list(string), string) -> string", budget=True)
+def _join_by(values: list[Any], separator: str, budget: Budget) -> str | Failure:
+    if not all(isinstance(value, str) for value in values):
+        return Failure("join: invalid input")
+    budget.spend((sum(map(len, values)) + len(values) * len(separator)) // 16)
+    return separator.join(values)
+
+
+_QUOTED = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
+)
+
+
+@declare("strings.quote(string) -> string")
+def _quote(text: str) -> str:
+    return f'"{text.translate(_QUOTED)}"'
+
+
+@declare(".format(string, list(dyn)) -> string", budget=True)
+def _format_string(text: str, arguments: list[Any], budget: Budget) -> str | Failure:
+    return formatted(text, arguments, budget)
+
+
+@declare("matches(string, string) -> bool", ".matches(string, string) -> bool", shared=True)
+def _matches(text: str, pattern: str) -> bool | Failure:
+    expression = compiled(pattern)
+    if isinstance(expression, Failure):
+        return expression
+    return expression.search(_encoded(text)) is not None
+
+
+@declare(".find(string, string) -> string")
+def _find(text: str, pattern: str) -> str | Failure:
+    expression = compiled(pattern)
+    if isinstance(expression, Failure):
+        return expression
+    match = expression.search(_encoded(text))
+    return match.group().decode("utf-8", "surrogatepass") if match else ""
+
+
+@declare(".findAll(string, string) -> list(string)", budget=True)
+def _find_all(text: str, pattern: str, budget: Budget) -> list[str] | Failure:
+    return _find_some(text, pattern, -1, budget)
+
+
+@declare(".findAll(string, string, int) -> list(string)", budget=True)
+def _find_some(text: str, pattern: str, most: int, budget: Budget) -> list[str] | Failure:
+    expression = compiled(pattern)
+    if isinstance(expression, Failure):
+        return expression
+    data = _encoded(text)
+    found: list[str] = []
+    start, last_end = 0, -1
+    while start <= len(data) and (most < 0 or len(found) < most):
+        # Each search may read all of the rest.
+        budget.spend(1 + (len(data) - start) // 64)
+        match = expression.search(data, start)
+        if match is None:
+            break
+        # Go leaves out an empty match right after another one.
+        if match.end() != start or match.start() != last_end:
+            found.append(match.group().decode("utf-8", "surrogatepass"))
+        last_end = match.end()
+        start = match.end() if match.end() > start else _next_character(data, start)
+    return found
+
+
+def _next_character(data: bytes, start: int) -> int:
+    start += 1
+    while start < len(data) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return start
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+@lru_cache(256)
+def compiled(pattern: str) -> Any:
+    """Return the regular expression, of bytes; a Failure if it is none."""
+    # Only programs that evaluate selectors need it: clients are installed without.
+    import re2
+
+    if not isinstance(pattern, str):
+        return NO_OVERLOAD
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(_encoded(pattern), options=options)
+    except re2.error as exc:
+        return Failure(f"error parsing regexp: {exc}")

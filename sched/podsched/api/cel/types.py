@@ -1,0 +1,225 @@
+"""CEL's types, and when one can stand for another (cel-go v0.26 ``checker/types.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type by name, with its parameters. A name that begins with a quote is a type's variable."""
+
+    name: str
+    parameters: tuple[Type, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.parameters:
+            return self.name
+        return f"{self.name}({', '.join(map(str, self.parameters))})"
+
+    @property
+    def is_variable(self) -> bool:
+        return self.name.startswith("'")
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether values of every type may be meant, known only during evaluation."""
+        return self.name in ("dyn", "google.protobuf.Any")
+
+
+BOOL = Type("bool")
+BYTES = Type("bytes")
+DOUBLE = Type("double")
+DURATION = Type("google.protobuf.Duration")
+DYN = Type("dyn")
+ANY = Type("google.protobuf.Any")
+INT = Type("int")
+NULL = Type("null_type")
+STRING = Type("string")
+TIMESTAMP = Type("google.protobuf.Timestamp")
+UINT = Type("uint")
+QUANTITY = Type("kubernetes.Quantity")
+SEMVER = Type("kubernetes.Semver")
+URL = Type("kubernetes.URL")
+FORMAT = Type("kubernetes.NamedFormat")
+IP = Type("net.IP")
+CIDR = Type("net.CIDR")
+DEVICE = Type("kubernetes.DRADevice")
+
+#: Types that ``null`` may stand for.
+_NULLABLE = frozenset((QUANTITY, SEMVER, URL, FORMAT, IP, CIDR, DURATION, TIMESTAMP, DEVICE))
+
+
+def list_of(element: Type) -> Type:
+    """Return the type of lists of an element."""
+    return Type("list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """Return the type of maps."""
+    return Type("map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    """Return the type of values that may be missing."""
+    return Type("optional_type", (value,))
+
+
+def type_of(value: Type) -> Type:
+    """Return the type of a type's name."""
+    return Type("type", (value,))
+
+
+class Substitutions:
+    """What the variables of types stand for, as found out so far.
+
+    Bindings that were made on the way to a mismatch are undone, for which they are journalled.
+    """
+
+    def __init__(self) -> None:
+        self._bound: dict[Type, Type] = {}
+        self._journal: list[tuple[Type, Type | None]] = []
+        self._fresh = 0
+
+    def fresh(self) -> Type:
+        self._fresh += 1
+        return Type(f"'{self._fresh}")
+
+    def assignable(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
+        """Return whether each given type can stand for the wanted one; bind variables if so."""
+        mark = len(self._journal)
+        if len(given) == len(wanted) and all(map(self._assignable, given, wanted)):
+            return True
+        while len(self._journal) > mark:
+            variable, before = self._journal.pop()
+            if before is None:
+                del self._bound[variable]
+            else:
+                self._bound[variable] = before
+        return False
+
+    def apply(self, type_: Type, *, final: bool = False) -> Type:
+        """Return the type with its variables replaced; ``final``: the unknown ones by dyn."""
+        bound = self._bound.get(type_)
+        if bound is not None:
+            return self.apply(bound, final=final)
+        if type_.is_variable:
+            return DYN if final else type_
+        if not type_.parameters:
+            return type_
+        return Type(type_.name, tuple(self.apply(p, final=final) for p in type_.parameters))
+
+    def instance(self, types: Sequence[Type]) -> list[Type]:
+        """Return the types of an overload with variables of its own."""
+        names: dict[Type, Type] = {}
+
+        def renamed(type_: Type) -> Type:
+            if type_.is_variable:
+                if type_ not in names:
+                    names[type_] = self.fresh()
+                return names[type_]
+            if not type_.parameters:
+                return type_
+            return Type(type_.name, tuple(map(renamed, type_.parameters)))
+
+        return list(map(renamed, types))
+
+    def _bind(self, variable: Type, type_: Type) -> None:
+        self._journal.append((variable, self._bound.get(variable)))
+        self._bound[variable] = type_
+
+    def _assignable(self, given: Type, wanted: Type) -> bool:
+        if wanted.is_variable:
+            valid, bound = self._substitutes(given, wanted)
+            if valid or bound:
+                return valid
+        if given.is_variable:
+            return self._substitutes(wanted, given)[0]
+        if _wild(given) or _wild(wanted):
+            return True
+        if NULL in (given, wanted):
+            other = wanted if given == NULL else given
+            return other in _NULLABLE or other in (NULL, ANY) or other.name == "optional_type"
+        if given.name != wanted.name:
+            return False
+        if given.name == "type":
+            return True
+        return len(given.parameters) == len(wanted.parameters) and all(
+            map(self._assignable, given.parameters, wanted.parameters)
+        )
+
+    def _substitutes(self, type_: Type, variable: Type) -> tuple[bool, bool]:
+        """Return whether the variable can stand for the type, and whether it was bound before."""
+        if type_ == variable:
+            return True, True
+        bound = self._bound.get(variable)
+        if bound is not None:
+            if type_ == bound:
+                return True, True
+            if not self._assignable(type_, bound):
+                return False, True
+            general = most_general(type_, bound)
+            if not self._occurs(variable, general):
+                self._bind(variable, general)
+            return True, True
+        if self._occurs(variable, type_):
+            return False, False
+        self._bind(variable, type_)
+        return True, False
+
+    def _occurs(self, variable: Type, within: Type) -> bool:
+        if variable == within:
+            return True
+        if within.is_variable:
+            bound = self._bound.get(within)
+            return bound is not None and self._occurs(variable, bound)
+        return any(self._occurs(variable, p) for p in within.parameters)
+
+
+#: The type of a part with an error; reported once.
+ERROR = Type("error")
+
+
+def _wild(type_: Type) -> bool:
+    return type_.is_dynamic or type_ == ERROR
+
+
+def most_general(one: Type, other: Type) -> Type:
+    """Return the more general of two types of which one can stand for the other."""
+    return one if _less_specific(one, other) else other
+
+
+def _less_specific(one: Type, other: Type) -> bool:
+    if one.is_dynamic or one.is_variable:
+        return True
+    if other.is_dynamic or other.is_variable or one.name != other.name:
+        return False
+    return one.name == "type" or all(map(_less_specific, one.parameters, other.parameters))
+
+
+def parsed(text: str) -> Type:
+    """Return the type that a declaration writes, such as ``list('T)``."""
+    name, _, rest = text.partition("(")
+    if not rest:
+        return _WRITTEN.get(name) or Type(name)
+    parts, depth, start = [], 0, 0
+    for index, letter in enumerate(rest):
+        depth += (letter == "(") - (letter == ")")
+        if (letter == "," and not depth) or depth < 0:
+            parts.append(rest[start:index].strip())
+            start = index + 1
+    return Type({"optional": "optional_type"}.get(name, name), tuple(map(parsed, parts)))
+
+
+_WRITTEN = {
+    "duration": DURATION,
+    "timestamp": TIMESTAMP,
+    "any": ANY,
+    "Quantity": QUANTITY,
+    "Semver": SEMVER,
+    "URL": URL,
+    "Format": FORMAT,
+    "IP": IP,
+    "CIDR": CIDR,
+}
