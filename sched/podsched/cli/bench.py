@@ -150,7 +150,7 @@ def bench(
 ) -> None:
     """Measure throughput on a fresh cluster of real processes on this machine.
 
-    A workload of your own is a YAML file (docs/performance.md). A result that
+    A workload of your own is a YAML file (docs/workloads.md). A result that
     breaks a constraint of a pod fails, however fast it was. Failover measures
     how long scheduling pauses when the leader is killed or stopped under load
     (--nodes, --bound, --rate, --api-servers, --fault, --times), Queue the
