@@ -99,6 +99,13 @@ class Candidates:
             self._needs[key] = self._find_needs(alternative, candidate)
         return self._needs[key]
 
+    def may_suit(self, alternative: Alternative, candidate: Candidate) -> bool:
+        """Whether the device suits, or a selector fails on it."""
+        try:
+            return self.needs(alternative, candidate) is not None
+        except AllocationError:
+            return True
+
     def tolerates(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Whether the request tolerates the device's taints."""
         taints = candidate.device.taints

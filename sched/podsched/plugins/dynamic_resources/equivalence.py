@@ -17,7 +17,7 @@ from collections.abc import Hashable, Sequence
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.taken import TakenDevices
+from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
 
 
 class Equivalence:
@@ -35,6 +35,7 @@ class Equivalence:
         self._classes: dict[tuple[int, int], int] = {}
         self._numbers: dict[Hashable, int] = {}
         self._wanted: dict[tuple[int, int], bool] = {}
+        self._safe: dict[int, bool] = {}
 
     def choice(self, level: Level, candidate: Candidate) -> Hashable:
         """Return a key that equal devices share in the present state."""
@@ -56,6 +57,30 @@ class Equivalence:
             self._taken.counters_state(),
             self._taken.constraints_state(claim_index),
         )
+
+    def is_in_state(self, level: Level, taken: Taken) -> bool:
+        """Whether a device that was taken may matter to the state in front of a request."""
+        return (
+            taken.has_counters
+            or taken.alternative.claim_index == level.claim_index
+            or self._is_wanted(level.index, taken.candidate)
+        )
+
+    def is_safe(self, level: Level) -> bool:
+        """Whether a request cannot raise an error."""
+        if level.index not in self._safe:
+            self._safe[level.index] = not any(self._may_fail(of) for of in level.alternatives)
+        return self._safe[level.index]
+
+    def _may_fail(self, alternative: Alternative) -> bool:
+        if alternative.all_devices is not None and alternative.constraints:
+            return True
+        try:
+            for candidate in self._candidates.devices:
+                self._candidates.needs(alternative, candidate)
+        except AllocationError:
+            return True
+        return False
 
     def _class(self, index: int, candidate: Candidate) -> int:
         """Return the number of a device's class from a level on."""

@@ -5,7 +5,8 @@ the other, device by device. Within a request, combinations of devices are tried
 Kubernetes calls itself recursively; here the open choices are a list, so that the search can pause
 and takes any number of devices.
 
-Choices that equal one that failed before are not tried again (``equivalence``).
+Choices that equal one that failed before are not tried again (``equivalence``), nor are choices on
+which a failure does not depend (``conflicts``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from enum import Enum, auto
 
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
+from podsched.plugins.dynamic_resources.conflicts import ALL_CHOICES, Refused
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
@@ -27,10 +29,21 @@ _MOST_STATES = 1 << 14
 
 
 class _Outcome(Enum):
-    DONE = auto()
-    FAILED = auto()
+    FOUND = auto()
     #: A request wants more devices than its claim can get: other devices do not help.
     EXCEEDED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """No solution follows.
+
+    ``conflicts``: the earlier choices because of which. ``within_order``: only devices behind that
+    of the place before were tried.
+    """
+
+    conflicts: int
+    within_order: bool = False
 
 
 @dataclass(slots=True)
@@ -38,11 +51,13 @@ class _Choice:
     """An open choice for a request.
 
     ``starts_claim``: all earlier choices are those of earlier claims. ``is_first``: of its request.
+    ``conflicts``: of what failed so far.
     """
 
     level: Level
     starts_claim: bool
     is_first: bool
+    conflicts: int = 0
 
 
 @dataclass(slots=True)
@@ -57,11 +72,15 @@ class _AlternativeChoice(_Choice):
 class _DeviceChoice(_Choice):
     """Which device for a place of a request; ``position``: of the next candidate."""
 
-    alternative: Alternative
-    place: int
-    position: int
+    alternative: Alternative = field(kw_only=True)
+    place: int = field(kw_only=True)
+    position: int = field(kw_only=True)
     taken: Taken | None = None
     failed: set[Hashable] = field(default_factory=set)
+    refused: Refused = field(default_factory=Refused)
+
+
+_Step = _Choice | _Failed | _Outcome
 
 
 class Search:
@@ -75,7 +94,7 @@ class Search:
         equivalence: Equivalence | None,
     ) -> None:
         self._levels = levels
-        self._devices = candidates.devices
+        self._candidates = candidates
         self._taken = taken
         self._equivalence = equivalence
         self._failed_states: set[Hashable] = set()
@@ -93,11 +112,11 @@ class Search:
         """
         step = self._enter(0, starts_claim=False)
         while True:
-            outcome: _Outcome | None = None
+            outcome: _Failed | _Outcome | None = None
             if isinstance(step, _Choice):
                 self._open.append(step)
-            elif step is _Outcome.DONE or not self._open:
-                self.found = step is _Outcome.DONE
+            elif step is _Outcome.FOUND or not self._open:
+                self.found = step is _Outcome.FOUND
                 return
             else:
                 outcome = step
@@ -111,14 +130,14 @@ class Search:
                 assert isinstance(last, _DeviceChoice)
                 step = self._next_device(last, outcome)
 
-    def _enter(self, index: int, *, starts_claim: bool) -> _Choice | _Outcome:
+    def _enter(self, index: int, *, starts_claim: bool) -> _Step:
         """Return the first choice of a request, or the outcome if there is none."""
         if index == len(self._levels):
-            return _Outcome.DONE
+            return _Outcome.FOUND
         level = self._levels[index]
         starts_claim = starts_claim or level.starts_claim
         if self._has_failed(level):
-            return _Outcome.FAILED
+            return _Failed(self._conflicts_of_state(level))
         if level.is_prioritized:
             return _AlternativeChoice(level, starts_claim, is_first=True)
         step = self._place(level, level.alternatives[0], 0, 0)
@@ -127,75 +146,130 @@ class Search:
             return step
         return _for_earlier(step, starts_claim)
 
-    def _place(
-        self, level: Level, alternative: Alternative, place: int, position: int
-    ) -> _Choice | _Outcome:
+    def _place(self, level: Level, alternative: Alternative, place: int, position: int) -> _Step:
         """Return the choice of a device for a place, or what follows the last place."""
         if alternative.all_devices is not None and not alternative.all_devices:
-            return _Outcome.FAILED
+            return _Failed(self._last_choice() if level.is_prioritized else 0)
         if place >= alternative.count:
             return self._enter(level.index + 1, starts_claim=False)
         missing = alternative.count - place
         if self._taken.count(level.claim_index) + missing > MAX_RESULTS:
             return _Outcome.EXCEEDED
-        return _DeviceChoice(level, False, False, alternative, place, position)
+        return _DeviceChoice(
+            level, False, False, alternative=alternative, place=place, position=position
+        )
 
     def _next_alternative(
-        self, choice: _AlternativeChoice, outcome: _Outcome | None
-    ) -> _Choice | _Outcome:
+        self, choice: _AlternativeChoice, outcome: _Failed | _Outcome | None
+    ) -> _Step:
         """Go on with the next alternative after the last one had the outcome."""
-        if outcome is _Outcome.FAILED:
+        if isinstance(outcome, _Failed):
             choice.all_exceeded = False
+            if self._can_skip(choice, outcome):
+                return self._close(choice, outcome)
+            choice.conflicts |= outcome.conflicts & ~self._last_choice()
+        elif outcome is not None:
+            choice.conflicts = ALL_CHOICES
         alternatives = choice.level.alternatives
         if choice.next == len(alternatives):
             exceeded = choice.all_exceeded
-            return self._close(choice, _Outcome.EXCEEDED if exceeded else _Outcome.FAILED)
+            return self._close(choice, _Outcome.EXCEEDED if exceeded else _Failed(choice.conflicts))
         alternative = alternatives[choice.next]
         choice.next += 1
         self.chosen[choice.level.index] = alternative
         return self._place(choice.level, alternative, 0, 0)
 
-    def _next_device(self, choice: _DeviceChoice, outcome: _Outcome | None) -> _Choice | _Outcome:
+    def _next_device(self, choice: _DeviceChoice, outcome: _Failed | _Outcome | None) -> _Step:
         """Go on with the next device after the last one had the outcome."""
-        alternative = choice.alternative
         if choice.taken is not None:
             self._taken.give_back(choice.taken)
-            if outcome is _Outcome.EXCEEDED or alternative.all_devices is not None:
-                return self._close(choice, outcome or _Outcome.FAILED)
+            if not isinstance(outcome, _Failed):
+                return self._close(choice, _Outcome.EXCEEDED)
+            if self._can_skip(choice, outcome):
+                if outcome.within_order:
+                    return self._exhausted(choice, outcome.conflicts)
+                return self._close(choice, outcome)
+            choice.conflicts |= outcome.conflicts & ~self._last_choice()
+            if choice.alternative.all_devices is not None:
+                return self._exhausted(choice, 0)
             if self._equivalence is not None:
                 failed = self._equivalence.choice(choice.level, choice.taken.candidate)
                 choice.failed.add(failed)
         choice.taken = self._take_next(choice)
         if choice.taken is None:
-            return self._close(choice, _Outcome.FAILED)
-        return self._place(choice.level, alternative, choice.place + 1, choice.position)
+            return self._exhausted(choice, 0)
+        return self._place(choice.level, choice.alternative, choice.place + 1, choice.position)
 
     def _take_next(self, choice: _DeviceChoice) -> Taken | None:
         """Take the next device that can be had."""
         alternative, taken = choice.alternative, self._taken
         if alternative.all_devices is not None:
             candidate = alternative.all_devices[choice.place]
+            choice.refused.refused.append(candidate)
             return taken.take(alternative, candidate, must=True)
-        for candidate in self._devices[choice.position :]:
-            if taken.is_in_use(alternative, candidate) or not taken.fits(alternative, candidate):
-                continue
-            if choice.failed and self._equals_failed(choice, candidate):
+        for candidate in self._candidates.devices[choice.position :]:
+            if (
+                taken.is_in_use(alternative, candidate)
+                or not taken.fits(alternative, candidate)
+                or (choice.failed and self._equals_failed(choice, candidate))
+            ):
+                choice.refused.busy.append(candidate)
                 continue
             if (found := taken.take(alternative, candidate, must=False)) is not None:
                 choice.position = candidate.index + 1
                 return found
+            choice.refused.refused.append(candidate)
         return None
 
     def _equals_failed(self, choice: _DeviceChoice, candidate: Candidate) -> bool:
         assert self._equivalence is not None
         return self._equivalence.choice(choice.level, candidate) in choice.failed
 
-    def _close(self, choice: _Choice, outcome: _Outcome) -> _Outcome:
+    def _exhausted(self, choice: _DeviceChoice, conflicts: int) -> _Failed | _Outcome:
+        """Close the last choice, of which no device is left that may help."""
+        if self._equivalence is None:
+            return self._close(choice, _Failed(ALL_CHOICES))
+        alternative, place = choice.alternative, choice.place
+        conflicts |= choice.conflicts
+        is_all = alternative.all_devices is not None
+        if is_all and not self._equivalence.is_safe(choice.level):
+            conflicts = ALL_CHOICES
+        elif conflicts != ALL_CHOICES:
+            choice.refused.busy = [
+                candidate
+                for candidate in choice.refused.busy
+                if self._candidates.may_suit(alternative, candidate)
+            ]
+            conflicts |= choice.refused.conflicts(alternative, self._holders())
+        if choice.level.is_prioritized and (is_all or not place):
+            conflicts |= self._last_choice() >> (place + 1)
+        return self._close(choice, _Failed(conflicts, within_order=place > 0 and not is_all))
+
+    def _can_skip(self, choice: _Choice, failed: _Failed) -> bool:
+        """Whether other devices, or alternatives, of the last choice would fail like this one.
+
+        A choice is not skipped where a selector or a constraint may raise an error.
+        """
+        if self._equivalence is None or failed.conflicts & self._last_choice():
+            return False
+        return self._equivalence.is_safe(choice.level)
+
+    def _close(self, choice: _Choice, outcome: _Failed | _Outcome) -> _Failed | _Outcome:
         """Close the last choice; return its outcome for the choice before."""
         self._open.pop()
-        if outcome is _Outcome.FAILED and choice.is_first:
+        if choice.is_first and isinstance(outcome, _Failed):
             self._remember_failure(choice.level)
         return _for_earlier(outcome, choice.starts_claim)
+
+    def _last_choice(self) -> int:
+        """Return the bit of the last open choice."""
+        return 1 << (len(self._open) - 1)
+
+    def _holders(self) -> Iterator[tuple[int, Taken]]:
+        """Yield the open choices that hold a device, but the last one, by their places."""
+        for depth, choice in enumerate(self._open[:-1]):
+            if isinstance(choice, _DeviceChoice) and choice.taken is not None:
+                yield depth, choice.taken
 
     def _has_failed(self, level: Level) -> bool:
         """Whether a state that equals the present one failed before."""
@@ -207,13 +281,25 @@ class Search:
         if self._equivalence is not None and len(self._failed_states) < _MOST_STATES:
             self._failed_states.add(self._equivalence.state(level))
 
+    def _conflicts_of_state(self, level: Level) -> int:
+        """Return the choices that the state in front of a request depends on."""
+        assert self._equivalence is not None
+        found = 0
+        for depth, choice in enumerate(self._open):
+            if isinstance(choice, _DeviceChoice) and choice.taken is not None:
+                if self._equivalence.is_in_state(level, choice.taken):
+                    found |= 1 << depth
+            elif choice.level.claim_index == level.claim_index:
+                found |= 1 << depth
+        return found
 
-def _for_earlier(outcome: _Outcome, starts_claim: bool) -> _Outcome:
+
+def _for_earlier(outcome: _Failed | _Outcome, starts_claim: bool) -> _Failed | _Outcome:
     """Return what an outcome means to the choice before it.
 
-    How many devices a claim gets does not depend on earlier claims' devices, but perhaps on which
-    alternatives left some: so an earlier claim goes on as after any failure.
+    How many devices a claim wants depends on its alternatives, and these on the devices that
+    earlier claims leave: so for earlier claims it is a failure like others.
     """
     if outcome is _Outcome.EXCEEDED and starts_claim:
-        return _Outcome.FAILED
+        return _Failed(ALL_CHOICES)
     return outcome
