@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import from_manifest
@@ -12,6 +14,7 @@ from podsched.api.objects import Pod
 from podsched.api.resources import requests_in_units
 from podsched.serve.kube.objects import UnreadableObjectError, read_object
 
+SUPPORT = Path(__file__).parents[2] / "support"
 POD: dict[str, Any] = {
     "metadata": {
         "name": "web",
@@ -48,6 +51,18 @@ def read(content: dict[str, Any]) -> Pod:
 def test_a_pod_reads_as_its_manifest_does() -> None:
     """Presence included: an empty selector is not an absent one."""
     assert read(POD) == from_manifest({"apiVersion": "v1", "kind": "Pod", **POD}).message
+
+
+@pytest.mark.parametrize(
+    "kind", ["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"]
+)
+def test_devices_read_as_their_manifests_do(kind: str) -> None:
+    """Parameters for drivers included, which the scheduler writes into allocations."""
+    seeds = yaml.safe_load_all((SUPPORT / "fuzz_seeds.yaml").read_text())
+    (*found,) = (seed for seed in seeds if seed["kind"] == kind)
+    assert found
+    for seed in found:
+        assert read_object(KINDS[kind], seed) == from_manifest(seed).message
 
 
 def test_a_pod_that_is_resized_counts_what_its_kubelet_has_given_it() -> None:

@@ -11,6 +11,7 @@ Non-goal: writing objects back. Changes are sent as patches, so omitted fields a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -100,6 +101,8 @@ def _translation(field: FieldDescriptor) -> Convert | None:
     one: Convert | None = None
     if inner.message_type is Timestamp.DESCRIPTOR:
         one = parse_time
+    elif inner.message_type is objects_pb2.RawJSON.DESCRIPTOR:
+        one = _raw
     elif inner.message_type is not None:
         one = _converter(inner.message_type)
     elif extensions[objects_pb2.format] != objects_pb2.FORMAT_UNSPECIFIED:
@@ -111,6 +114,10 @@ def _translation(field: FieldDescriptor) -> Convert | None:
     if field.is_repeated:
         return lambda items: [one(item) for item in items]
     return one
+
+
+def _raw(value: Any) -> dict[str, str]:
+    return {"text": json.dumps(value, separators=(",", ":"), ensure_ascii=False)}
 
 
 def _text(value: Any) -> str:
