@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import LimitRange, PersistentVolumeClaim, RuntimeClass, StorageClass
+from podsched.api.device_claims import ADMIN_ACCESS
+from podsched.api.objects import (
+    LimitRange,
+    Namespace,
+    PersistentVolumeClaim,
+    ResourceClaim,
+    RuntimeClass,
+    StorageClass,
+)
 from podsched.api.reasons import StatusCode
+from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.errors import ApiError
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod, priority_class
@@ -65,6 +74,20 @@ async def test_an_unknown_runtime_class_is_refused(world: World) -> None:
     assert refused.value.message == (
         'pods "web" is forbidden: pod rejected: RuntimeClass "gvisor" not found'
     )
+
+
+async def test_a_namespace_without_the_label_of_administrators_is_looked_up_again(
+    world: World,
+) -> None:
+    """Another server may have written it a moment ago; claims of users wait for nothing."""
+    sources = AdmissionSources(world.core.cache, world.core.reflector)
+    usual, admin = ResourceClaim(), ResourceClaim()
+    admin.spec.devices.requests.add().exactly.admin_access = True
+    assert [sources.know(claim) for claim in (usual, admin)] == [True, False]
+    namespace = Namespace(metadata={"name": "ops", "labels": {ADMIN_ACCESS: "true"}})
+    await world.core.creator.create(namespace)
+    admin.metadata.namespace = "ops"
+    assert sources.know(admin)
 
 
 async def test_an_update_of_a_pod_with_a_runtime_is_not_admitted_anew(world: World) -> None:

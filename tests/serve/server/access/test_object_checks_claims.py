@@ -8,8 +8,10 @@ import pytest
 
 from podsched.api.objects import ClusterRole, ResourceClaim
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.pipeline import Pipeline
 from support.access_world import binding_of, calling, identity, rule
 from support.api_world import World
+from support.kube_client import KubeClient
 
 BOB = identity("bob")
 DRIVER = "gpu.example.com"
@@ -70,6 +72,18 @@ async def test_an_allocation_needs_binding_in_all_namespaces(
         'resourceclaims.resource.k8s.io is forbidden: User "bob" cannot update resource '
         '"resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope'
     )
+
+
+async def test_kubernetes_face_refuses_it_as_well(world: World, claim: ResourceClaim) -> None:
+    await permit(world)
+    asking = Pipeline(authenticate=lambda _: BOB, authorize=world.core.authorizer.rights_of)
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c/status"
+    patch = {"status": {"allocation": {}}}
+    client = KubeClient(world.core, asking)
+    media = {"content-type": "application/merge-patch+json"}
+    refused = await client.request("PATCH", path, patch, media)
+    assert refused.status == 422
+    assert 'requires resource="resourceclaims/binding", verb="patch"' in refused.json["message"]
 
 
 async def test_who_has_binding_allocates_and_does_not_tell_of_devices(

@@ -181,18 +181,6 @@ async def test_an_allocation_with_such_access_needs_the_label_as_well(kube: Kube
     assert "status.allocation.devices.results[0].adminAccess: Forbidden" in refused.json["message"]
 
 
-async def test_a_label_that_another_server_wrote_a_moment_ago_is_known(world: World) -> None:
-    namespace = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": "o", "labels": ADMIN},
-    }
-    await (await world.another()).creator.create(from_manifest(namespace).message)
-    item = from_manifest(claim(adminAccess=True)).message
-    item.metadata.namespace = "o"
-    await world.core.creator.create(item)
-
-
 async def test_slices_are_selected_by_node_and_driver(kube: KubeClient) -> None:
     for node in ("node-1", "node-2"):
         await kube.request("POST", SLICES, pool(f"s-{node}", node))
