@@ -104,6 +104,48 @@ def test_a_pod_group_is_made_shown_and_removed(kube: KubeCluster) -> None:
     kube.kubectl("delete", "podgroup/g", "workload/w")
 
 
+def test_a_claim_for_a_device_is_made_allocated_and_removed(kube: KubeCluster) -> None:
+    """apply, apply again, get, patches of the status and of the spec, delete."""
+    head = {"apiVersion": "resource.k8s.io/v1"}
+    selectors = [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]
+    device = {"name": "gpu-0", "attributes": {"model": {"string": "H100"}}}
+    device["capacity"] = {"memory": {"value": "80Gi"}}
+    of_pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
+    of_slice = {"driver": "gpu.example.com", "pool": of_pool, "nodeName": "node-1"}
+    asked = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    request = {"name": "gpu", "exactly": asked}
+    specs = {
+        "DeviceClass": {"selectors": selectors},
+        "ResourceSlice": {**of_slice, "devices": [device]},
+        "ResourceClaim": {"devices": {"requests": [request]}},
+    }
+    objects = [
+        {**head, "kind": kind, "metadata": {"name": "gpu"}, "spec": spec}
+        for kind, spec in specs.items()
+    ]
+    assert apply(kube, *objects).count(" created\n") == 3
+    assert apply(kube, *objects).count(" unchanged\n") == 3
+
+    header, row = kube.kubectl("get", "resourceslices").splitlines()
+    assert header.split() == ["NAME", "NODE", "DRIVER", "POOL", "AGE"]
+    assert row.split()[:4] == ["gpu", "node-1", "gpu.example.com", "node-1"]
+    path = "jsonpath={.spec.devices[0].capacity.memory.value}"
+    assert kube.kubectl("get", "resourceslice", "gpu", "-o", path) == "80Gi"
+
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
+    status = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    patch = ("patch", "resourceclaim", "gpu", "--type=merge", "-p")
+    kube.kubectl(*patch, json.dumps(status), "--subresource=status")
+    header, row = kube.kubectl("get", "resourceclaims").splitlines()
+    assert header.split() == ["NAME", "STATE", "AGE"]
+    assert row.split()[:2] == ["gpu", "allocated"]
+    said = kube.kubectl(*patch, '{"spec": {"devices": {"requests": []}}}', code=1)
+    assert "spec: Invalid value" in said
+    assert "field is immutable" in said
+    for kind in specs:
+        kube.kubectl("delete", kind, "gpu")
+
+
 def test_unknown_fields_are_refused_by_name(kube: KubeCluster) -> None:
     strange = pod("strange")
     strange["spec"]["colour"] = "red"
