@@ -76,7 +76,7 @@ class AssumedKind:
         if (namespace, name) in self._assumptions:
             self._make((namespace, name), None)
 
-    def settle(self, namespace: str, name: str) -> None:
+    def drop_if_outdated(self, namespace: str, name: str) -> None:
         """Forget an assumption that the informer has ended."""
         if (namespace, name) in self._assumptions and self._holding((namespace, name)) is None:
             del self._assumptions[namespace, name]

@@ -371,7 +371,7 @@ class Cache:
             return self._apply(kind, old, new)
         meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
         key = (kind, meta.namespace, meta.name)
-        return trial.beneath(key, lambda: self._apply(kind, old, new))
+        return trial.apply_beneath(key, lambda: self._apply(kind, old, new))
 
     def _apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         if kind == "Pod":
@@ -386,7 +386,7 @@ class Cache:
             self.cluster.put(kind, new)
         else:
             self.cluster.delete(kind, meta.namespace, meta.name)
-        self.cluster.settle(kind, meta.namespace, meta.name)
+        self.cluster.drop_outdated_assumption(kind, meta.namespace, meta.name)
         resource = OBJECT_RESOURCES.get(kind)
         if resource is None:
             return NOTHING

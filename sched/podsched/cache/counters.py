@@ -72,7 +72,7 @@ class Counters:
         if counter is None:
             self._drop_idle()
             counter = self._create(query)
-        counter.last_use = self._versions.tick
+        counter.last_use = self._versions.latest
         return counter
 
     def _create(self, query: PodQuery) -> PodCounter:
@@ -121,8 +121,8 @@ class Counters:
             self._change_total(known, amount * sum(usage.rows.values()))
 
     def _create_empty(self, query: PodQuery) -> PodCounter:
-        self._versions.tick += 1
-        counter = PodCounter(query, self._size, self._versions.tick)
+        self._versions.latest += 1
+        counter = PodCounter(query, self._size, self._versions.latest)
         self._counters[query] = counter
         return counter
 
@@ -158,13 +158,13 @@ class Counters:
     def add(self, usage: ClassUsage, row: int, pods: int) -> None:
         """Count ``pods`` more (or fewer, when negative) pods of the usage on the row."""
         versions = self._versions
-        versions.tick = tick = versions.tick + 1
+        versions.latest = version = versions.latest + 1
         saved = versions.saved
         for counter, amount in usage.counters:
             counter.add(row, amount * pods)
             if saved is not None:
                 saved.note(counter)
-            counter.version = tick
+            counter.version = version
         for total, amount in usage.terms:
             self._change_total(total, amount * pods)
 

@@ -159,10 +159,10 @@ class ClusterState:
         versions.change(kind)
         versions.change(self._objects)
 
-    def settle(self, kind: str, namespace: str, name: str) -> None:
+    def drop_outdated_assumption(self, kind: str, namespace: str, name: str) -> None:
         """Forget what was assumed of an object that the informer has replaced."""
         if kind in self._assumed:
-            self._assumed[kind].settle(namespace, name)
+            self._assumed[kind].drop_if_outdated(namespace, name)
 
     def ordered_objects(self, kind: str, namespace: str) -> dict[str, Any]:
         """Return a kind's objects of a namespace by name, to put them into another order."""

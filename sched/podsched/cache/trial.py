@@ -64,7 +64,7 @@ class Trial:
         self._indexed = 0
         self._is_open = True
         versions = cache.columns.versions
-        self._saved: SavedVersions = SavedVersions(versions.tick, outer._saved if outer else None)
+        self._saved: SavedVersions = SavedVersions(versions.latest, outer._saved if outer else None)
         versions.saved = self._saved
         #: Pods whose assumption ended because of an event.
         self.dropped: list[PodInfo] = []
@@ -194,7 +194,7 @@ class Trial:
 
     # ------------------------------------------------------------------ events
 
-    def beneath(self, key: ObjectKey, apply: Callable[[], Applied]) -> Applied:
+    def apply_beneath(self, key: ObjectKey, apply: Callable[[], Applied]) -> Applied:
         """Apply an event about an object as if no open trial had changed the object."""
         set_aside = self._set_aside(key)
         try:

@@ -76,18 +76,18 @@ class SavedVersions:
 
 
 class Versions:
-    """The sequence of versions of one cluster. ``tick`` is the last number used."""
+    """The sequence of versions of one cluster. ``latest`` is the last number given out."""
 
-    __slots__ = ("saved", "tick")
+    __slots__ = ("latest", "saved")
 
-    def __init__(self, tick: int = 0) -> None:
-        self.tick = tick
+    def __init__(self, latest: int = 0) -> None:
+        self.latest = latest
         #: Of the innermost open trial.
         self.saved: SavedVersions | None = None
 
     def change(self, one: Versioned) -> None:
         """Give a changing object a new version."""
-        self.tick += 1
+        self.latest += 1
         if self.saved is not None:
             self.saved.note(one)
-        one.version = self.tick
+        one.version = self.latest

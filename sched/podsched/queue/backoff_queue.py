@@ -2,8 +2,9 @@
 
 A pod's backoff expires at ``floor(timestamp + duration)``, and the pod returns in the first whole
 second after that. So pods that failed within one second return together, ordered by priority.
-When activeQ is empty, rejected pods are popped before their backoff expires. Pods with an error
-never are, so that a failing API server or plugin is not called without a pause.
+Why two heaps: when activeQ is empty, rejected pods are popped before their backoff expires, because
+an idle scheduler has nothing better to try. Pods with an error are never popped early, so that a
+failing API server or plugin is not called again without a pause.
 
 The duration doubles with each failure: ``initial * 2 ** (count - 1)``, at most ``maximum``, where
 count is the number of errors in a row or, if the last attempt met none, of rejections.
@@ -24,7 +25,11 @@ WINDOW = 1.0
 
 
 class BackoffQueue:
-    """podBackoffQ and podErrorBackoffQ; ``initial`` and ``maximum`` in seconds, 0: no backoff."""
+    """Pods in backoff: kube-scheduler's podBackoffQ and podErrorBackoffQ.
+
+    ``initial`` and ``maximum`` are the shortest and longest backoff in seconds; 0: no backoff.
+    ``order`` returns a pod's key in the order of the queue.
+    """
 
     def __init__(
         self,
@@ -54,13 +59,16 @@ class BackoffQueue:
         return exponential(self._initial, self._maximum, count)
 
     def is_backing_off(self, pod: QueuedPodInfo, now: float) -> bool:
-        """Whether the pod is still backing off; sets ``backoff_expiration`` if it is not set."""
+        """Return whether the pod is still in backoff; sets ``backoff_expiration`` if not set."""
         if self.duration(pod) <= 0:
             return False
         return self._expiration(pod) >= align(now)
 
     def left(self, pod: QueuedPodInfo, now: float) -> float:
-        """Return the remaining backoff in seconds, 0 if it is over; changes nothing."""
+        """Return the remaining backoff in seconds, 0 if it is over.
+
+        Unlike ``is_backing_off`` it changes nothing, because explanations call it.
+        """
         duration = self.duration(pod)
         if duration <= 0:
             return 0.0
@@ -68,7 +76,7 @@ class BackoffQueue:
         return max(0.0, expiration + WINDOW - now)
 
     def add(self, pod: QueuedPodInfo) -> None:
-        """Add a pod that is in neither heap."""
+        """Add a pod that is in neither heap; where it goes depends on ``has_rejectors``."""
         expiration = self._expiration(pod)
         order = self._order(pod)
         if has_rejectors(pod):
@@ -105,6 +113,7 @@ class BackoffQueue:
         return min((key[0] + WINDOW for key in keys if key is not None), default=None)
 
     def in_order(self) -> list[QueuedPodInfo]:
+        """Return all pods by the end of their backoff; rejected pods come first."""
         return self._rejected.in_order() + self._errors.in_order()
 
     def _expiration(self, pod: QueuedPodInfo) -> float:
@@ -114,10 +123,10 @@ class BackoffQueue:
 
 
 def align(time: float) -> float:
-    """Return the start of the window that ``time`` lies in."""
+    """Return the start of the window that contains ``time``; times are in seconds."""
     return math.floor(time / WINDOW) * WINDOW
 
 
 def has_rejectors(pod: QueuedPodInfo) -> bool:
-    """Whether plugins rejected the pod; otherwise its attempt failed with an error."""
+    """Return whether plugins rejected the pod; otherwise its attempt failed with an error."""
     return bool(pod.unschedulable_plugins or pod.pending_plugins)

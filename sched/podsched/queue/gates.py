@@ -1,4 +1,8 @@
-"""PreEnqueue: the plugins that may keep a pod out of activeQ."""
+"""Call the PreEnqueue plugins, which may keep a pod out of activeQ.
+
+A pod that one of them rejects is *gated*. A plugin that raises gates the pod, too, like a plugin
+that returns an error in kube-scheduler; the failure is reported to the observer.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,10 @@ class Gates:
         self._observer = observer
 
     def rejecting(self, pod: QueuedPodInfo) -> str:
-        """Return the first plugin that rejects the pod, "" if none does.
+        """Return the name of the first plugin that rejects the pod, "" if none does.
 
-        The last rejecting plugin (``gating_plugin``) is asked first, because it most likely still
-        rejects the pod.
+        The plugin that rejected it last (``gating_plugin``) is called first, because it most likely
+        still rejects the pod.
         """
         plugins = self._plugins.get(pod.info.cls.scheduler_name, ())
         if pod.gating_plugin:
@@ -35,13 +39,13 @@ class Gates:
             for name, plugin in plugins:
                 if not plugin.pre_enqueue(info).ok:
                     return name
-        except Exception as error:  # As in ``_passes``.
+        except Exception as error:  # As in ``_passes``, whose calls this loop saves.
             self._observer.plugin_failed(name, "PreEnqueue", error)
             return name
         return ""
 
-    def stays(self, pod: QueuedPodInfo) -> bool:
-        """Whether the plugin that gates a pod still rejects it; False for a pod without one."""
+    def stays_gated(self, pod: QueuedPodInfo) -> bool:
+        """Return whether the plugin that gates a pod still rejects it; False if none gates it."""
         gating = pod.gating_plugin
         for name, plugin in self._plugins.get(pod.info.cls.scheduler_name, ()) if gating else ():
             if name == gating:
@@ -49,7 +53,7 @@ class Gates:
         return False
 
     def reasons(self, pod: QueuedPodInfo) -> tuple[str, ...]:
-        """Return the current reasons of the plugin that gates the pod."""
+        """Return the reasons that the plugin that gates the pod gives now; calls the plugin."""
         plugins = dict(self._plugins.get(pod.info.cls.scheduler_name, ()))
         plugin = plugins.get(pod.gating_plugin)
         try:

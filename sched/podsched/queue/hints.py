@@ -1,9 +1,10 @@
-"""The events that plugins registered for, and their queueing hints.
+"""Call queueing hints: functions of plugins that say whether an event can help a pod.
 
-As in kube-scheduler's ``isPodWorthRequeuing``, only plugins that rejected the pod are asked. If a
-plugin that returned Pending answers Queue, the pod goes to activeQ at once; for other plugins it
-goes there after its backoff. A pod whose attempt failed with an error, without a rejecting plugin,
-always backs off.
+A plugin registers events, each with a hint, and the hint answers Queue or Skip. As in
+kube-scheduler's ``isPodWorthRequeuing``, only the plugins that rejected the pod are asked. If one
+of them had returned Pending and now answers Queue, the pod goes to activeQ at once; with any other
+plugin it goes there after its backoff. A pod whose attempt failed with an error, without a
+rejecting plugin, always goes to backoff.
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ _NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 _NODE_TAINT = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT)
 
 
-#: One of this many hints is called through the observer, which may time it: a clock and a histogram
-#: cost more than most hints.
+#: One of this many hints is called through the observer, which may time it. Not every one, because
+#: reading a clock and updating a histogram cost more than most hints.
 SAMPLE_EVERY = 10
 
 
 class Strategy(enum.IntEnum):
-    """Where an event sends a pod; the greatest of several counts."""
+    """Where an event sends a pod; if several plugins answer, the greatest value counts.
+
+    kube-scheduler's ``queueingStrategy``: nowhere, to backoff, or to activeQ.
+    """
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -46,7 +50,12 @@ class Strategy(enum.IntEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Registration:
-    """One event that one plugin registered in one profile."""
+    """One event that one plugin registered in one profile; see ``ClusterEventWithHint``.
+
+    Without a ``hint`` every matching event helps. ``per_pod``: the hint reads more of a pod than
+    its class. ``index`` makes an index of the groups of pods that the event can help, ``pods``
+    returns the uids of the pods that the event names.
+    """
 
     profile: str
     plugin: str
@@ -58,7 +67,11 @@ class Registration:
 
 
 class HintTable:
-    """All registrations of all profiles."""
+    """All registrations of all profiles, and the calls of their hints.
+
+    A plugin may raise anything. The error is reported to the observer and the answer is the one
+    that wakes more pods: a needless attempt is better than a pod that waits for ever.
+    """
 
     def __init__(
         self,
@@ -75,8 +88,8 @@ class HintTable:
         self._matching: dict[tuple[Resource, ActionType], tuple[Registration, ...]] = {}
         self._wanted: dict[tuple[str, str, Resource, ActionType], tuple[Registration, ...]] = {}
 
-    def of(self, profile: str, plugin: str) -> tuple[Registration, ...]:
-        """Everything that a plugin of a profile registered."""
+    def registered(self, profile: str, plugin: str) -> tuple[Registration, ...]:
+        """Return everything that a plugin of a profile registered."""
         return self._of.get((profile, plugin), ())
 
     def matching(self, event: ClusterEvent) -> tuple[Registration, ...]:
@@ -98,14 +111,14 @@ class HintTable:
         found = self._wanted.get(key)
         if found is None:
             found = self._wanted[key] = tuple(
-                r for r in self.of(profile, plugin) if r.event.matches(event)
+                r for r in self.registered(profile, plugin) if r.event.matches(event)
             )
         return found
 
-    def queues(
+    def answers_queue(
         self, registration: Registration, pod: PodInfo, event: ClusterEvent, old: Any, new: Any
     ) -> bool:
-        """Call a hint. A failing hint counts as Queue: a needless attempt is better than none."""
+        """Call a hint and return whether it answers Queue; so does a missing or failing hint."""
         if registration.hint is None:
             return True
         hint = registration.hint
@@ -132,7 +145,7 @@ class HintTable:
             if gain <= best:
                 continue
             for registration in self.wanted(profile, plugin, event):
-                if self.queues(registration, pod.info, event, old, new):
+                if self.answers_queue(registration, pod.info, event, old, new):
                     best = gain
                     break
         return best
@@ -140,17 +153,17 @@ class HintTable:
     def candidates(
         self, registration: Registration, index: HintIndex, event: ClusterEvent, old: Any, new: Any
     ) -> Iterable[Hashable] | None:
-        """Query an index; if it fails, all pods are candidates."""
+        """Return the groups of pods that an index finds for an event; None, or if it fails: all."""
         try:
             return index.candidates(old, new)
         except Exception as error:  # As above.
             self._observer.plugin_failed(registration.plugin, event.text, error)
             return None
 
-    def named(
+    def pods_named(
         self, registration: Registration, event: ClusterEvent, old: Any, new: Any
     ) -> Iterable[str] | None:
-        """Return the uids of the pods to ask about, or None for all; a failure counts as None."""
+        """Return the uids of the pods that the event names; None, or if it fails: all pods."""
         if registration.pods is None:
             return None
         try:
@@ -174,7 +187,7 @@ def _registrations(
 
 
 def _hidden_by_taints(registered: Sequence[Registration]) -> list[Registration]:
-    """Return the registrations for new nodes that also need one for changed taints.
+    """Return the registrations for new nodes that must also be made for changed taints.
 
     A pod may have been rejected from a new node by a taint first. When the taint goes, the plugin
     must be asked about the node. kube-scheduler's ``buildQueueingHintMap`` does the same.

@@ -1,19 +1,23 @@
-"""Pods in flight, and the events received meanwhile (``inFlightEvents``).
+"""Pods whose attempt is running ("in flight"), and the events that arrive meanwhile.
 
-An event may help a pod whose attempt read the cluster just before it. So events are kept while any
-pod is in flight. When an attempt fails, the events since its pop are replayed through the hints of
-the plugins that rejected it. Events older than the oldest pod in flight are dropped::
+Without this a wake-up could be lost: an event that would help the pod arrives after the attempt
+read the cluster and before the pod is back in the queue. So events are kept while any pod is in
+flight. When an attempt fails, the events since its pop are replayed: the hints of the plugins that
+rejected the pod are called for each. Events before the pop of the oldest pod in flight are
+dropped (kube-scheduler's ``inFlightEvents``)::
 
     events by position     3   4   5   6   7
     pod a, popped at 3     ^                   fails: 3 to 7 are replayed
     pod b, popped at 6                 ^       fails: 6 and 7 are replayed
                            when a is done, 3 to 5 are dropped
 
-Events are kept by kind, so a replay covers only events that a rejecting plugin registered for. If a
-registration names the pods that an event concerns, the event is kept with these pods: a preemptor
-sees only the victims that leave its own node, not those of all other preemptors.
-Pods of one group (class and rejecting plugins) popped at the same position get the same answers
-from hints that read only classes. So a failed batch is replayed once, not once per pod.
+Three things keep a replay cheap:
+
+* Events are kept by kind, so a replay covers only events that a rejecting plugin registered for.
+* If a registration names the pods that an event concerns, the event is kept with these pods: a
+  preemptor sees only the victims that leave its own node, not those of all other preemptors.
+* Pods of one group (class and rejecting plugins) popped at the same position get the same answers
+  from hints that read only classes. So a failed batch is replayed once, not once per pod.
 """
 
 from __future__ import annotations
@@ -27,11 +31,11 @@ from podsched.framework.events import ClusterEvent
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.queue.hints import HintTable, Registration, Strategy
 
-#: Max answers kept for pods of the same group; keeping them only saves time.
+#: Max groups whose answers are kept; keeping them only saves time.
 _MAX_MEMO = 1024
 
 
-#: The position of an event, and its objects.
+#: The position of an event, and the object before and after it.
 _Kept = tuple[int, Any, Any]
 
 
@@ -58,7 +62,10 @@ class InFlight:
         # An OrderedDict finds its first item at once; a dict first skips all deleted entries.
         self._flights: OrderedDict[str, Flight] = OrderedDict()
         self._events: dict[ClusterEvent, deque[_Kept]] = {}
+        #: The number of events so far; an event's position is this number before it.
         self._position = 0
+        #: By group and position of the pop: the position up to which events were replayed, and the
+        #: answer.
         self._memo: dict[Hashable, tuple[int, Strategy]] = {}
 
     def __len__(self) -> int:
@@ -78,7 +85,7 @@ class InFlight:
         self._flights[pod.info.uid] = Flight(pod, self._position, pod.info)
 
     def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        """Keep an event for the pods in flight."""
+        """Keep an event for the pods in flight; ``old`` and ``new`` are the object's messages."""
         if not self._flights:
             return
         self._events.setdefault(event, deque()).append((self._position, old, new))
@@ -87,7 +94,7 @@ class InFlight:
         for registration in self._hints.matching(event):
             if registration.pods is None:
                 continue
-            uids = self._hints.named(registration, event, old, new)
+            uids = self._hints.pods_named(registration, event, old, new)
             for uid in self._flights if uids is None else uids:
                 flight = self._flights.get(uid)
                 if flight is not None:
@@ -115,29 +122,36 @@ class InFlight:
         return counts
 
     def replay(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
-        """Return where the events since the pod's pop send it, by its rejecting plugins' hints.
+        """Return where the events since the pod's pop send it.
 
-        ``group``: pods of one group get the same answers from hints that read only classes.
+        Calls the hints of the plugins that rejected the pod. ``group``: pods of one group get the
+        same answers from hints that read only classes.
         """
         own = (self._hints.strategy(pod, *event) for event in flight.own)
-        return max(self._shared(flight, pod, group), self._personal(flight, pod), *own)
+        return max(self._ask_per_group(flight, pod, group), self._ask_per_pod(flight, pod), *own)
 
-    def _personal(self, flight: Flight, pod: QueuedPodInfo) -> Strategy:
-        """Return the answers of hints that read the pod itself."""
+    def _ask_per_pod(self, flight: Flight, pod: QueuedPodInfo) -> Strategy:
+        """Return the greatest answer of the hints that read the pod itself."""
         best = Strategy.SKIP
         for event in self._events:
-            for registration, gain in self._rejecting(pod, event):
-                if registration.per_pod and registration.pods is None and gain > best:
+            for registration, strategy in self._rejecting(pod, event):
+                if registration.per_pod and registration.pods is None and strategy > best:
                     asked = self._helped(registration, pod, event, flight.position)
-                    best = gain if asked else best
+                    best = strategy if asked else best
         for registration, event, old, new in reversed(flight.named):
-            gain = _gain(registration, pod)
-            if gain > best and self._hints.queues(registration, pod.info, event, old, new):
-                best = gain
+            strategy = _strategy_if_queued(registration, pod)
+            if strategy > best and self._hints.answers_queue(
+                registration, pod.info, event, old, new
+            ):
+                best = strategy
         return best
 
-    def _shared(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
-        """Return the answers that are the same for the group's pods popped at this position."""
+    def _ask_per_group(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
+        """Return the greatest answer of the hints that read only the pod's class.
+
+        It is the same for the group's pods popped at this position, so it is remembered. Only
+        events that arrived since it was remembered are replayed.
+        """
         memo = (group, flight.position)
         since, best = self._memo.get(memo, (flight.position, Strategy.SKIP))
         for event, entries in self._events.items():
@@ -145,10 +159,10 @@ class InFlight:
                 break
             if event.is_wildcard and entries[-1][0] >= since:
                 best = max(best, Strategy.AFTER_BACKOFF)
-            for registration, gain in self._rejecting(pod, event):
-                personal = registration.per_pod or registration.pods is not None
-                if not personal and gain > best:
-                    best = gain if self._helped(registration, pod, event, since) else best
+            for registration, strategy in self._rejecting(pod, event):
+                per_pod = registration.per_pod or registration.pods is not None
+                if not per_pod and strategy > best:
+                    best = strategy if self._helped(registration, pod, event, since) else best
         self._remember(memo, best)
         return best
 
@@ -169,7 +183,7 @@ class InFlight:
         for position, old, new in reversed(self._events[event]):
             if position < since:
                 return False
-            if self._hints.queues(registration, pod.info, event, old, new):
+            if self._hints.answers_queue(registration, pod.info, event, old, new):
                 return True
         return False
 
@@ -192,8 +206,8 @@ class InFlight:
                 del self._events[event]
 
 
-def _gain(registration: Registration, pod: QueuedPodInfo) -> Strategy:
-    """Return where a Queue answer of the registration sends the pod; SKIP: it is not asked."""
+def _strategy_if_queued(registration: Registration, pod: QueuedPodInfo) -> Strategy:
+    """Return where the answer Queue would send the pod; SKIP if the plugin did not reject it."""
     if registration.profile != pod.info.cls.scheduler_name:
         return Strategy.SKIP
     if registration.plugin in pod.pending_plugins:

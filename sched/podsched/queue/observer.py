@@ -9,7 +9,10 @@ from podsched.framework.events import QueueingHint
 
 
 class QueueObserver(Protocol):
-    """Called synchronously, at most once per label and operation; must not call the queue."""
+    """What the queue reports. Called synchronously; must not call the queue.
+
+    ``incoming`` is called at most once per operation and pair of labels.
+    """
 
     def incoming(self, queue: str, event: str, count: int) -> None:
         """Note that ``count`` pods entered ``queue`` because of ``event``.

@@ -1,9 +1,9 @@
-"""The pending pods in their queues, and moves between the queues.
+"""Store the pending pods in their queues, and move pods between the queues.
 
 A pod is in activeQ (a heap), in a backoff queue, or in unschedulablePods, which also holds gated
 pods. A pod that enters activeQ or a backoff queue passes PreEnqueue first and is gated if a plugin
-rejects it. PreEnqueue does not run again from backoff to activeQ, as in kube-scheduler since it
-pops from backoffQ.
+rejects it. PreEnqueue does not run again from backoff to activeQ: a pod may also be popped from
+backoffQ directly, so it must have passed PreEnqueue before (as in kube-scheduler v1.36).
 
 This module also keeps counts for the metrics: pods by rejecting plugin, and pods that entered a
 queue, by event.
@@ -39,7 +39,11 @@ ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "g
 
 
 class PendingPods:
-    """activeQ, backoffQ and unschedulablePods. A pod that is to be moved is in none of them."""
+    """activeQ, backoffQ and unschedulablePods.
+
+    A move has two steps: first the pod is removed, then one of ``requeue``, ``to_active`` and
+    ``to_unschedulable`` adds it. These require that the pod is in no queue.
+    """
 
     def __init__(
         self,
@@ -129,12 +133,13 @@ class PendingPods:
                 yield f"{pod.key} is gated outside unschedulablePods"
 
     def stays_gated(self, pod: QueuedPodInfo) -> bool:
-        """Whether the plugin that gates a pod would do so again; False for one that is not gated.
+        """Return whether the plugin that gates a pod still rejects it; False if it is not gated.
 
-        Preemptors are gated while their evictions are requested, and each victim that leaves a node
-        is an event for all of them.
+        Asked before a gated pod is moved, to save moving it out and back in. Preemptors are gated
+        while their evictions are requested, and each victim that leaves a node is an event for all
+        of them.
         """
-        return self._gates.stays(pod)
+        return self._gates.stays_gated(pod)
 
     # ------------------------------------------------------------------ entering
 
@@ -152,7 +157,7 @@ class PendingPods:
     def requeue(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
         """Put a pod into the queue where an event sends it; return that queue's name."""
         if strategy is Strategy.SKIP:
-            self.park(pod, event, now)
+            self.to_unschedulable(pod, event, now)
             return UNSCHEDULABLE
         if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(pod, now):
             return BACKOFF if self._to_backoff(pod, event, now) else GATED
@@ -161,7 +166,10 @@ class PendingPods:
     def to_active(
         self, pod: QueuedPodInfo, event: str | None, now: float, *, pre_enqueue: bool = True
     ) -> bool:
-        """Put a pod into activeQ; False if it was gated instead. No event: not counted."""
+        """Put a pod into activeQ; return False if it was gated instead.
+
+        ``event`` is the label under which the metric counts the pod; None: it is not counted.
+        """
         if pre_enqueue and not self._passes_gates(pod, event, now):
             return False
         if pod.initial_attempt_timestamp is None:
@@ -170,8 +178,8 @@ class PendingPods:
         self._count_incoming(ACTIVE, event)
         return True
 
-    def park(self, pod: QueuedPodInfo, event: str | None, now: float) -> None:
-        """Put a pod into unschedulablePods."""
+    def to_unschedulable(self, pod: QueuedPodInfo, event: str | None, now: float) -> None:
+        """Put a pod into unschedulablePods; ``event`` as in ``to_active``."""
         self.unschedulable.add(pod, now)
         self._count_incoming(UNSCHEDULABLE, event)
 
@@ -192,7 +200,7 @@ class PendingPods:
                 self._rejections[pod.gating_plugin, pod.info.cls.scheduler_name] += 1
             pod.unschedulable_plugins.add(pod.gating_plugin)
         # A pod that stays gated has not entered a queue, so it is not counted.
-        self.park(pod, None if gated_before else event, now)
+        self.to_unschedulable(pod, None if gated_before else event, now)
         return False
 
     # ------------------------------------------------------------------ changing and leaving
@@ -258,7 +266,7 @@ class PendingPods:
     # ------------------------------------------------------------------ order and counts
 
     def count_failure(self, pod: QueuedPodInfo, now: float) -> None:
-        """Count the attempt's failure, which determines the length of the backoff."""
+        """Count a failed attempt, which determines the length of the backoff."""
         if has_rejectors(pod):
             pod.unschedulable_count += 1
             pod.consecutive_errors_count = 0

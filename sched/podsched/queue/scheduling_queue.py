@@ -1,4 +1,4 @@
-"""The scheduling queue: chooses the next pod, and moves pending pods when events may help them.
+"""The scheduling queue: chooses the next pod, and wakes pending pods when events may help them.
 
 Pure and synchronous; ``now`` is the owner's monotonic clock in seconds and never goes back.
 Guarantees: every pod that was added and neither deleted nor done is in exactly one place; pods
@@ -95,12 +95,12 @@ class QueueCorrupted(AssertionError):
 
 
 def of_one_class(batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
-    """Whether a pod is of the same class as a batch: equal in all that can influence a decision."""
+    """Return whether a pod has the batch's class: it is equal in all that can affect a decision."""
     return batch[0].info.cls is other.cls
 
 
 class SchedulingQueue:
-    """See the module. Not safe for threads; an event loop's tasks may share it."""
+    """The queue that the module describes. Not safe for threads; tasks of one loop may share it."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class SchedulingQueue:
         self._pods.report()
 
     def hold_reports(self) -> None:
-        """Hold back reports until ``report``: the following calls are parts of one operation."""
+        """Hold back reports to the observer until ``report``, for a batch of calls."""
         self._pods.holds_reports = True
 
     def report(self) -> None:
@@ -182,7 +182,7 @@ class SchedulingQueue:
     # ------------------------------------------------------------------ attempts
 
     def pop(self, now: float) -> QueuedPodInfo | None:
-        """Remove and return the next pod for an attempt, or None."""
+        """Remove and return the next pod for an attempt; None if there is none."""
         batch = self.pop_batch(now, 1)
         return batch[0] if batch else None
 
@@ -220,7 +220,10 @@ class SchedulingQueue:
         return members
 
     def done(self, *uids: str) -> None:
-        """End the recording of events for attempts; call it before PreBind at the latest."""
+        """End the recording of events for pods in flight; call it before PreBind at the latest.
+
+        PreBind and binding may take minutes, and as long as a pod is in flight all events are kept.
+        """
         self._in_flight.finish_all(uids)
 
     def add_unschedulable_if_not_present(
@@ -231,12 +234,12 @@ class SchedulingQueue:
         unschedulable_plugins: Collection[str] = (),
         pending_plugins: Collection[str] = (),
     ) -> str:
-        """Return a pod whose attempt failed to the queue, and end the attempt.
+        """Put a pod whose attempt failed back into the queue, and end the attempt.
 
-        ``plugins`` rejected it, ``pending_plugins`` with Pending; without any, the attempt failed
-        with an error. Returns the queue it went to: active, backoff, unschedulable or gated; "" if
-        the pod was deleted or added again meanwhile. If ``done`` was called before, the caller must
-        know that the pod still exists.
+        ``unschedulable_plugins`` rejected it, ``pending_plugins`` did so with Pending; if both are
+        empty, the attempt failed with an error. Returns the queue that the pod went to: active,
+        backoff, unschedulable or gated; "" if the pod was deleted or added again meanwhile. If
+        ``done`` was called before, the caller must know that the pod still exists.
         """
         uid = pod.info.uid
         flight = self._in_flight.get(uid)
@@ -258,7 +261,7 @@ class SchedulingQueue:
         return place
 
     def return_unattempted(self, pods: Iterable[QueuedPodInfo], now: float) -> None:
-        """Put popped pods back in their old order, as if they had not been popped."""
+        """Put popped pods back into activeQ in their old order, as if they had not been popped."""
         for pod in pods:
             flight = self._in_flight.finish(pod.info.uid)
             if flight is None or flight.deleted:
@@ -282,17 +285,18 @@ class SchedulingQueue:
     ) -> int:
         """Move all pending pods that the event may help; return their number.
 
-        ``old`` and ``new`` are the object's messages. Pods above ``max_priority`` and the pods
-        ``except_uids`` are left out.
+        ``old`` and ``new`` are the messages of the object before and after. Pods with a priority
+        above ``max_priority`` and pods with ``except_uids`` are left out.
         """
         moved = self._move(event, old, new, now, max_priority, except_uids)
         self._pods.report()
         return moved
 
     def note_for_in_flight(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        """Record an event only for pods in flight.
+        """Record an event for pods in flight, without moving other pods.
 
-        It cannot help other pods: they were rejected before its cause, or after it was over.
+        For an event that only pods in flight can have missed: all other pods were rejected before
+        its cause began or after it ended.
         """
         if event.is_wildcard or self._hints.matching(event):
             self._in_flight.record(event, old, new)
@@ -328,7 +332,7 @@ class SchedulingQueue:
         helped = self._pods.unschedulable.helped(event, old, new, max_priority)
         for uid in except_uids:
             helped.pop(uid, None)
-        label = event.text if helped else ""
+        label = event.text if helped else ""  # The text is made anew each time.
         for uid, strategy in helped.items():
             pod = self._pods.unschedulable.get(uid)
             assert pod is not None
@@ -373,14 +377,14 @@ class SchedulingQueue:
         event = _own_event(old, new)
         strategy = self._hints.strategy(pod, event, old.pod, new.pod)
         if strategy is Strategy.SKIP:
-            self._pods.park(pod, None, now)
+            self._pods.to_unschedulable(pod, None, now)
         else:
             self._pods.requeue(pod, strategy, event.text, now)
 
     # ------------------------------------------------------------------ time
 
     def flush(self, now: float) -> None:
-        """Do the work that is due; see ``next_wakeup``."""
+        """Move the pods whose backoff or timeout is over; ``next_wakeup`` says when to call it."""
         self.flush_backoff_completed(now)
         if now - self._last_leftover_flush >= LEFTOVER_PERIOD:
             self.flush_unschedulable_leftover(now)
@@ -506,7 +510,7 @@ def _own_event(old: PodInfo, new: PodInfo) -> ClusterEvent:
 
 
 def _concerns_queue(old: PodInfo, new: PodInfo) -> bool:
-    """Whether anything changed except the status and metadata such as the resource version.
+    """Return whether more changed than the status and metadata such as the resource version.
 
     kube-scheduler's ``isPodUpdated``.
     """

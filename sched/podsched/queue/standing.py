@@ -1,4 +1,4 @@
-"""A pod's place in the scheduling queue, for explanations; read-only."""
+"""Describe a pod's place in the scheduling queue, for explanations."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A pod's place. Times are those of the queue's clock; durations are in seconds.
+    """A pod's place in the queue; durations are in seconds.
 
-    backoff: the full backoff after the last failure. timeout_left: time until the pod is tried
-    again even without an event, None if it will not be. ahead: the number of pods of activeQ that
-    come before it, or would if it were woken now; ``ahead_first``: the first of these pods.
+    ``queue``: active, backoff, unschedulable, gated or in-flight. ``backoff``: the full backoff
+    after the last failure. ``timeout_left``: time until the pod is tried again even without an
+    event, None if it will not be. ``ahead``: the number of pods in activeQ that come before it, or
+    would if it were woken now; ``ahead_first``: the first of these pods. ``waiting``: the number of
+    pods by queue. ``gate_reasons``: why its gating plugin rejects it.
     """
 
     queue: str

@@ -2,7 +2,8 @@
 
 Pods of one class that the same plugins rejected form a *group*. An event calls one hint per group
 and plugin, not per pod, and with an index (``framework.hint_index``) only for groups that it can
-help. So the cost of an event depends on the pods that it wakes, not on the number of pending pods.
+help. So the cost of an event depends on the pods that it wakes, not on the number of pending pods:
+with 100,000 pending pods an event that helps none takes 17 µs (``sched bench Queue``).
 
 Gated pods (rejected by a PreEnqueue plugin) are here too. For them, hints are called only for
 events that the gating plugin registered.
@@ -31,7 +32,11 @@ _CLASS_NOTE = "podsched.queue"
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Pods with equal results of hints, which get ``sample``: a present or past member."""
+    """Pods for which every hint gives the same answer, except hints registered ``per_pod``.
+
+    Hints are called with ``sample``, which is or was one of the pods. ``rejectors`` are the plugins
+    that rejected the pods, ``pending`` those of them that returned Pending.
+    """
 
     key: Hashable
     sample: PodInfo
@@ -52,7 +57,8 @@ def group_key(pod: QueuedPodInfo) -> Hashable:
         frozenset(pod.unschedulable_plugins),
         frozenset(pod.pending_plugins),
         pod.gating_plugin,
-        # Claims of ephemeral volumes are named after the pod. PodGroups are not part of the class.
+        # A pod with ephemeral volumes is a group of its own, because its claims are named after it.
+        # Other pods are told apart by PodGroup, which is not part of the class.
         pod.info.uid if _has_ephemeral_volumes(pod.info.cls) else pod.info.group,
     )
 
@@ -66,7 +72,7 @@ def _has_ephemeral_volumes(cls: PodClass) -> bool:
 
 
 class _Rejected:
-    """The groups that one plugin of one profile rejected, with the plugin's indexes."""
+    """The groups of pods that one plugin of one profile rejected, with the plugin's indexes."""
 
     def __init__(self, table: HintTable, registrations: Iterable[Registration]) -> None:
         self._table = table
@@ -127,7 +133,7 @@ class UnschedulablePods:
         return None if entry is None else entry[0]
 
     def add(self, pod: QueuedPodInfo, now: float) -> None:
-        """Add a pod that is not there; its ``group_key`` must not change while it is."""
+        """Add a pod, which must not be here. Its ``group_key`` must not change while it is here."""
         key = group_key(pod)
         group = self._groups.get(key)
         if group is None:
@@ -136,7 +142,8 @@ class UnschedulablePods:
         group.pods[uid] = pod
         self._pods[uid] = (pod, group)
         self.gated_count += bool(pod.gating_plugin)
-        # A gated pod keeps its timestamp, so its checks are spaced from now instead.
+        # A pod that is gated again keeps its old timestamp. Its waiting time is counted from now,
+        # or it would be due at every flush.
         self._ages.add(uid, (now if pod.gating_plugin else pod.timestamp,), pod)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
@@ -161,7 +168,7 @@ class UnschedulablePods:
         return True
 
     def oldest(self) -> float | None:
-        """Return when the pod that has waited longest began to wait."""
+        """Return when the pod that has waited longest began to wait; None if there is no pod."""
         key = self._ages.first_key()
         return None if key is None else cast(float, key[0])
 
@@ -180,7 +187,8 @@ class UnschedulablePods:
     ) -> dict[str, Strategy]:
         """Return the uids of the pods that an event may help, and where it sends each.
 
-        ``max_priority``: only pods of this or a lower priority are considered.
+        ``old`` and ``new`` are the messages of the event's object. ``max_priority``: only pods of
+        this or a lower priority are considered.
         """
         if event.is_wildcard:
             return {
@@ -189,27 +197,27 @@ class UnschedulablePods:
                 if self._concerns(group, event, max_priority)
             }
         answers: dict[Group, Strategy] = {}
-        personal: dict[str, Strategy] = {}
+        by_pod: dict[str, Strategy] = {}
         for registration in self._table.matching(event):
             rejected = self._rejected.get((registration.profile, registration.plugin))
             if rejected is None or not rejected.groups:
                 continue
             question = (registration, event, old, new)
-            named = self._table.named(*question)
+            named = self._table.pods_named(*question)
             if named is not None:
-                self._ask_named(named, rejected.groups, personal, question, max_priority)
+                self._ask_named(named, rejected.groups, by_pod, question, max_priority)
                 continue
             for group in rejected.candidates(registration, event, old, new):
-                gain = _gain(group, registration)
-                if answers.get(group, Strategy.SKIP) >= gain or not self._concerns(
+                strategy = _strategy_if_queued(group, registration)
+                if answers.get(group, Strategy.SKIP) >= strategy or not self._concerns(
                     group, event, max_priority
                 ):
                     continue
                 if registration.per_pod:
-                    self._ask_each(group, gain, personal, question)
-                elif self._table.queues(registration, group.sample, event, old, new):
-                    answers[group] = gain
-        return _expanded(answers, personal)
+                    self._ask_each(group, strategy, by_pod, question)
+                elif self._table.answers_queue(registration, group.sample, event, old, new):
+                    answers[group] = strategy
+        return _by_uid(answers, by_pod)
 
     def problems(self) -> Iterator[str]:
         """Yield a description of each violated invariant, for ``check_invariants``."""
@@ -242,22 +250,22 @@ class UnschedulablePods:
     def _ask_each(
         self,
         group: Group,
-        gain: Strategy,
-        personal: dict[str, Strategy],
+        strategy: Strategy,
+        by_pod: dict[str, Strategy],
         question: tuple[Registration, ClusterEvent, Any, Any],
     ) -> None:
         registration, event, old, new = question
         for uid, pod in group.pods.items():
-            if personal.get(uid, Strategy.SKIP) < gain and self._table.queues(
+            if by_pod.get(uid, Strategy.SKIP) < strategy and self._table.answers_queue(
                 registration, pod.info, event, old, new
             ):
-                personal[uid] = gain
+                by_pod[uid] = strategy
 
     def _ask_named(
         self,
         uids: Iterable[str],
         groups: Container[Group],
-        personal: dict[str, Strategy],
+        by_pod: dict[str, Strategy],
         question: tuple[Registration, ClusterEvent, Any, Any],
         max_priority: int | None,
     ) -> None:
@@ -267,13 +275,13 @@ class UnschedulablePods:
             if entry is None or entry[1] not in groups:
                 continue
             pod, group = entry
-            gain = _gain(group, registration)
+            strategy = _strategy_if_queued(group, registration)
             if (
-                personal.get(uid, Strategy.SKIP) < gain
+                by_pod.get(uid, Strategy.SKIP) < strategy
                 and self._concerns(group, event, max_priority)
-                and self._table.queues(registration, pod.info, event, old, new)
+                and self._table.answers_queue(registration, pod.info, event, old, new)
             ):
-                personal[uid] = gain
+                by_pod[uid] = strategy
 
     def _open(self, key: Hashable, pod: QueuedPodInfo) -> Group:
         group = Group(
@@ -288,7 +296,7 @@ class UnschedulablePods:
             name = (group.profile, plugin)
             rejected = self._rejected.get(name)
             if rejected is None:
-                registrations = self._table.of(*name)
+                registrations = self._table.registered(*name)
                 rejected = self._rejected[name] = _Rejected(self._table, registrations)
             rejected.add(group)
         return group
@@ -299,13 +307,13 @@ class UnschedulablePods:
             self._rejected[group.profile, plugin].remove(group)
 
 
-def _gain(group: Group, registration: Registration) -> Strategy:
+def _strategy_if_queued(group: Group, registration: Registration) -> Strategy:
     pending = registration.plugin in group.pending
     return Strategy.IMMEDIATELY if pending else Strategy.AFTER_BACKOFF
 
 
-def _expanded(answers: dict[Group, Strategy], personal: dict[str, Strategy]) -> dict[str, Strategy]:
+def _by_uid(answers: dict[Group, Strategy], by_pod: dict[str, Strategy]) -> dict[str, Strategy]:
     for group, strategy in answers.items():
         for uid in group.pods:
-            personal[uid] = max(strategy, personal.get(uid, Strategy.SKIP))
-    return personal
+            by_pod[uid] = max(strategy, by_pod.get(uid, Strategy.SKIP))
+    return by_pod
