@@ -6,7 +6,7 @@ From the ground up:
 - ``objects`` and ``snapshot``: what is decided upon
 - ``flavors``: which flavor a workload gets; ``partial``: with fewer pods
 - ``victims`` and ``fair_victims``: who makes room
-- ``order``: whose turn it is in a queue
+- ``order`` and ``pending``: whose turn it is in a queue; ``history``: what a LocalQueue has used
 - ``topology`` and ``domains``: which domains of nodes take pods
 - ``cycle``: one round over the heads of all queues
 

@@ -23,7 +23,7 @@ from podsched.queues.flavors import Assigner, Assignment, Mode, Outcome, Waiting
 from podsched.queues.objects import ClusterQueue, Policy, Workload
 from podsched.queues.order import Requeue
 from podsched.queues.partial import search_counts
-from podsched.queues.quota import FlavorResource, Node
+from podsched.queues.quota import Amounts, FlavorResource, Node
 from podsched.queues.shares import Share, dominant_share
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import Preemptor, Victim, classic_victims
@@ -65,27 +65,23 @@ class Entry:
     """Its victims are to be evicted, as far as that has not begun."""
 
 
-#: The victims of a cycle so far, by key.
-_Taken = dict[str, Workload]
-
-
 def run_cycle(
     snapshot: Snapshot, heads: Iterable[tuple[str, Workload]], rules: Rules
 ) -> list[Entry]:
     """Return what becomes of the heads, each given with its queue, in the order of their turns.
 
-    The snapshot afterwards has the usage of the admitted, and what was reserved for others.
+    The snapshot is as before; the caller admits the admitted, and evicts the victims.
     """
     entries = []
     for name, workload in heads:
         queue = snapshot.queues[name]
         assignment, victims = nominate(snapshot, queue, workload, rules)
         entries.append(_entry(workload, queue, assignment, victims))
-    taken: _Taken = {}
-    done = []
+    turns, done = _Turns(snapshot, rules), []
     for entry in _fair_turns(snapshot, entries) if rules.fair else _classic_turns(entries):
-        _process(snapshot, entry, rules, taken)
+        turns.take(entry)
         done.append(entry)
+    turns.undo()
     return done
 
 
@@ -213,80 +209,93 @@ def _fair_key(entry: Entry, share: Share | None) -> tuple[object, ...]:
     )
 
 
-def _process(snapshot: Snapshot, entry: Entry, rules: Rules, taken: _Taken) -> None:
-    """Admit a head, let it preempt, or note why it waits."""
-    fits = _fits(snapshot, entry, taken)
-    if rules.recompute_overlap and _overlaps(entry, taken):
-        fits = _recompute(snapshot, entry, rules, taken)
-    if entry.mode is Mode.NO_FIT:
-        entry.requeue, entry.waiting = Requeue.NO_FIT, entry.assignment.waiting
-    elif entry.mode is Mode.PREEMPT and not entry.victims:
-        entry.requeue, entry.waiting = Requeue.NO_CANDIDATES, Waiting.QUOTA
-        if entry.queue.preemption.reclaim is not Policy.ANY:
-            node, borrowing = snapshot.node(entry.queue.name), entry.assignment.level > 0
-            kept = reserved(node, entry.assignment.usage, borrowing=borrowing)
-            snapshot.add_usage(entry.queue.name, kept)
-    elif entry.mode is Mode.PREEMPT and entry.workload.gated:
-        _wait(entry, _GATED, Waiting.GATED, Requeue.GATED)
-    elif entry.mode is Mode.DEFERRED_FIT:
-        _wait(entry, _AFTER_OVERLAP, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
-        snapshot.add_usage(entry.queue.name, entry.assignment.usage)
-    elif _overlaps(entry, taken):
-        _wait(entry, _OVERLAP, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
-    elif not fits:
-        _wait(entry, _NO_LONGER, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
-    else:
-        _take(snapshot, entry, taken)
+class _Turns:
+    """The turns of a cycle, with what earlier heads have taken."""
 
+    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
+        self._snapshot = snapshot
+        self._rules = rules
+        self._victims: dict[str, Workload] = {}
+        """Those of earlier heads, by key."""
+        self._held: list[tuple[str, Amounts]] = []
+        """What is counted as used, by queue."""
 
-def _take(snapshot: Snapshot, entry: Entry, taken: _Taken) -> None:
-    """Count a head's usage: it is admitted, or its victims are to go."""
-    taken |= {victim.workload.key: victim.workload for victim in entry.victims}
-    snapshot.add_usage(entry.queue.name, entry.assignment.usage)
-    if entry.mode is Mode.FIT:
-        entry.admitted = True
-        return
-    entry.preempts = True
-    message = f"{entry.message}. Pending the preemption of {len(entry.victims)} workload(s)"
-    _wait(entry, message, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
+    def take(self, entry: Entry) -> None:
+        """Admit a head, let it preempt, or note why it waits."""
+        fits = self._fits(entry)
+        if self._rules.recompute_overlap and self._overlaps(entry):
+            fits = self._recompute(entry)
+        if entry.mode is Mode.NO_FIT:
+            entry.requeue, entry.waiting = Requeue.NO_FIT, entry.assignment.waiting
+        elif entry.mode is Mode.PREEMPT and not entry.victims:
+            entry.requeue, entry.waiting = Requeue.NO_CANDIDATES, Waiting.QUOTA
+            if entry.queue.preemption.reclaim is not Policy.ANY:
+                node, borrowing = self._snapshot.node(entry.queue.name), entry.assignment.level > 0
+                self._hold(entry, reserved(node, entry.assignment.usage, borrowing=borrowing))
+        elif entry.mode is Mode.PREEMPT and entry.workload.gated:
+            _wait(entry, _GATED, Waiting.GATED, Requeue.GATED)
+        elif entry.mode is Mode.DEFERRED_FIT:
+            _wait(entry, _AFTER_OVERLAP, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
+            self._hold(entry, entry.assignment.usage)
+        elif self._overlaps(entry):
+            _wait(entry, _OVERLAP, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
+        elif not fits:
+            _wait(entry, _NO_LONGER, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
+        else:
+            self._succeed(entry)
 
+    def undo(self) -> None:
+        """Count nothing any more."""
+        for queue, usage in self._held:
+            self._snapshot.remove_usage(queue, usage)
 
-def _overlaps(entry: Entry, taken: _Taken) -> bool:
-    return any(victim.workload.key in taken for victim in entry.victims)
+    def _succeed(self, entry: Entry) -> None:
+        """Admit a head, or have its victims go."""
+        self._victims |= {victim.workload.key: victim.workload for victim in entry.victims}
+        self._hold(entry, entry.assignment.usage)
+        if entry.mode is Mode.FIT:
+            entry.admitted = True
+            return
+        entry.preempts = True
+        message = f"{entry.message}. Pending the preemption of {len(entry.victims)} workload(s)"
+        _wait(entry, message, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
+
+    def _hold(self, entry: Entry, usage: Amounts) -> None:
+        self._snapshot.add_usage(entry.queue.name, usage)
+        self._held.append((entry.queue.name, usage))
+
+    def _overlaps(self, entry: Entry) -> bool:
+        return any(victim.workload.key in self._victims for victim in entry.victims)
+
+    def _fits(self, entry: Entry) -> bool:
+        """Whether the need fits without the victims so far and its own."""
+        own = {victim.workload.key: victim.workload for victim in entry.victims}
+        with self._snapshot.without_usage((self._victims | own).values()):
+            return self._snapshot.fits(entry.queue.name, entry.assignment.usage)
+
+    def _recompute(self, entry: Entry) -> bool:
+        """Look at a head again without the victims so far, on its nominated flavors only."""
+        nominated = {
+            (pods.name, resource): one.flavor
+            for pods in entry.assignment.pod_sets
+            for resource, one in pods.flavors.items()
+        }
+        with self._snapshot.without(self._victims.values()):
+            entry.assignment, entry.victims = nominate(
+                self._snapshot, entry.queue, entry.workload, self._rules, nominated
+            )
+        entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
+        entry.untried = entry.assignment.untried
+        if entry.mode is Mode.FIT:
+            entry.mode = Mode.DEFERRED_FIT
+        return self._fits(entry)
 
 
 def _wait(entry: Entry, message: str, waiting: Waiting, requeue: Requeue) -> None:
     entry.message, entry.waiting, entry.requeue, entry.untried = message, waiting, requeue, False
 
 
-def _fits(snapshot: Snapshot, entry: Entry, taken: _Taken) -> bool:
-    """Whether the need fits without the victims so far and its own."""
-    own = {victim.workload.key: victim.workload for victim in entry.victims}
-    with snapshot.without_usage((taken | own).values()):
-        return snapshot.fits(entry.queue.name, entry.assignment.usage)
-
-
-def _recompute(snapshot: Snapshot, entry: Entry, rules: Rules, taken: _Taken) -> bool:
-    """Look at a head again without the victims so far, on its nominated flavors only."""
-    nominated = {
-        (pods.name, resource): one.flavor
-        for pods in entry.assignment.pod_sets
-        for resource, one in pods.flavors.items()
-    }
-    with snapshot.without(taken.values()):
-        entry.assignment, entry.victims = nominate(
-            snapshot, entry.queue, entry.workload, rules, nominated
-        )
-    entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
-    entry.untried = entry.assignment.untried
-    if entry.mode is Mode.FIT:
-        entry.mode = Mode.DEFERRED_FIT
-    return _fits(snapshot, entry, taken)
-
-
-def reserved(
-    node: Node, need: dict[FlavorResource, int], *, borrowing: bool
-) -> dict[FlavorResource, int]:
+def reserved(node: Node, need: Amounts, *, borrowing: bool) -> dict[FlavorResource, int]:
     """Return what no later head may take from one that has to preempt but finds no victims.
 
     It is the need, up to what the queue has left of its nominal quota; if it borrows, up to what is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -137,6 +137,8 @@ class Workload:
     """It may not preempt yet."""
     usage: Amounts = field(default_factory=dict)
     """What is reserved; a flavor and resource that it has without any amount counts 0."""
+    shape: Hashable = None
+    """Equal for workloads that are admitted or refused alike; None if that is not known."""
     tried: tuple[Mapping[str, int], ...] = ()
     """For each pod set and resource the index of the flavor that the search tries first."""
 

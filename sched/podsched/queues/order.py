@@ -1,20 +1,10 @@
 """Whose turn it is in a ClusterQueue, and where a head goes that was not admitted.
 
-A queue has a heap of workloads in order, and a set of inadmissible ones that wait for an event:
-
-| from | to | when |
-| --- | --- | --- |
-| heap | in a cycle | it is the head |
-| in a cycle | heap | ``stays_in_heap`` |
-| in a cycle | inadmissible | otherwise, or while its backoff is not over |
-| inadmissible | heap | quota may have been freed in its tree, or the workload changed |
-
 Source: Kueue 0.20, pkg/cache/queue/cluster_queue.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 from podsched.queues.objects import Strategy, Workload
@@ -59,27 +49,17 @@ def queue_time(
     return created
 
 
-def in_order(workloads: Iterable[Workload], sticky: str | None = None) -> list[Workload]:
-    """Return the workloads of a ClusterQueue in order.
+def queue_order(workload: Workload) -> tuple[float, int, float, str, str]:
+    """Return the key that orders the workloads of a ClusterQueue.
 
-    The workload whose key is ``sticky`` comes first, as it waits for its victims; then less past
-    usage of the LocalQueue, if that decides, higher priority, and the earlier time.
+    Less past usage of the LocalQueue comes first, if that decides, then higher priority, then the
+    earlier time.
     """
-    return sorted(
-        workloads,
-        key=lambda one: (
-            one.local_queue_usage or 0,
-            one.key != sticky,
-            -one.priority,
-            one.queued_at,
-            one.uid,
-        ),
-    )
+    past = workload.local_queue_usage or 0
+    return past, -workload.priority, workload.queued_at, workload.uid, workload.key
 
 
-def stays_in_heap(
-    strategy: Strategy, reason: Requeue, *, untried: bool, backoff: bool = False
-) -> bool:
+def stays_in_heap(strategy: Strategy, reason: Requeue, *, untried: bool, backoff: bool) -> bool:
     """Whether a workload that was not admitted is tried again without an event.
 
     ``untried``: flavors remain that the search has not reached. ``backoff``: it may not be tried

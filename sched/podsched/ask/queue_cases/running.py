@@ -29,8 +29,9 @@ from podsched.queues.domains import Placed, place
 from podsched.queues.fair_victims import BOTH, FairStrategy
 from podsched.queues.flavors import Assigner, Assignment, Mode, Outcome, Waiting
 from podsched.queues.objects import ClusterQueue, Strategy, Workload
-from podsched.queues.order import Requeue, becomes_sticky, in_order, stays_in_heap
+from podsched.queues.order import Requeue
 from podsched.queues.partial import search_counts
+from podsched.queues.pending import Pending
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
@@ -180,15 +181,19 @@ def _victim_order(case: Case) -> Result:
 
 
 def _queue_order(case: Case) -> Result:
-    workloads = [read_workload(case, one) for one in case["workloads"]]
-    return {"head": in_order(workloads)[0].key}
+    pending = Pending(Strategy(case["config"]["queueingStrategy"]))
+    for one in case["workloads"]:
+        pending.push(read_workload(case, one))
+    head = pending.pop()
+    return {"head": head and head.key}
 
 
 def _requeue(case: Case) -> Result:
-    strategy = Strategy(case["config"]["queueingStrategy"])
-    reason = Requeue(case["reason"])
-    stays = stays_in_heap(strategy, reason, untried=case.get("pendingFlavors", False))
-    return {"inadmissible": not stays, "sticky": becomes_sticky(strategy, reason)}
+    pending = Pending(Strategy(case["config"]["queueingStrategy"]))
+    pending.requeue(
+        Workload("workload"), Requeue(case["reason"]), untried=case.get("pendingFlavors", False)
+    )
+    return {"inadmissible": bool(pending.inadmissible), "sticky": pending.sticky is not None}
 
 
 def _partial_admission(case: Case) -> Result:
@@ -320,7 +325,7 @@ def _cycle(case: Case) -> Result:
     local = {
         (one["namespace"], one["name"]): one["clusterQueue"] for one in case.get("localQueues", ())
     }
-    waiting: dict[str, list[Workload]] = {}
+    waiting: dict[str, Pending] = {}
     namespace_of = {}
     got: Result = {"assignments": {}, "newlyAdmitted": [], "preempted": [], "pending": {}}
     for one in case.get("workloads", ()):
@@ -328,57 +333,42 @@ def _cycle(case: Case) -> Result:
         namespace_of[workload.key] = one["namespace"]
         if "reserved" in one:
             got["assignments"][workload.key] = _written(one["reserved"])
-        elif (queue := local.get((one["namespace"], one.get("queue")))) in snapshot.queues:
-            waiting.setdefault(str(queue), []).append(workload)
-    left: dict[str, list[str]] = {}
-    inadmissible: dict[str, list[str]] = {}
+        elif (name := local.get((one["namespace"], one.get("queue")), "")) in snapshot.queues:
+            strategy = snapshot.queues[name].strategy
+            waiting.setdefault(name, Pending(strategy)).push(workload)
     heads = []
-    for queue, workloads in waiting.items():
-        ordered = in_order(workloads)
-        left[queue] = [one.key for one in ordered]
-        if not snapshot.admits(queue):
+    for name, pending in waiting.items():
+        head = pending.pop() if snapshot.admits(name) else None
+        if head is None:
             continue
-        head = ordered[0]
-        if matches(selectors[queue], labels.get(namespace_of[head.key], {})):
-            heads.append((queue, head))
+        if matches(selectors[name], labels.get(namespace_of[head.key], {})):
+            heads.append((name, head))
             continue
-        left[queue].remove(head.key)
-        inadmissible[queue] = [head.key]
-        got["pending"][head.key] = {
-            "reason": Waiting.MISCONFIGURED.value,
-            "message": _WRONG_NAMESPACE,
-        }
+        pending.requeue(head, Requeue.NAMESPACE_MISMATCH)
+        reason = Waiting.MISCONFIGURED.value
+        got["pending"][head.key] = {"reason": reason, "message": _WRONG_NAMESPACE}
     got["skippedPreemptions"] = dict.fromkeys(snapshot.queues, 0)
     for entry in run_cycle(snapshot, heads, _rules(case)):
-        _show(snapshot, entry, got, left, inadmissible)
-    got["newlyAdmitted"].sort()
-    got["preempted"].sort(key=lambda one: one["workload"])
-    got["left"] = {queue: sorted(keys) for queue, keys in left.items() if keys}
-    got["inadmissible"] = inadmissible
+        _show(snapshot, entry, got, waiting[entry.queue.name])
+    got["left"] = {name: sorted(one.active) for name, one in waiting.items() if one.active}
+    got["inadmissible"] = {
+        name: sorted(one.inadmissible) for name, one in waiting.items() if one.inadmissible
+    }
     return got
 
 
-def _show(
-    snapshot: Snapshot,
-    entry: Entry,
-    got: Result,
-    left: dict[str, list[str]],
-    inadmissible: dict[str, list[str]],
-) -> None:
+def _show(snapshot: Snapshot, entry: Entry, got: Result, pending: Pending) -> None:
     """Add what has become of a head to the result."""
     key, queue = entry.workload.key, entry.queue
     if entry.preempts:
         got["preempted"] += _preempted(snapshot, queue.name, entry.workload, entry.victims)
     if entry.admitted:
-        left[queue.name].remove(key)
         got["newlyAdmitted"].append(key)
         got["assignments"][key] = _assignment(queue.name, entry.assignment)
         return
     if entry.mode is Mode.PREEMPT and entry.requeue is Requeue.FAILED_AFTER_NOMINATION:
         got["skippedPreemptions"][queue.name] += 1
-    if not stays_in_heap(queue.strategy, entry.requeue, untried=entry.untried):
-        left[queue.name].remove(key)
-        inadmissible[queue.name] = [key]
+    pending.requeue(entry.workload, entry.requeue, untried=entry.untried)
     got["pending"][key] = {"reason": entry.waiting or "Pending", "message": entry.message}
 
 

@@ -1,0 +1,90 @@
+"""What a LocalQueue has used in the past, for fair sharing by usage: old usage counts less.
+
+With a half-life of h seconds, what was used t seconds ago counts by 0.5 ** (t / h). What is
+admitted counts at once, by a penalty of one sampling interval's worth, until a sample has it.
+
+Source: Kueue 0.20, pkg/util/admissionfairsharing and pkg/cache/queue/afs. As there, these numbers
+are floats: they order queues, and count no quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+_Used = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    """The settings of fair sharing by usage, in seconds."""
+
+    half_life: float
+    interval: float = 300.0
+    """The time between samples."""
+
+    def weight(self, elapsed: float) -> float:
+        """Return how much the present counts against the past after a time."""
+        return 1.0 - 0.5 ** (elapsed / self.half_life) if self.half_life else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The past of one LocalQueue."""
+
+    sampled_at: float
+    consumed: _Used = field(default_factory=dict)
+    """Amounts of resources, averaged over the past."""
+    penalties: Mapping[str, _Used] = field(default_factory=dict)
+    """By workload."""
+
+    def sample(self, running: Mapping[str, int], now: float, decay: Decay) -> History:
+        """Return the history with what runs now; without a half-life there is no history."""
+        if not decay.half_life:
+            return replace(self, sampled_at=now, consumed={})
+        present = decay.weight(max(0.0, now - self.sampled_at))
+        consumed = _sum(_times(self.consumed, 1.0 - present), _times(running, present))
+        return replace(self, sampled_at=max(now, self.sampled_at), consumed=consumed)
+
+    def admit(self, workload: str, requests: Mapping[str, int], decay: Decay) -> History:
+        """Return the history with the penalty of a workload that has been admitted."""
+        penalty = _times(requests, decay.weight(decay.interval))
+        return replace(self, penalties={**self.penalties, workload: penalty})
+
+    def withdraw(self, workload: str) -> History:
+        """Return the history without the penalty of a workload that did not start."""
+        left = {key: penalty for key, penalty in self.penalties.items() if key != workload}
+        return replace(self, penalties=left)
+
+    def settle(
+        self, workload: str, running: Mapping[str, int], now: float, decay: Decay
+    ) -> History:
+        """Return the history in which a workload's penalty is a part of the past."""
+        sampled = self.sample(running, now, decay).withdraw(workload)
+        penalty = self.penalties.get(workload, {})
+        return replace(sampled, consumed=_sum(sampled.consumed, penalty))
+
+    def usage(self, resource_weights: Mapping[str, float], queue_weight: float) -> float:
+        """Return the number that orders LocalQueues, CPU counted in cores; infinite at weight 0."""
+        if queue_weight <= 0:
+            return float("inf")
+        total = _sum(self.consumed, *self.penalties.values())
+        return (
+            sum(
+                resource_weights.get(resource, 1.0) * used / (1000 if resource == "cpu" else 1)
+                for resource, used in sorted(total.items())
+            )
+            / queue_weight
+        )
+
+
+def _times(used: Mapping[str, float], factor: float) -> dict[str, float]:
+    return {resource: amount * factor for resource, amount in used.items()}
+
+
+def _sum(*parts: _Used) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for part in parts:
+        for resource, amount in part.items():
+            total[resource] = total.get(resource, 0.0) + amount
+    return total

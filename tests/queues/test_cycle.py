@@ -1,0 +1,150 @@
+"""One round over the heads of the queues."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.queues.cycle import Entry, Rules, run_cycle
+from podsched.queues.flavors import Mode, Waiting
+from podsched.queues.objects import (
+    ClusterQueue,
+    Flavor,
+    PodSet,
+    Policy,
+    Preemption,
+    ResourceGroup,
+    Workload,
+)
+from podsched.queues.order import Requeue
+from podsched.queues.quota import Cohort, Quota
+from podsched.queues.snapshot import Snapshot
+from support.examples import examples
+from support.queue_trees import CPU, assert_permitted, nodes, snapshots
+
+CPUS = (ResourceGroup(frozenset(("cpu",)), ("default",)),)
+
+
+def queue(
+    name: str, quota: int, cohort: str | None = "team", preemption: Preemption = Preemption()
+) -> ClusterQueue:
+    return ClusterQueue(name, cohort, CPUS, {CPU: Quota(quota)}, preemption=preemption)
+
+
+def head(key: str, count: int, priority: int = 0, least: int | None = None) -> Workload:
+    pods = PodSet("main", count, {"cpu": 1}, least)
+    return Workload(key, (pods,), uid=key, priority=priority, queued_at=0.0)
+
+
+def running(key: str, amount: int, priority: int = 0) -> Workload:
+    return Workload(key, priority=priority, reserved_at=0.0, usage={CPU: amount})
+
+
+def cycle(
+    snapshot: Snapshot, heads: dict[str, Workload], rules: Rules = Rules()
+) -> dict[str, Entry]:
+    return {entry.workload.key: entry for entry in run_cycle(snapshot, heads.items(), rules)}
+
+
+def cluster(*queues: ClusterQueue, cohorts: tuple[Cohort, ...] = ()) -> Snapshot:
+    return Snapshot(queues, cohorts, [Flavor("default")])
+
+
+def test_of_two_heads_that_need_the_same_quota_one_is_admitted() -> None:
+    snapshot = cluster(
+        queue("a", 0), queue("b", 0), cohorts=(Cohort("team", None, {CPU: Quota(8)}),)
+    )
+    entries = cycle(snapshot, {"a": head("late", 8), "b": head("first", 8, 1)})
+    assert entries["first"].admitted
+    assert not entries["late"].admitted
+    assert entries["late"].waiting is Waiting.QUOTA
+    assert entries["late"].message == "Workload no longer fits after processing another workload"
+    assert all(not node.usage.get(CPU) for node in nodes(snapshot))
+
+
+def test_heads_that_do_not_borrow_come_first() -> None:
+    snapshot = cluster(queue("a", 2), queue("b", 6))
+    entries = cycle(snapshot, {"a": head("borrows", 4, 9), "b": head("own", 6)})
+    assert list(entries) == ["own", "borrows"]
+    assert entries["own"].admitted
+    assert not entries["borrows"].admitted
+
+
+def test_with_fair_sharing_the_smallest_share_after_admission_comes_first() -> None:
+    snapshot = cluster(
+        queue("b", 0), queue("c", 0), cohorts=(Cohort("team", None, {CPU: Quota(100)}),)
+    )
+    snapshot.add("b", running("b0", 10))
+    heads = {"b": head("b1", 50), "c": head("c1", 75)}
+    entries = cycle(snapshot, heads, Rules(fair=True))
+    assert [key for key, entry in entries.items() if entry.admitted] == ["b1"]
+
+
+def test_a_head_that_may_not_reclaim_what_it_needs_keeps_what_is_left_of_its_quota() -> None:
+    snapshot = cluster(queue("a", 2), queue("b", 0))
+    snapshot.add("a", running("a1", 1))
+    entries = cycle(snapshot, {"a": head("a2", 2), "b": head("b1", 1)})
+    assert [entry.admitted for entry in entries.values()] == [False, False]
+    assert entries["a2"].requeue is Requeue.NO_CANDIDATES
+    always = Preemption(reclaim=Policy.ANY)
+    snapshot = cluster(queue("a", 2, preemption=always), queue("b", 0))
+    snapshot.add("a", running("a1", 1))
+    assert cycle(snapshot, {"a": head("a2", 2), "b": head("b1", 1)})["b1"].admitted
+
+
+def test_victims_are_named_and_nothing_is_admitted_in_their_place_yet() -> None:
+    snapshot = cluster(queue("a", 4, preemption=Preemption(Policy.LOWER)))
+    snapshot.add("a", running("low", 3))
+    entry = cycle(snapshot, {"a": head("high", 4, 9)})["high"]
+    assert entry.preempts
+    assert [victim.workload.key for victim in entry.victims] == ["low"]
+    assert entry.requeue is Requeue.PENDING_PREEMPTION
+    assert entry.message == (
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
+        "default, 3m more needed. Pending the preemption of 1 workload(s)"
+    )
+
+
+def test_as_many_pods_are_admitted_as_fit() -> None:
+    entry = cycle(cluster(queue("a", 7, None)), {"a": head("group", 10, least=3)})["group"]
+    assert entry.admitted
+    assert entry.assignment.pod_sets[0].count == 7
+    entry = cycle(cluster(queue("a", 2, None)), {"a": head("group", 10, least=3)})["group"]
+    assert not entry.admitted
+    assert entry.waiting is Waiting.EXCEEDS_MAX_QUOTA
+
+
+@given(snapshots(), st.data())
+@examples(300)
+def test_what_a_cycle_admits_fits_together(snapshot: Snapshot, data: st.DataObject) -> None:
+    """No victim is shared, and after victims have gone, all that preempted fit."""
+    names = sorted(snapshot.queues)
+    for index in range(data.draw(st.integers(0, 6))):
+        name = data.draw(st.sampled_from(names))
+        amount = data.draw(st.integers(0, min(6, snapshot.node(name).available(CPU))))
+        snapshot.add(name, running(f"w{index}", amount, data.draw(st.integers(0, 3))))
+    before = {node: node.usage.get(CPU, 0) for node in nodes(snapshot)}
+    heads = {
+        name: head(f"head-{name}", data.draw(st.integers(1, 8)), data.draw(st.integers(0, 3)))
+        for name in names
+    }
+    entries = cycle(snapshot, heads, Rules(fair=data.draw(st.booleans())))
+    assert {node: node.usage.get(CPU, 0) for node in nodes(snapshot)} == before
+    assert entries.keys() == {workload.key for workload in heads.values()}
+    for entry in entries.values():
+        assert not (entry.admitted and entry.preempts)
+        assert entry.admitted or entry.waiting is not None
+        if entry.admitted:
+            assert entry.mode is Mode.FIT
+            snapshot.add_usage(entry.queue.name, entry.assignment.usage)
+    assert_permitted(snapshot)
+    victims = [
+        one.workload for entry in entries.values() if entry.preempts for one in entry.victims
+    ]
+    assert len({victim.key for victim in victims}) == len(victims)
+    for victim in victims:
+        snapshot.remove(victim)
+    for entry in entries.values():
+        if entry.preempts:
+            snapshot.add_usage(entry.queue.name, entry.assignment.usage)
+    assert_permitted(snapshot)

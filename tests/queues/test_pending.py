@@ -1,0 +1,140 @@
+"""The workloads of a ClusterQueue that wait."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.queues.objects import Strategy, Workload
+from podsched.queues.order import Requeue, queue_order, queue_time
+from podsched.queues.pending import Pending
+from support.examples import examples
+
+
+def pending(*workloads: Workload, strategy: Strategy = Strategy.BEST_EFFORT) -> Pending:
+    waiting = Pending(strategy)
+    for workload in workloads:
+        waiting.push(workload)
+    return waiting
+
+
+def popped(waiting: Pending) -> list[str]:
+    keys = []
+    while (head := waiting.pop()) is not None:
+        keys.append(head.key)
+    return keys
+
+
+def head_of(waiting: Pending) -> Workload:
+    head = waiting.pop()
+    assert head is not None
+    return head
+
+
+def test_the_head_has_the_highest_priority_then_the_earliest_time() -> None:
+    early, late = Workload("early", queued_at=1), Workload("late", queued_at=2)
+    assert popped(pending(late, early, Workload("high", priority=1, queued_at=3))) == [
+        "high",
+        "early",
+        "late",
+    ]
+
+
+def test_past_usage_of_the_local_queue_comes_before_priority() -> None:
+    heavy = Workload("heavy", priority=9, local_queue_usage=0.5)
+    assert popped(pending(heavy, Workload("light", local_queue_usage=0.1))) == ["light", "heavy"]
+
+
+def test_a_strict_head_blocks_its_queue_and_another_steps_aside() -> None:
+    for strategy, then in ((Strategy.STRICT, "a"), (Strategy.BEST_EFFORT, "b")):
+        waiting = pending(Workload("a", priority=1), Workload("b"), strategy=strategy)
+        waiting.requeue(head_of(waiting), Requeue.NO_FIT)
+        assert head_of(waiting).key == then
+
+
+def test_a_preemptor_stays_the_head_until_it_cannot_be_admitted() -> None:
+    waiting = pending(Workload("a"))
+    waiting.requeue(head_of(waiting), Requeue.PENDING_PREEMPTION)
+    waiting.push(Workload("later", priority=9))
+    head = head_of(waiting)
+    assert head.key == "a"
+    waiting.requeue(head, Requeue.NO_FIT)
+    assert head_of(waiting).key == "later"
+
+
+def test_a_changed_preemptor_is_a_head_like_any_other() -> None:
+    waiting = pending(Workload("a"))
+    waiting.requeue(head_of(waiting), Requeue.PENDING_PREEMPTION)
+    waiting.push(Workload("later", priority=9))
+    waiting.push(Workload("a", priority=1))
+    assert popped(waiting) == ["later", "a"]
+
+
+def test_all_of_a_hopeless_shape_wait_and_come_back_together() -> None:
+    waiting = pending(*(Workload(f"large{index}", shape="large") for index in range(3)))
+    waiting.push(Workload("small", shape="small", queued_at=9))
+    waiting.requeue(head_of(waiting), Requeue.NO_FIT)
+    waiting.push(Workload("large9", shape="large"))
+    assert list(waiting.active) == ["small"]
+    waiting.release(lambda workload: workload.key != "large1")
+    assert sorted(waiting.active) == ["large0", "large2", "large9", "small"]
+    assert list(waiting.inadmissible) == ["large1"]
+
+
+def test_untried_flavors_are_tried_at_once_and_backoff_is_waited_for() -> None:
+    waiting = pending(Workload("a"))
+    waiting.requeue(head_of(waiting), Requeue.GENERIC, untried=True)
+    waiting.requeue(head_of(waiting), Requeue.FAILED_AFTER_NOMINATION, backoff=True)
+    assert not waiting.active
+
+
+def test_a_workload_that_is_gone_is_not_the_head() -> None:
+    waiting = pending(Workload("a", priority=1), Workload("b"))
+    waiting.remove("a")
+    assert popped(waiting) == ["b"]
+
+
+def test_pods_that_were_not_ready_in_time_queue_up_anew_unless_configured() -> None:
+    assert queue_time(1.0, "PodsReadyTimeout", 5.0) == 5.0
+    assert queue_time(1.0, "PodsReadyTimeout", 5.0, by_creation=True) == 1.0
+    assert queue_time(1.0, "AdmissionCheck", 5.0, by_creation=True) == 5.0
+    assert queue_time(1.0, "Preempted", 5.0) == 1.0
+
+
+def test_a_preemptor_that_waits_for_long_costs_nothing() -> None:
+    waiting = pending(Workload("a"))
+    for _ in range(1000):
+        waiting.requeue(head_of(waiting), Requeue.PENDING_PREEMPTION)
+    assert len(waiting._heap) < 50
+
+
+@given(st.data())
+@examples(300)
+def test_each_workload_is_in_one_place_and_the_head_is_the_first(data: st.DataObject) -> None:
+    """After any steps, against a plain reading of the order."""
+    waiting = Pending(data.draw(st.sampled_from(Strategy)))
+    known: dict[str, Workload] = {}
+    for _ in range(data.draw(st.integers(0, 25))):
+        step = data.draw(st.sampled_from(("push", "pop", "remove", "release")))
+        key = f"w{data.draw(st.integers(0, 5))}"
+        if step == "push":
+            shape = data.draw(st.none() | st.integers(0, 1))
+            known[key] = Workload(key, priority=data.draw(st.integers(0, 2)), shape=shape)
+            waiting.push(known[key])
+        elif step == "remove":
+            known.pop(key, None)
+            waiting.remove(key)
+        elif step == "release":
+            waiting.release(lambda _: True)
+            assert not waiting.inadmissible
+        else:
+            active = dict(waiting.active)
+            head = waiting.pop()
+            first = active.get(waiting.sticky or "") or min(
+                active.values(), key=queue_order, default=None
+            )
+            assert head is first
+            if head is not None:
+                waiting.requeue(head, data.draw(st.sampled_from(Requeue)))
+        assert {**waiting.active, **waiting.inadmissible} == known
+        assert not waiting.active.keys() & waiting.inadmissible.keys()
