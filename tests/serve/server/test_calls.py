@@ -25,7 +25,7 @@ from podsched.serve.server.access.identity import (
     caller,
 )
 from podsched.serve.server.call_warnings import add_warnings
-from podsched.serve.server.calls import conversing, streaming, unary, unknown
+from podsched.serve.server.calls import bidirectional, streaming, unary, unknown
 from podsched.serve.server.fairness.gate import Gate
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
 from podsched.serve.server.pipeline import Pipeline
@@ -407,10 +407,10 @@ def too_large(_: bytes) -> GetRequest:
     [
         unary("Get", GetRequest.FromString, refused, Pipeline()),
         streaming("Get", GetRequest.FromString, two_then_refused, Pipeline()),
-        conversing("Get", none_then_refused, Pipeline()),
+        bidirectional("Get", none_then_refused, Pipeline()),
         unknown(Pipeline()).service(None),
     ],
-    ids=["unary", "streaming", "conversing", "unknown"],
+    ids=["unary", "streaming", "bidirectional", "unknown"],
 )
 async def test_a_call_that_failed_leaves_nothing_to_the_cyclic_collector(handler: Any) -> None:
     context: Any = Context()

@@ -96,7 +96,7 @@ async def test_of_lists_that_nobody_reads_few_are_made_until_their_client_has_go
 
     list_response = frames.list_response
     monkeypatch.setattr(frames, "list_response", counted)
-    monkeypatch.setattr(intake, "MOST_HELD", 10 << 20)
+    monkeypatch.setattr(intake, "MAX_HELD_BYTES", 10 << 20)
     async with serving() as (server, _):
         large = [pod(f"p{number}") for number in range(20)]
         for item in large:

@@ -18,7 +18,7 @@ def test_keys_are_those_that_came_and_did_not_go_in_order(
 ) -> None:
     """None: they are asked for in between."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(key_order, "MOST_LOOSE", most)
+        patched.setattr(key_order, "MAX_UNMERGED", most)
         order, expected = KeyOrder(first), set(first)
         for key in changes:
             if key is None:

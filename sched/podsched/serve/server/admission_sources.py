@@ -26,7 +26,7 @@ from podsched.api.priorities import PriorityClasses
 from podsched.api.storage_classes import default_class
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.watchcache import Compiled, WatchCache
+from podsched.serve.server.watchcache import Derived, WatchCache
 
 _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
@@ -42,13 +42,13 @@ class AdmissionSources:
         self._cache = cache
         self._reflector = reflector
         #: Return the compiled PriorityClasses, and the name of the default StorageClass or "".
-        self.priority_classes = Compiled(
+        self.priority_classes = Derived(
             cache, lambda: PriorityClasses([*cache.messages(_PRIORITY_CLASS)]), _PRIORITY_CLASS
         )
-        self.default_storage_class = Compiled(
+        self.default_storage_class = Derived(
             cache, lambda: default_class(cache.messages(_STORAGE_CLASS)), _STORAGE_CLASS
         )
-        self._ranges = Compiled(cache, self._ranges_by_namespace, _LIMIT_RANGE)
+        self._ranges = Derived(cache, self._ranges_by_namespace, _LIMIT_RANGE)
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
         """Return a RuntimeClass by name, None if it does not exist."""

@@ -1,10 +1,11 @@
-"""Guards bindings: the node must exist, and no other scheduler may have used it since the decision.
+"""Prevents two schedulers from giving the same capacity of a node to different pods.
 
 Schedulers with different locks on one store do not know each other's assumed pods. Each decides on
 the state at some revision, which its bindings name. If there is more than one lock, a binding puts
 the key of its node and its own lock. It is refused if the key of that node and any other lock has
 been put since the named revision. So if two bindings use the same capacity, the second to arrive is
-refused, and its pod is scheduled again with the first one counted.
+refused, and its pod is scheduled again with the first one counted. A binding is also refused if its
+node does not exist.
 
     /podsched/schedulers                              the locks whose holders bind
     /podsched/bound/<node>/<namespace>/<name>         put by bindings to a node under that lock
@@ -52,7 +53,7 @@ _ATTEMPTS = 16
 
 
 class BindGuard:
-    """Makes the compares of bindings, which also verify its copy of the list of locks."""
+    """Makes the compares of bindings, which also verify this object's copy of the list of locks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -82,9 +83,10 @@ class BindGuard:
         raise errors.unavailable("the list of schedulers changes all the time")
 
     async def _enter(self, fence: Fence | None) -> bool:
-        """Try to put the lock into the list; return False if the fence turns out to be lost.
+        """Try once to put the lock into the list; return False if the fence is lost.
 
-        Locks without a term are removed from the list, in a write that compares their absence.
+        Returns True also if the list has changed meanwhile; the copy is then up to date. Locks
+        without a holder are removed by the same write, which compares that they have none.
         """
         held = [lock for lock in self._locks if lock != UNLOCKED]
         free = [lock for lock in held if (await self._store.get(term_key(lock))).kv is None]
@@ -101,7 +103,7 @@ class BindGuard:
         if isinstance(result, StoreError):
             raise result
         if result.succeeded:
-            # The first lock has missed no bindings.
+            # With the first lock in the list, there are no bindings of others to have missed.
             self._since = result.revision if self._revision else 0
             self._locks, self._revision = tuple(locks), result.revision
             return True
@@ -119,10 +121,11 @@ class BindGuard:
     def conditions(
         self, binding: Binding, fence: Fence | None
     ) -> tuple[tuple[Compare, ...], tuple[WriteOp, ...]]:
-        """Return the compares and puts of a binding. Raises ApiError if it was decided too early.
+        """Return the compares and puts of a binding.
 
-        A writer that names no revision (without a fence, or of an older version) ignores other
-        schedulers' bindings; they notice its bindings if it has a fence.
+        Raises ApiError if it was decided before the list of locks changed. A writer that names no
+        revision (without a fence, or of an older version) ignores other schedulers' bindings; they
+        notice its bindings if it has a fence.
         """
         node = binding.node_name
         there = Compare.exists(object_key(_NODE, node))
@@ -145,13 +148,13 @@ class BindGuard:
         ]
         return (there, listed, *unchanged), (Put(bound_key(node, fence.lock), b""),)
 
-    def notice_of(self, node: str) -> tuple[tuple[Compare, ...], tuple[WriteOp, ...]]:
-        """Return the compares and puts by which schedulers notice a binding without a lock."""
+    def unlocked_conditions(self, node: str) -> tuple[tuple[Compare, ...], tuple[WriteOp, ...]]:
+        """Return the compares and puts of a binding without a lock, by which others notice it."""
         listed = Compare.mod_revision_is(SCHEDULERS, self._revision)
         alone = len(self._locks) <= 1
         return (listed,), () if alone else (Put(bound_key(node, UNLOCKED), b""),)
 
-    def list_changed(self, current: Mapping[str, KeyValue | None]) -> None:
+    def update_list(self, current: Mapping[str, KeyValue | None]) -> None:
         """Update the copy of the list after a failed binding without a lock, for a retry.
 
         current: the present values of the compared keys.
@@ -175,7 +178,7 @@ class BindGuard:
                 return errors.overtaken(node, why, kv.mod_revision)
         return None
 
-    def leftovers(self, node: str) -> tuple[WriteOp, ...]:
+    def removals_of_node(self, node: str) -> tuple[WriteOp, ...]:
         """Return the removals of a deleted node's keys, for the write that deletes the node."""
         if len(self._locks) <= 1:
             return ()

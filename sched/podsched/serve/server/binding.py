@@ -26,17 +26,22 @@ _MOST_CONDITIONS: Final = 100
 _SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
 
 
-Adorn = Callable[[Pod], None]
-"""Changes a pod that is about to be bound, in place."""
+PodChange = Callable[[Pod], None]
+"""A change of a pod in place, made by the same write as its binding."""
 
 
 def bind_step(
-    entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool, adorn: Adorn | None = None
+    entry: Entry,
+    binding: Binding,
+    now: Timestamp,
+    *,
+    fenced: bool,
+    add_metadata: PodChange | None = None,
 ) -> Step | None:
-    """Return the step that sets a pod's node. Raises ApiError if it cannot be bound.
+    """Return the step that sets a pod's node. Raises ApiError if the pod cannot be bound.
 
-    None if the pod is already bound to the node and the request counts as a retry: a fenced writer
-    that names the uid retries a call whose answer was lost, and the first attempt succeeded.
+    None if the pod is already bound to this node and the request counts as a retry: a leader that
+    names the pod's uid has lost the answer to its first attempt, which succeeded.
     """
     pod = entry.decode()
     assert isinstance(pod, Pod)
@@ -57,8 +62,8 @@ def bind_step(
     # Binding clears the nomination since Kubernetes 1.35.
     pod.status.nominated_node_name = ""
     set_pod_condition(pod.status, _SCHEDULED, now)
-    if adorn is not None:
-        adorn(pod)
+    if add_metadata is not None:
+        add_metadata(pod)
     return Step(pod.SerializeToString())
 
 

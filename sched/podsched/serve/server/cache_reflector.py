@@ -1,9 +1,10 @@
 """Keeps the watch cache in sync with etcd, and delays reads until the cache is fresh enough.
 
-A read must see every completed write, made through any API server. So it asks etcd for its current
-revision and waits until the cache has reached it. One request for the revision serves all reads
-that were waiting when it was sent. A later read waits for the next request, because the one in
-flight may have been answered before a write that the reader knows of.
+A read must see every write that was completed before it through any API server (linearizability).
+So a read asks etcd for its current revision and waits until the cache has reached it. One request
+for the revision serves all reads that were waiting when it was sent. A later read waits for the
+next request, because etcd may have answered the one in flight before a write that the reader knows
+of. kube-apiserver's watch cache does the same ("consistent reads from cache", KEP-2340).
 
     _reading   the request in flight; serves the reads that came before it was sent
     _queued    the next request, for later reads; sent when the one in flight is answered
@@ -30,14 +31,16 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("watch-cache")
 
+# Keys of one request of the initial list.
 _PAGE = 2000
 # Changes applied without a pause: 1 to 2 ms.
 _AT_ONCE = 100
 # Max seconds that a read waits for the cache: less than the clients' deadline of 10 s, so that they
 # get the cause and can try another server.
 _FRESHNESS_TIMEOUT = 4.0
-# Long enough for a change in flight. If the cache is still behind, the newer revisions are outside
-# its prefix, and the watch will not deliver them.
+# Seconds to wait for the watch before ``_nudge``. Long enough for a change in flight. If the cache
+# is still behind then, the newer revisions changed keys outside its prefix (such as another user's
+# of the same etcd), and the watch will not deliver them.
 _NUDGE_SECONDS = 0.05
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
@@ -107,6 +110,7 @@ class CacheReflector:
         self._cache.apply(batch)
 
     async def _load(self) -> None:
+        """List all objects, in pages at one revision, and replace the cache's content."""
         page = await self._store.range(etcd_keys.OBJECTS, limit=_PAGE)
         revision = page.revision
         kvs = page.kvs
@@ -125,6 +129,10 @@ class CacheReflector:
         return await asyncio.shield(self._queued)
 
     async def _ask(self, before: asyncio.Task[int] | None) -> int:
+        """Read etcd's revision once the request before has been answered.
+
+        The key need not exist: every linearizable answer has the store's revision.
+        """
         if before is not None:
             await asyncio.wait([before])
         self._reading, self._queued = self._queued, None

@@ -1,8 +1,9 @@
-"""Wraps handlers of bytes as gRPC methods: authentication, decoding, errors, metrics.
+"""Wraps functions as gRPC methods that run the steps of ``pipeline`` and decode requests.
 
-gRPC's context refers to the exception that ends its call, and the exception to the frames that it
-passed. So no frame here keeps a context or the request iterator: the cycle would keep every failed
-call in memory, 15 kB and its request, until the garbage collector runs.
+gRPC's context refers to the exception that ends its call, and the exception's traceback to the
+frames that it passed. If a frame kept the context or the request iterator, this reference cycle
+would keep every failed call in memory, 15 kB and its request, until the garbage collector runs. So
+the frames here delete both (``del requests, context``).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from podsched.serve.server.status import details, short
 #: Seconds that a client may leave a response of a stream unread.
 UNREAD_SECONDS = 30.0
 
-#: Bytes of a response that is not counted while unread.
+#: Responses of up to this many bytes are not counted while the client has not read them.
 _SMALL = 16 << 10
 
 #: Method name under which calls of unknown methods are counted.
@@ -51,7 +52,7 @@ def unary(
             under_way.charge_items()
             response = under_way.response = await handle(under_way.request)
             under_way.count_unread(response)
-            under_way.tell_warnings()
+            under_way.add_warnings_to_trailers()
             return response
 
     # Registered as a stream of requests: gRPC would read a single one before calling the handler.
@@ -75,7 +76,8 @@ def streaming(
         async with under_way:
             under_way.request = _decoded(parse, await under_way.only_request())
             with under_way.stream():
-                # By itself: beside an unread first response, it would keep the call from ending.
+                # Sent separately: gRPC would otherwise send it with the first response, and if the
+                # client does not read that one, the call could not be ended.
                 await under_way.context.send_initial_metadata(())
                 async with aclosing(handle(under_way.request)) as responses:
                     async for response in responses:
@@ -86,16 +88,16 @@ def streaming(
     return grpc.stream_stream_rpc_method_handler(call)
 
 
-def conversing(
+def bidirectional(
     method: str,
     handle: Callable[[AsyncIterator[bytes]], AsyncGenerator[bytes, None]],
     pipeline: Pipeline,
-    told: Sequence[tuple[str, str]] = (),
+    initial_metadata: Sequence[tuple[str, str]] = (),
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with many requests and many responses.
 
-    The requests are not decoded, since each has its own outcome. A client that does not read the
-    responses is disconnected. ``told``: initial metadata for the client.
+    ``handle`` decodes the requests itself, because an undecodable one must not end the stream. A
+    client that does not read the responses is disconnected.
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
@@ -107,8 +109,8 @@ def conversing(
             await under_way.enter(0)
             with under_way.stream():
                 under_way.leave_seat()  # an idle stream needs none
-                # Tells the client that it may begin.
-                await under_way.context.send_initial_metadata(told)
+                # By this the client learns that it may begin.
+                await under_way.context.send_initial_metadata(initial_metadata)
                 async with aclosing(handled) as responses:
                     async for response in responses:
                         await under_way.write(response)
@@ -121,7 +123,7 @@ def conversing(
 def unknown(pipeline: Pipeline) -> grpc.GenericRpcHandler:
     """Return the handler of all unknown methods.
 
-    gRPC's own would answer without authentication and without any rate limit.
+    gRPC's own handler would answer without authentication and without any rate limit.
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
@@ -142,7 +144,7 @@ def unknown(pipeline: Pipeline) -> grpc.GenericRpcHandler:
 
 
 class _GrpcCall(Call):
-    """A gRPC call; it ends with a status, and its trailing metadata has its id."""
+    """A ``Call`` over gRPC; its trailing metadata has the request's id."""
 
     __slots__ = ()
 
@@ -151,7 +153,7 @@ class _GrpcCall(Call):
         # Sent at the end of the call, on success and failure.
         context.set_trailing_metadata(((REQUEST_ID, self.request_id),))
 
-    def tell_warnings(self) -> None:
+    def add_warnings_to_trailers(self) -> None:
         """Add the warnings to the trailing metadata."""
         if self.warnings:
             told = [(WARNING, header(text)) for text in self.warnings]
@@ -171,17 +173,21 @@ class _GrpcCall(Call):
         return raw  # type: ignore[no-any-return]
 
     def count_unread(self, response: bytes) -> None:
-        """Count a large response to the flow until gRPC has sent it or the call is gone."""
+        """Count a large response as held by the flow until the call has ended.
+
+        gRPC keeps the response until the client has read it or disconnects.
+        """
         intake, size = self._intake, len(response)
         if intake is not None and size > _SMALL:
             intake.hold(size)
-            self.context.add_done_callback(lambda _: intake.let_go(size))
+            self.context.add_done_callback(lambda _: intake.release(size))
 
     async def write(self, response: bytes) -> None:
-        """Send one response. Raises ApiError if the client leaves it unread for too long.
+        """Send one response. Raises ApiError if the client does not read for UNREAD_SECONDS.
 
         gRPC blocks the writer while the client's flow-control window is full. So a client that does
-        not read occupies one response, but without the limit it could do so forever.
+        not read occupies the memory of one response; the timeout bounds how long. (300 unread
+        watches took 1.8 GB and were never ended.)
         """
         try:
             async with asyncio.timeout(UNREAD_SECONDS):

@@ -65,9 +65,11 @@ class ApiError(Exception):
         retry_after: float = 0.0,
         about: tuple[Kind, str] | None = None,
     ) -> None:
-        """retry_after: seconds after which the same call may succeed; 0: unknown.
+        """Create an error.
 
-        about: kind and name of the object concerned.
+        violations: the mistakes in an invalid request. metadata: details for programs, by the
+        reason. retry_after: seconds after which the same call may succeed; 0: unknown. about: kind
+        and name of the object concerned.
         """
         super().__init__(message)
         self.code = code

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 #: Number of unmerged keys that triggers a merge, so that each merge takes only a few ms.
-MOST_LOOSE: Final = 4096
+MAX_UNMERGED: Final = 4096
 
 
 class KeyOrder:
@@ -18,35 +18,35 @@ class KeyOrder:
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._sorted = sorted(keys)
-        self._came: dict[str, None] = {}
-        self._gone: set[str] = set()
+        self._added: dict[str, None] = {}
+        self._removed: set[str] = set()
 
     def add(self, key: str) -> None:
         """Add a key that is not in the set."""
-        if key in self._gone:
-            self._gone.remove(key)
+        if key in self._removed:
+            self._removed.remove(key)
             return
-        self._came[key] = None
-        if len(self._came) >= MOST_LOOSE:
+        self._added[key] = None
+        if len(self._added) >= MAX_UNMERGED:
             self._merge()
 
     def remove(self, key: str) -> None:
         """Remove a key that is in the set."""
-        if key in self._came:
-            del self._came[key]
+        if key in self._added:
+            del self._added[key]
         else:
-            self._gone.add(key)
+            self._removed.add(key)
 
     def in_order(self) -> Sequence[str]:
         """Return the keys in ascending order; the list is valid until the next add or remove."""
-        if self._came or self._gone:
+        if self._added or self._removed:
             self._merge()
         return self._sorted
 
     def _merge(self) -> None:
-        if self._gone:
-            self._sorted = [key for key in self._sorted if key not in self._gone]
-            self._gone = set()
-        self._sorted += sorted(self._came)
+        if self._removed:
+            self._sorted = [key for key in self._sorted if key not in self._removed]
+            self._removed = set()
+        self._sorted += sorted(self._added)
         self._sorted.sort()
-        self._came = {}
+        self._added = {}

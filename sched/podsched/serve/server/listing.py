@@ -22,7 +22,7 @@ from podsched.serve.server import errors, frames
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.fairness.turns import Work, answering, end_turn
+from podsched.serve.server.fairness.turns import Work, end_turn, large_response
 from podsched.serve.server.scope import Scope, kind_named
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
@@ -42,7 +42,11 @@ _READ_AND_DECODED = 2
 
 
 class Page(NamedTuple):
-    """Part of a list at ``revision``; ``token`` continues it, "" on the last page."""
+    """Part of a list at ``revision``.
+
+    token: the continue token, "" on the last page. remaining: number of objects after this page;
+    0 if unknown.
+    """
 
     entries: list[Entry]
     revision: int
@@ -52,7 +56,7 @@ class Page(NamedTuple):
     async def encoded(self) -> bytes:
         """Return the serialized ListResponse, yielding to other calls: a page may take 20 ms."""
         items: list[bytes] = []
-        async with answering():
+        async with large_response():
             work = Work()
             async for part in work.in_parts(self.entries, _AT_ONCE):
                 items += [frames.list_item(entry.wrapped()) for entry in part]
@@ -69,9 +73,9 @@ class Lister:
         self._reflector = reflector
 
     async def page(self, request: ListRequest, at_revision: int = 0) -> Page:
-        """Return one page. Raises ApiError, OUT_OF_RANGE if the revision is compacted.
+        """Return one page of a list. Raises ApiError, OUT_OF_RANGE if the revision is compacted.
 
-        at_revision: the revision to show, 0: the current one.
+        at_revision: the revision of the list, 0 for the current one. A continue token overrides it.
         """
         kind = kind_named(request.kind)
         rights().check("list", kind, request.namespace)
@@ -96,6 +100,7 @@ class Lister:
         entries = self._cache.in_order(kind)
         start, end = 0, len(entries)
         if request.namespace and kind.namespaced:
+            # Keys are "namespace/name", and "0" is the character after "/".
             start = bisect_left(entries, f"{request.namespace}/", key=_by_key)
             end = bisect_left(entries, f"{request.namespace}0", start, key=_by_key)
         if after:
@@ -103,6 +108,7 @@ class Lister:
         return await self._from_cache(scope, entries[start:end], revision, request.limit)
 
     async def _latest(self, request: ListRequest) -> int:
+        """Return the cache's revision, made fresh first unless the request allows a stale one."""
         if not request.allow_stale or not self._reflector.ready.is_set():
             await self._reflector.wait_until_fresh()
         return self._cache.revision
@@ -195,11 +201,11 @@ def _encode_token(revision: int, after: str) -> str:
 def _decode_token(token: str) -> tuple[int, str]:
     try:
         if len(token) > _MAX_TOKEN:
-            raise ValueError("longer than any that is given out")
+            raise ValueError("longer than any valid token")
         content = json.loads(base64.urlsafe_b64decode(token.encode()))
         revision, start = content["rv"], content["start"]
         if type(revision) is not int or not 0 <= revision < 2**63 or not isinstance(start, str):
-            raise ValueError("not what is given out")
+            raise ValueError("not a revision and a key")
         start.encode()
     except (binascii.Error, ValueError, KeyError, TypeError, RecursionError):
         raise errors.bad_request("continue key is not valid", "continue") from None

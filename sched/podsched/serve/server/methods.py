@@ -1,4 +1,4 @@
-"""Maps gRPC methods to the verbs of roles, audit log and REST API."""
+"""Maps gRPC methods to Kubernetes' verbs, as roles, the audit log and the REST API name them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Final, NamedTuple
 
 
 class Method(NamedTuple):
-    """The verb of a method. items: the field with the items of a batch that is decoded at once."""
+    """The verb and subresource of a method.
+
+    items: the request's field with the items, for batches that are decoded as a whole; "" for
+    others. of_pods: the method is for pods only.
+    """
 
     verb: str
     subresource: str = ""
@@ -52,8 +56,8 @@ for _name, _method in METHODS.items():
 
 
 def call_of(verb: str, subresource: str) -> str:
-    """Return the gRPC method for a verb on one object.
+    """Return the gRPC method for a verb on one object, such as "Bind" for create on "binding".
 
-    So gRPC and REST have the same metrics, fairness shares and audit events.
+    REST calls are counted under it, so that both transports share metrics, flows and audit events.
     """
     return _OF_ONE.get((verb, subresource)) or _OF_ONE[verb, ""]

@@ -28,7 +28,7 @@ from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import Violation
 from podsched.serve.server.storage import New, ObjectStorage, Step
-from podsched.serve.server.watchcache import Compiled, WatchCache
+from podsched.serve.server.watchcache import Derived, WatchCache
 
 NAMESPACE = KINDS["Namespace"]
 _CONTENT = tuple(kind for kind in KINDS.values() if kind.namespaced)
@@ -56,7 +56,7 @@ class Namespaces:
         self._now = now
         self._new_uid = new_uid
         #: By name, whether each namespace accepts new objects.
-        self._states = Compiled(
+        self._states = Derived(
             cache,
             lambda: {m.metadata.name: not is_terminating(m) for m in cache.messages(NAMESPACE)},
             NAMESPACE,

@@ -1,7 +1,13 @@
-"""The steps of every call to the API, through gRPC or Kubernetes' REST API.
+"""Runs the steps that every call to the API has in common, through gRPC or Kubernetes' REST API.
 
-Each of the two provides a ``CallContext`` and runs its handlers within a ``Call``. So
-authentication, authorization, fairness, metrics, traces and the audit log are the same for both.
+    arrive    authenticate the caller and set its rights; refusals are delayed
+    receive   read the request, within the limits of the caller's flow
+    enter     wait for a seat (``fairness``)
+    ...       the handler
+    exit      release the seat, convert errors to statuses, write audit event, metrics and trace
+
+Each transport provides a ``CallContext`` and runs its handlers within a ``Call`` (an async context
+manager). So authentication, fairness, metrics, traces and the audit log are the same for both.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
 from podsched.serve.server.fairness.intake import Intake
 from podsched.serve.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
+from podsched.serve.server.methods import METHODS, OTHER
 from podsched.serve.server.request_ids import request_id_of
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import NO_SPAN
@@ -38,22 +45,14 @@ if TYPE_CHECKING:
 
 _log = get_logger("apiserver")
 
-#: Requests that are batches decoded at once, and the field with their items.
-_ITEMS = {
-    "PatchBatch": "patches",
-    "DeleteBatch": "deletions",
-    "BindPods": "bindings",
-    "EvictPods": "evictions",
-    "PatchPodStatuses": "patches",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The configuration of the steps of every call, which run in this order.
+    """The configuration of the steps of every call.
 
-    Authentication, the caller's rights, a seat (``fairness``), the handler, the observer and the
-    audit log. Handlers check ``access.rights.rights()`` for each object that they read or write.
+    observer: metrics and traces, None for none. authenticate: returns the caller's identity.
+    authorize: returns an identity's rights; handlers check them (``access.rights.rights()``) for
+    each object that they read or write. gate: fairness, None for none. audit: None for no log.
     """
 
     observer: ServerTelemetry | None = None
@@ -133,19 +132,22 @@ class Call:
         set_rights(self._pipeline.authorize(identity))
 
     async def arrive(self) -> None:
-        """Authenticate the caller; failures are answered at a limited rate. Raises ApiError."""
+        """Authenticate the caller; failures are answered at a limited rate. Raises ApiError.
+
+        The limit slows down guessing of tokens, and clients that retry without a pause.
+        """
         try:
             self.authenticate()
         except ApiError:
             if self._pipeline.gate is not None:
-                await self._pipeline.gate.turn_away(self.peer)
+                await self._pipeline.gate.delay_refusal(self.peer)
             raise
         gate, identity = self._pipeline.gate, self.identity
         if gate is not None and identity is not None:
-            gate.call_came(identity, self.peer, self._method)
+            gate.call_arrived(identity, self.peer, self._method)
 
     async def receive(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Read the request of an authenticated caller. Raises ApiError."""
+        """Read and return the request of an authenticated caller. Raises ApiError."""
         gate, identity = self._pipeline.gate, self.identity
         if gate is None or identity is None:
             return await read()
@@ -154,7 +156,10 @@ class Call:
         return raw
 
     async def enter(self, size: int) -> None:
-        """Wait for a seat; ``size``: bytes of the request. Raises ApiError."""
+        """Wait for a seat, which the call holds until it ends. Raises ApiError.
+
+        size: bytes of the request.
+        """
         gate = self._pipeline.gate
         if gate is not None and self.identity is not None:
             self._seat = await gate.enter(self.identity, self.peer, self._method, size)
@@ -162,8 +167,8 @@ class Call:
 
     def charge_items(self) -> None:
         """Charge the flow for a batch whose items are not charged one by one."""
-        field = _ITEMS.get(self._method)
-        if field is not None and self._seat is not None:
+        field = METHODS.get(self._method, OTHER).items
+        if field and self._seat is not None:
             self._seat.charge(len(getattr(self.request, field)) * ITEM_SECONDS)
 
     @contextmanager
@@ -184,12 +189,12 @@ class Call:
             seat.flow.watches -= 1
 
     def leave_seat(self) -> None:
-        """Release the seat: a client may take long to read a stream."""
+        """Release the seat before the call ends: a client may take long to read a stream."""
         if self._seat is not None:
             self._seat.leave()
 
     async def sent(self, size: int) -> None:
-        """Charge the flow for a response of a stream."""
+        """Charge the flow for a stream's response of ``size`` bytes; wait if it used too much."""
         if self._seat is not None:
             await self._seat.sent(size)
 
@@ -207,7 +212,7 @@ class Call:
         code = _code_of(error)
         self.leave_seat()
         if self._intake is not None:
-            self._intake.let_go(self._size)
+            self._intake.release(self._size)
         try:
             if isinstance(error, Exception):
                 shown = error
@@ -262,6 +267,7 @@ def _code_of(error: BaseException | None) -> StatusCode:
 
 
 def _incident(method: str, error: Exception, incident: str) -> ApiError:
+    """Log a bug with its traceback; return the error for the client, which has only the id."""
     user = caller()
     _log.error(
         "Internal error",

@@ -1,7 +1,7 @@
-"""The pod subresources: bind, evict and status patches, single and in batches.
+"""Binds pods, evicts them and patches their statuses: the subresources of pods.
 
-Guarantees: a fenced write succeeds only while the lock belongs to the writer's term; a pod is bound
-at most once; an eviction and the update of its disruption budget are one write.
+Guarantees: a fenced write succeeds only while the lock belongs to the writer's term. A pod is bound
+at most once. An eviction and the update of its disruption budget are one transaction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_own
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.bind_guard import BindGuard
-from podsched.serve.server.binding import Adorn, bind_step, check_conditions, status_step
+from podsched.serve.server.binding import PodChange, bind_step, check_conditions, status_step
 from podsched.serve.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.deletion import check_preconditions, deletion_step
@@ -30,6 +30,7 @@ from podsched.serve.store.protocol import Compare, KeyValue, Put
 from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
 
 POD, PDB, NODE = KINDS["Pod"], KINDS["PodDisruptionBudget"], KINDS["Node"]
+#: Max attempts of an eviction while others change the pod or its disruption budget.
 _EVICT_ATTEMPTS = 8
 #: The condition that Kubernetes' eviction subresource sets.
 EVICTED = PodCondition(
@@ -61,13 +62,17 @@ class PodOperations:
     async def bind(
         self, bindings: Sequence[Binding], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
-        """Bind pods to nodes, each independently."""
+        """Bind pods to nodes, each independently; return each bound pod or its error.
+
+        Raises ApiError if the store does not answer. Without a fence the caller needs the verb
+        ``bindunfenced``.
+        """
         now = timestamp(self._now(), whole=True)
         fenced = fence is not None
         if fence is not None:
             await self._guard.admit(fence)
-        may = _may_bind if fenced else _may_bind_unfenced
-        outcomes: list[Outcome | None] = [_binding_error(b, may) for b in bindings]
+        check = _check_bind if fenced else _check_bind_unfenced
+        outcomes: list[Outcome | None] = [_binding_error(b, check) for b in bindings]
         good = [(i, b) for i, b in enumerate(bindings) if outcomes[i] is None]
 
         def mutation_of(binding: Binding) -> Mutation:
@@ -89,15 +94,16 @@ class PodOperations:
             outcomes[index] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def bind_as_asked(
-        self, binding: Binding, adorn: Adorn, *, dry_run: bool = False
+    async def bind_like_kubernetes(
+        self, binding: Binding, add_metadata: PodChange, *, dry_run: bool = False
     ) -> Entry:
-        """Bind a pod as Kubernetes' subresource does: the node need not exist.
+        """Bind a pod as Kubernetes' binding subresource does: the node need not exist.
 
         Kubernetes' schedulers have no fence, so none is required; podsched's own leaders notice
-        these bindings. adorn: adds the binding's labels and annotations. Raises ApiError.
+        these bindings (``bind_guard``). add_metadata: adds the binding's labels and annotations.
+        Raises ApiError.
         """
-        if (refused := _binding_error(binding, _may_bind)) is not None:
+        if (refused := _binding_error(binding, _check_bind)) is not None:
             raise refused
         now = timestamp(self._now(), whole=True)
         if not dry_run:
@@ -105,20 +111,20 @@ class PodOperations:
         node_known = self._cache.get(NODE, binding.node_name) is not None
 
         def change(entry: Entry) -> Step | None:
-            step = bind_step(entry, binding, now, fenced=False, adorn=adorn)
+            step = bind_step(entry, binding, now, fenced=False, add_metadata=add_metadata)
             if step is None or not node_known:  # other schedulers do not use an unknown node
                 return step
-            compares, ops = self._guard.notice_of(binding.node_name)
+            compares, ops = self._guard.unlocked_conditions(binding.node_name)
             return step._replace(compares=compares, ops=ops)
 
         key = _key(binding.namespace, binding.name)
-        mutation = Mutation(POD, key, change, self._guard.list_changed)
+        mutation = Mutation(POD, key, change, self._guard.update_list)
         return await self._storage.mutate_one(mutation, None, dry_run=dry_run)
 
     async def patch_statuses(
         self, patches: Sequence[PodStatusPatch], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
-        """Set conditions and nominations of pods, each independently."""
+        """Set conditions and nominated nodes of pods, each independently."""
         now = timestamp(self._now(), whole=True)
 
         def change_by(patch: PodStatusPatch) -> Callable[[Entry], Step | None]:
@@ -139,7 +145,11 @@ class PodOperations:
     async def evict(
         self, requests: Sequence[EvictRequest], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
-        """Evict pods, each independently; evictions that ignore budgets share a commit."""
+        """Evict pods, each independently; return each pod or its error.
+
+        Evictions that ignore disruption budgets share transactions. Others are made one by one,
+        because two of them may need the same budget.
+        """
         outcomes: list[Outcome | None] = [_eviction_error(request) for request in requests]
         permitted = [i for i, outcome in enumerate(outcomes) if outcome is None]
         free = [i for i in permitted if requests[i].ignore_disruption_budgets]
@@ -163,6 +173,7 @@ class PodOperations:
     def _eviction(
         self, request: EvictRequest, compares: tuple[Compare, ...] = (), ops: tuple[Put, ...] = ()
     ) -> Callable[[Entry], Step | None]:
+        """Return the change that evicts a pod; compares, ops: those of its disruption budget."""
         asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
 
         def change(entry: Entry) -> Step | None:
@@ -175,10 +186,10 @@ class PodOperations:
         return change
 
     def _conditioned(self, entry: Entry, request: EvictRequest) -> Pod | None:
-        """Return the pod with the eviction's condition, to be stored by the same write.
+        """Return the pod with the eviction's condition; None if the request has no condition.
 
-        None: there is no condition. The deletion reuses the decoded pod: decoding it again took a
-        third of an eviction's time.
+        The deletion stores the condition with the same write and reuses the decoded pod: decoding
+        it again took a third of an eviction's time.
         """
         if not request.HasField("condition"):
             return None
@@ -196,6 +207,8 @@ class PodOperations:
         key = _key(request.namespace, request.name)
         await self._reflector.wait_until_fresh()  # includes budgets that were just created
         for _ in range(_EVICT_ATTEMPTS):
+            # Both objects are read from etcd, and the write compares both versions: concurrent
+            # evictions cannot spend the same disruption twice.
             base = await self._storage.get(POD, key)
             pod = base.message
             assert isinstance(pod, Pod)
@@ -222,14 +235,15 @@ class PodOperations:
         raise errors.conflict(POD, request.name)
 
 
-def _may_bind(binding: Binding) -> None:
+def _check_bind(binding: Binding) -> None:
     """Raise ApiError if the caller may not bind the pod."""
     namespace = binding.namespace or DEFAULT_NAMESPACE
     rights().check("create", POD, namespace, binding.name, "binding")
 
 
-def _may_bind_unfenced(binding: Binding) -> None:
-    _may_bind(binding)
+def _check_bind_unfenced(binding: Binding) -> None:
+    """Raise ApiError if the caller may not bind the pod without a fence."""
+    _check_bind(binding)
     namespace = binding.namespace or DEFAULT_NAMESPACE
     rights().check("bindunfenced", POD, namespace, binding.name, "binding")
 
@@ -239,6 +253,7 @@ def _binding_error(binding: Binding, check: Callable[[Binding], None]) -> ApiErr
         check(binding)
     except ApiError as error:
         return error
+    # The wording of Kubernetes' ValidatePodBinding.
     if not binding.node_name:
         return errors.invalid(
             POD, binding.name, [errors.Violation("target.name", "Required value", "Required value")]

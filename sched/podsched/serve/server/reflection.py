@@ -15,7 +15,7 @@ from grpc_reflection.v1alpha import reflection
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
 from podsched.serve.server import errors
-from podsched.serve.server.calls import conversing
+from podsched.serve.server.calls import bidirectional
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.scheduling import SCHEDULING
 from podsched.serve.server.service import AUTHORIZATION, OBJECTS, PODS
@@ -33,7 +33,7 @@ def reflection_handlers(pipeline: Pipeline) -> grpc.GenericRpcHandler:
         async for response in servicer.ServerReflectionInfo(_decoded(requests), None):
             yield response.SerializeToString()
 
-    handler = conversing(_METHOD, reflect, replace(pipeline, audit=None))
+    handler = bidirectional(_METHOD, reflect, replace(pipeline, audit=None))
     return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {_METHOD: handler})
 
 

@@ -1,8 +1,10 @@
-"""Reads, updates, patches and deletes objects of any kind, independent of the transport.
+"""Reads, updates, patches and deletes objects of any kind, for gRPC and REST alike.
 
-Guarantees: an object is stored complete and valid or not at all; a read sees every write completed
-before it through any server; each item of a batch has its own outcome. Elsewhere: gRPC
-(``service``), new objects (``creation``), the pod subresources (``pods``).
+Guarantees: an object is stored complete and valid, or not at all. A read sees every write that was
+completed before it through any server. Each item of a batch has its own outcome.
+
+Other modules create objects (``creation``), handle the subresources of pods (``pods``) and
+translate from and to gRPC (``service``).
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ from podsched.v1.api_pb2 import (
     Preconditions,
 )
 
+#: Objects of a collection that are checked without a pause, and deleted in one call of the storage.
 _DELETE_AT_ONCE = 500
 #: Max characters of a name: a DNS subdomain.
 _MAX_NAME = 253
@@ -122,9 +125,8 @@ class Registry:
         *,
         dry_run: bool,
     ) -> Entry:
-        kind = kind_of(message)
         metadata = message.metadata
-        kind, key = _address(kind.name, metadata.namespace, metadata.name)
+        kind, key = _address(kind_of(message).name, metadata.namespace, metadata.name)
         namespace = local_namespace(kind, metadata.namespace)
         rights().check("update", kind, namespace, metadata.name, subresource)
         wanted = _wanted_revision(metadata.resource_version)
@@ -134,6 +136,7 @@ class Registry:
             if wanted and wanted != entry.revision:
                 raise errors.conflict(kind, metadata.name)
             check_preconditions(entry, Preconditions(uid=uid))
+            # A step changes its message in place, and may be computed again for a newer version.
             copy = kind.new()
             copy.CopyFrom(message)  # type: ignore[arg-type]
             return step(kind, copy, entry)
@@ -146,7 +149,10 @@ class Registry:
         return entry
 
     async def _settle(self, outcomes: Sequence[Outcome], *, dry_run: bool) -> None:
-        """Wait until admission uses the written objects; return at once after a dry run."""
+        """Wait until admission sees the written objects; return at once after a dry run.
+
+        So a client that has created a PriorityClass or LimitRange can use it in its next call.
+        """
         if not dry_run:
             await self._sources.settle(outcomes)
 
@@ -249,11 +255,12 @@ class Registry:
         done = iter(results)
         return [next(done) if isinstance(plan, Mutation) else plan for plan in planned]
 
-    async def delete_in_two(
+    async def delete_in_two_steps(
         self, request: DeleteRequest, *, dry_run: bool = False, permitted: bool = False
     ) -> Entry:
-        """Delete an object in the steps Kubernetes' clients see: pods are marked, then removed.
+        """Delete an object as Kubernetes' REST API does: a pod is marked first and then removed.
 
+        So watches show a MODIFIED event with a deletionTimestamp before the DELETED event.
         A terminating namespace is not changed; its ``finalize`` subresource removes it.
 
         permitted: the caller's right is already checked. Raises ApiError.
@@ -276,10 +283,7 @@ class Registry:
         return entry if entry.is_readable() else entry.name_only()
 
     async def _remove_marked(self, entry: Entry) -> Entry:
-        """Remove a marked pod; it may be gone already.
-
-        Returns it as of its removal.
-        """
+        """Remove a marked pod, if it still exists; return it with the revision of its removal."""
         request = DeleteRequest(grace_period_seconds=0)
 
         def change(found: Entry) -> Step | None:
@@ -295,6 +299,7 @@ class Registry:
         return Entry(entry.kind, entry.key, entry.value, removed.revision, entry.created)
 
     async def _deletion(self, request: DeleteRequest, *, permitted: bool = False) -> Mutation:
+        """Return the mutation for a deletion. Raises ApiError if it is invalid or not permitted."""
         kind, key = _address(request.kind, request.namespace, request.name)
         namespace = local_namespace(kind, request.namespace)
         if not permitted:
@@ -310,7 +315,7 @@ class Registry:
         return Mutation(kind, key, change)
 
     async def selected(self, request: DeleteCollectionRequest) -> list[Entry]:
-        """Return the current objects that a deletecollection selects. Raises ApiError."""
+        """Return the current objects that a deletecollection request selects. Raises ApiError."""
         kind = kind_named(request.kind)
         rights().check("deletecollection", kind, request.namespace)
         check_propagation(request.propagation_policy)
@@ -325,6 +330,7 @@ class Registry:
         """Delete all objects that match now; return their number. Raises ApiError."""
         kind = kind_named(request.kind)
         selected = await self.selected(request)
+        # Check all before deleting any: a refusal must not leave half of the collection deleted.
         work = Work()
         async for part in work.in_parts(selected, _DELETE_AT_ONCE):
             for entry in part:
@@ -351,13 +357,14 @@ class Registry:
         *,
         emptied: bool = False,
     ) -> Step | None:
+        """Return the step that removes or marks an object; emptied: it is an empty namespace."""
         check_own(entry)
         if entry.kind is NAMESPACE and entry.is_readable():
             return namespace_deletion_step(entry, self._now(), emptied=emptied)
         asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
         step = deletion_step(entry, asked, self._now(), request.propagation_policy)
         if step is not None and step.value is None and entry.kind.name == "Node":
-            return step._replace(ops=self._guard.leftovers(entry.key))
+            return step._replace(ops=self._guard.removals_of_node(entry.key))
         return step
 
 
@@ -378,12 +385,13 @@ def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:
 
 
 def _patched(patch: Mapping[str, Any]) -> list[str]:
-    """Return what a patch writes: "status", "" for anything else, or both."""
+    """Return the subresources that a patch writes: "status", "" for anything else, or both."""
     status = ["status"] if "status" in patch else []
     return [*status, ""] if len(patch) > len(status) or not status else status
 
 
 def _wanted_revision(text: str) -> int:
+    """Return the revision in a resourceVersion, 0 without one. Raises ApiError."""
     if not text:
         return 0
     try:

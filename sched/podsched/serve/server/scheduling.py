@@ -13,7 +13,7 @@ from podsched.api.validation.storable import validate_storable
 from podsched.serve.client.question_stream import WORKER, WORKERS
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import Rights, rights
-from podsched.serve.server.calls import conversing, unary
+from podsched.serve.server.calls import bidirectional, unary
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.replicas import Replicas
@@ -68,7 +68,7 @@ class SchedulingService:
             "Checkpoint": unary(
                 "Checkpoint", bounded(CheckpointRequest), self.checkpoint, pipeline
             ),
-            "Answer": conversing("Answer", self.answer, pipeline, self._told),
+            "Answer": bidirectional("Answer", self.answer, pipeline, self._told),
         }
         return grpc.method_handlers_generic_handler(SCHEDULING, handlers)
 

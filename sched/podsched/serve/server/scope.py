@@ -1,4 +1,4 @@
-"""The selection of a list, watch or bulk deletion: kinds, namespace, labels, fields."""
+"""Selects objects for a list, watch or bulk deletion: by kinds, namespace, labels and fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def kind_named(name: str) -> Kind:
 
 
 class Scope:
-    """A compiled selection of objects. Raises ApiError for invalid selectors."""
+    """A compiled selection of objects; no kinds mean all kinds, "" any namespace.
+
+    Raises ApiError for unknown kinds and invalid selectors.
+    """
 
     __slots__ = ("_everything", "_fields", "_labels", "_local_prefix", "kinds")
 

@@ -127,6 +127,10 @@ class ApiServer:
         self.gate.close()
 
     def _pipeline(self) -> Pipeline:
+        """Return the pipeline with the authentication of the settings.
+
+        Not made in the constructor, because it reads files.
+        """
         settings = self._settings
         if not settings.authenticates:
             return Pipeline(self._observer, gate=self.gate, audit=self._audit)
@@ -162,6 +166,7 @@ class ApiServer:
         self.kube_port = self.kube.port
 
     def _build(self, pipeline: Pipeline) -> grpc.aio.Server:
+        """Return the gRPC server with all services, listening but not started. Raises OSError."""
         settings, core = self._settings, self.core
         server = grpc.aio.server(
             options=[
@@ -171,6 +176,8 @@ class ApiServer:
                 ("grpc.so_reuseport", int(settings.workers > 1)),
                 # Concurrent calls of a connection; further ones wait.
                 ("grpc.max_concurrent_streams", MAX_STREAMS),
+                # With probes, gRPC enlarges a connection's flow-control window, and so the bytes
+                # that it buffers of requests that are not read yet.
                 ("grpc.http2.bdp_probe", 0),
                 ("grpc.max_connection_idle_ms", MAX_IDLE_MS),
                 # Per address; further connections are closed at once.
@@ -180,6 +187,8 @@ class ApiServer:
                 ),
                 # Time for the HTTP/2 preface. A connection closed before it counts until then.
                 ("grpc.server_handshake_timeout_ms", int(PATIENCE * 1000)),
+                # Clients probe quiet connections every 10 s (``client.channels``). By default gRPC
+                # answers such pings with GOAWAY, which would break idle watches.
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5000),
                 ("grpc.http2.max_ping_strikes", 0),

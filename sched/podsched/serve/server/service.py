@@ -16,7 +16,7 @@ from podsched.api.kinds import unwrap
 from podsched.api.objects import AnyObject, Pod
 from podsched.serve.server import errors
 from podsched.serve.server.access.reviews import Reviews
-from podsched.serve.server.calls import conversing, streaming, unary
+from podsched.serve.server.calls import bidirectional, streaming, unary
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.listing import Page
@@ -30,7 +30,7 @@ OBJECTS, PODS = "podsched.v1.Objects", "podsched.v1.Pods"
 AUTHORIZATION = "podsched.v1.Authorization"
 
 Methods = Mapping[str, tuple[Callable[[bytes], Any], Callable[[Any], Awaitable[bytes]]]]
-"""The unary methods of a service by name: what decodes their requests, and what answers them."""
+"""The unary methods of a service by name: a decoder of requests, and the handler of a request."""
 
 
 def fence_of(request: Any) -> v1.Fence | None:
@@ -57,7 +57,7 @@ def _unwrapped(wrapped: v1.Object) -> AnyObject:
         raise errors.bad_request(str(error), "object") from None
 
 
-# What an operation returns, as a response.
+# Each of these awaits an operation and encodes what it returns as a response.
 
 
 async def _wrapped(entry: Awaitable[Entry]) -> bytes:
@@ -208,7 +208,7 @@ def service_handlers(core: ServerCore, pipeline: Pipeline) -> list[grpc.GenericR
         OBJECTS: {
             "Watch": streaming("Watch", bounded(v1.WatchRequest), core.watcher.watch, pipeline)
         },
-        PODS: {"SubmitPods": conversing("SubmitPods", core.submission.submit, pipeline)},
+        PODS: {"SubmitPods": bidirectional("SubmitPods", core.submission.submit, pipeline)},
     }
     services = {
         OBJECTS: object_methods(core),

@@ -1,12 +1,16 @@
-"""Conditional writes of objects: created if absent, changed if still at the version read.
+"""Stores objects in etcd with conditional writes (compare and swap).
 
-Guarantees: a change is computed from exactly the version it replaces; a fence is checked in the
-same etcd transaction as the write it guards; an error about an object's state ("already bound") is
-decided on its current version and not on a lagging cache; the items of a batch share commits and
-need no tasks of their own.
+A new object is written if its key is absent, a changed one if the stored object still has the
+version from which the change was computed (optimistic concurrency). Guarantees:
 
-The cached version is tried first, which saves a read. If it is stale, the failed compare returns
-the current one, and the change is computed again.
+- A change is computed from exactly the version that it replaces.
+- A fence is checked in the same etcd transaction as the write that it guards.
+- An error about an object's state ("already bound") is based on the current version, never on a
+  lagging cache.
+- The items of a batch succeed or fail independently, but share etcd transactions.
+
+A change is first computed from the cached version, which saves a read. If that version is stale,
+etcd's answer to the failed compare contains the current one, and the change is computed again.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from podsched.serve.server import errors
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.fairness.turns import Work, parts_of, writing
+from podsched.serve.server.fairness.turns import Work, writes_at_once, writing
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import MaybeApplied, StoreError, TooLarge
 from podsched.serve.store.protocol import (
@@ -40,19 +44,22 @@ from podsched.v1.api_pb2 import Fence
 
 _LEASE = KINDS["Lease"]
 _NODE_LEASES = "kube-node-lease/"
-# Seconds to wait for the store after a write's answer was lost; then its outcome stays unknown.
-_LOOK_AGAIN_SECONDS = 2.0
+# Timeout in seconds of the read that checks whether a write was applied, after its answer was lost.
+_CHECK_SECONDS = 2.0
 # Seconds that a write may take before its outcome is reported as unknown: longer than the store's
 # own retries, so that this is rare.
 _WRITE_TIMEOUT = 30.0
-# Attempts of a write without a resourceVersion on an object that others change concurrently.
+# Max times that a change is computed for one object which others change concurrently. Each attempt
+# loses to a write that succeeded, so a longer series means more contention than a client can cause.
 _MAX_ROUNDS = 16
 
 
 class New(NamedTuple):
     """An object to be created.
 
-    also: further ops of the same write; usage: its quota usage, None if no quota counts it.
+    key: "namespace/name", or the name of a cluster-scoped object. value: the serialized object.
+    lease: id of the etcd lease that deletes it, 0 for none. also: further ops of the same write.
+    usage: its quota usage, None if no quota counts it.
     """
 
     kind: Kind
@@ -64,7 +71,11 @@ class New(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The write that changes an object: its new bytes, or None to remove it; further conditions."""
+    """The write that changes an object.
+
+    value: the new serialized object, None to remove it. compares, ops: further conditions and
+    operations of the same transaction. lease: id of the etcd lease that deletes it, 0 for none.
+    """
 
     value: bytes | None
     compares: tuple[Compare, ...] = ()
@@ -92,7 +103,12 @@ Outcome = Entry | ApiError
 
 
 class _Attempt(NamedTuple):
-    """An attempt at one item: its index, the version to change, the step (None: only read)."""
+    """One attempt to change an object of a batch.
+
+    item: index in the batch. base: the version to change, None if the cache has none. current:
+    whether etcd returned ``base``; a version from the cache may be stale. step: the write, None if
+    this attempt only reads the current version.
+    """
 
     item: int
     base: Entry | None
@@ -101,7 +117,7 @@ class _Attempt(NamedTuple):
 
 
 class ObjectStorage:
-    """Stores objects in etcd with compares. ``get`` reads etcd; changes try the cache first."""
+    """Reads and writes objects in etcd. ``get`` always reads etcd; changes try the cache first."""
 
     def __init__(self, store: Store, cache: WatchCache, reflector: CacheReflector) -> None:
         self._store = store
@@ -130,10 +146,10 @@ class ObjectStorage:
             raise errors.already_exists(item.kind, _name(item.key))
 
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
-        """Store new objects, whose keys must be free, each independently."""
+        """Store new objects, each independently; return each stored object or its error."""
         taken = {} if fence is not None else await self._already_existing(items)
         free = [item for at, item in enumerate(items) if at not in taken] if taken else items
-        part = parts_of(len(free))
+        part = writes_at_once(len(free))
         outcomes: list[Outcome] = []
         for start in range(0, len(free), part or 1):
             async with writing():
@@ -144,10 +160,10 @@ class ObjectStorage:
         return [taken[at] if at in taken else next(created) for at in range(len(items))]
 
     async def _already_existing(self, items: Sequence[New]) -> dict[int, ApiError]:
-        """Return the errors of items whose names are taken, by index, without writing them.
+        """Return ALREADY_EXISTS errors by index for the items whose names are taken.
 
-        etcd would replicate each failing write through its log. An object in the cache may be
-        deleted already, so this waits until the cache is fresh.
+        These items are not written, because etcd replicates even failing writes through its log. An
+        object in the cache may be deleted already, so this waits until the cache is fresh.
         """
         known = [
             at
@@ -183,7 +199,7 @@ class ObjectStorage:
             for item, result in zip(items, results, strict=True)
         ]
 
-    async def create_with(
+    async def create_and_change(
         self, items: Sequence[New], changes: Sequence[tuple[Entry, bytes]], fence: Fence | None
     ) -> tuple[list[Outcome | None], dict[str, Entry | None]]:
         """Store new objects and new versions of others in one transaction, all or none.
@@ -221,6 +237,7 @@ class ObjectStorage:
         return outcomes, different
 
     async def _created(self, item: New, result: WriteOutcome, fence: Fence | None) -> Outcome:
+        """Return the outcome of a creation from the result of its write."""
         if isinstance(result, StoreError):
             return await self._after_fault(item.kind, item.key, item.value, result)
         if result.succeeded:
@@ -246,7 +263,7 @@ class ObjectStorage:
         """
         if dry_run:
             return [await self._dry_run(mutation, fence) for mutation in mutations]
-        part = parts_of(len(mutations))
+        part = writes_at_once(len(mutations))
         outcomes: list[Outcome] = []
         for start in range(0, len(mutations), part or 1):
             async with writing():
@@ -275,44 +292,49 @@ class ObjectStorage:
         return Entry(kind, key, step.value, entry.revision, entry.created)
 
     async def _mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
+        """Change objects in rounds: each round writes all items that have no outcome yet.
+
+        An item needs another round if its base was stale or not in the cache.
+        """
         outcomes: list[Outcome | None] = [None] * len(mutations)
         pending = [
             _Attempt(index, self._cache.get(m.kind, m.key), False)
             for index, m in enumerate(mutations)
         ]
         for _ in range(_MAX_ROUNDS):
-            tries = await self._prepared(pending, mutations, outcomes)
+            tries = await self._compute_steps(pending, mutations, outcomes)
             if not tries:
                 break
             guard = _guard(fence)
             results = await self._write([_write_of(t, mutations[t.item], guard) for t in tries])
             pending = []
             for attempt, result in zip(tries, results, strict=True):
-                again = await self._settle(attempt, mutations[attempt.item], result, fence)
-                if isinstance(again, _Attempt):
-                    pending.append(again)
+                found = await self._outcome_of(attempt, mutations[attempt.item], result, fence)
+                if isinstance(found, _Attempt):
+                    pending.append(found)
                 else:
-                    outcomes[attempt.item] = again
+                    outcomes[attempt.item] = found
         return [
             outcome or errors.conflict(m.kind, _name(m.key))
             for outcome, m in zip(outcomes, mutations, strict=True)
         ]
 
-    async def _prepared(
+    async def _compute_steps(
         self,
         pending: Iterable[_Attempt],
         mutations: Sequence[Mutation],
         outcomes: list[Outcome | None],
     ) -> list[_Attempt]:
-        """Compute the steps of the attempts, yielding to other calls; store outcomes already known.
+        """Return the attempts with their steps; put outcomes already known in ``outcomes``.
 
-        Objects may change meanwhile, because the write compares their versions.
+        This yields to other calls, and objects may change meanwhile. That is safe, because the
+        write compares their versions.
         """
         tries: list[_Attempt] = []
         work = Work()
         for waiting in pending:
             mutation = mutations[waiting.item]
-            attempt = _prepare(waiting, mutation, outcomes)
+            attempt = _compute_step(waiting, mutation, outcomes)
             if attempt is not None:
                 tries.append(attempt)
                 if attempt.step is not None and attempt.step.value is not None:
@@ -325,22 +347,28 @@ class ObjectStorage:
     async def change_from(
         self, base: Entry, mutation: Mutation, fence: Fence | None
     ) -> Entry | None:
-        """Change one object if it is still at version ``base``; return None if not.
+        """Change one object if it is still at version ``base``; return None if it has changed.
 
-        For changes computed from more than one object. Raises ApiError.
+        For changes computed from several objects, which the caller must then read again: ``mutate``
+        would repeat the change with the other objects as they were. Raises ApiError.
         """
         attempt = _Attempt(0, base, True, mutation.change(base))
         if attempt.step is None:
             return base
         result = (await self._write([_write_of(attempt, mutation, _guard(fence))]))[0]
-        outcome = await self._settle(attempt, mutation, result, fence)
+        outcome = await self._outcome_of(attempt, mutation, result, fence)
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome if isinstance(outcome, Entry) else None
 
-    async def _settle(
+    async def _outcome_of(
         self, attempt: _Attempt, mutation: Mutation, result: WriteOutcome, fence: Fence | None
     ) -> Outcome | _Attempt:
+        """Return the outcome of an attempt, or the next attempt with the current version.
+
+        Reasons for a failed compare are checked in this order: the fence, the schedulers' lock, the
+        object itself, and then the mutation's further conditions.
+        """
         kind, key, step = mutation.kind, mutation.key, attempt.step
         if isinstance(result, StoreError):
             if step is None:  # a read, so its outcome does not matter
@@ -367,6 +395,7 @@ class ObjectStorage:
     # ------------------------------------------------------------------ faults
 
     async def _write(self, writes: Sequence[Write]) -> list[WriteOutcome]:
+        """Send writes to the store; return the result or StoreError of each, and never raise it."""
         try:
             async with asyncio.timeout(_WRITE_TIMEOUT):
                 with current_span().start_child(SpanName.ETCD):
@@ -384,10 +413,14 @@ class ObjectStorage:
         error: StoreError,
         base: Entry | None = None,
     ) -> Outcome:
-        """Determine whether a write of unknown outcome was applied, from the stored object."""
+        """Return the outcome of a write that failed, reading the object if the outcome is unknown.
+
+        If the stored object equals the one written, the write was applied. If it differs, the error
+        stays unknown: another client may have overwritten it since.
+        """
         if error.outcome_unknown:
             try:
-                async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                async with asyncio.timeout(_CHECK_SECONDS):
                     kv = (await self._store.get(object_key(kind, key))).kv
             except (StoreError, TimeoutError):
                 return errors.of_store(error)
@@ -400,12 +433,13 @@ class ObjectStorage:
         return errors.of_store(error)
 
 
-def _prepare(
+def _compute_step(
     attempt: _Attempt, mutation: Mutation, outcomes: list[Outcome | None]
 ) -> _Attempt | None:
-    """Compute the step of an attempt; return None if its outcome is already known and stored.
+    """Return an attempt with its step, or None after putting a known outcome in ``outcomes``.
 
-    A refusal or "no change" is final only if the version is current; otherwise it is read first.
+    An error or "no change" is final only for a current version. For a cached one, the attempt only
+    reads the current version.
     """
     base = attempt.base
     if base is None:
@@ -440,12 +474,17 @@ def _write_of(attempt: _Attempt, mutation: Mutation, guard: tuple[Compare, ...])
 
 
 def _guard(fence: Fence | None) -> tuple[Compare, ...]:
+    """Return the compare that fails once another leader's term has begun.
+
+    A term's number is the revision at which its leader wrote the term key of the lock.
+    """
     if fence is None:
         return ()
     return (Compare.mod_revision_is(term_key(fence.lock), fence.term),)
 
 
 def _fence_error(fence: Fence | None, current: Mapping[str, KeyValue | None]) -> ApiError | None:
+    """Return FENCE_LOST if the fence's compare failed; current: values of the compared keys."""
     if fence is None:
         return None
     kv = current.get(term_key(fence.lock))
@@ -467,6 +506,7 @@ def _no_lock(item: New | Mutation) -> tuple[Compare, ...]:
 
 
 def _lock_error(item: New | Mutation, current: Mapping[str, KeyValue | None]) -> ApiError | None:
+    """Return the error if the compare of ``_no_lock`` failed; current: values of compared keys."""
     if not _no_lock(item) or current.get(term_key(item.key)) is None:
         return None
     why = "it is the lock of schedulers, which only they write"

@@ -1,13 +1,22 @@
-"""The objects and their latest changes in memory, from which lists and watches are answered.
+"""Keeps all objects and their latest changes in memory, to answer lists and watches.
 
-Guarantees: ``revision`` only grows, unless etcd is restored from a backup (``load``); the objects
-are exactly those of etcd at ``revision``; the ring has every change after ``floor``, in order, and
-only whole revisions, since changes are added and dropped by whole revisions. A watcher is a
-position in the ring without its own queue, so a slow one uses no memory: when the ring has moved
-past it, it must list again. Undecodable entries are excluded: an object that becomes undecodable
-counts as deleted.
+Changes are in a bounded list in the order of revisions, the ring:
 
-Elsewhere: the source of changes (``cache_reflector``), and authorization.
+    dropped | floor < oldest change ... newest change <= revision
+            ^ _start                                   ^ end        (positions)
+
+Guarantees:
+
+- ``revision`` only grows, unless etcd is restored from a backup (``load``).
+- The objects are exactly those of etcd at ``revision``.
+- The ring has every change after the revision ``floor``. All changes of one revision are added
+  together and dropped together.
+
+A watcher only remembers a position in the ring and has no queue. So a slow watcher uses no memory;
+if its position is dropped, it must list again. Undecodable entries are excluded: an object that
+becomes undecodable counts as deleted.
+
+``cache_reflector`` feeds the cache. Callers check rights; the cache does not.
 """
 
 from __future__ import annotations
@@ -35,14 +44,15 @@ T = TypeVar("T")
 
 #: Max seconds of ``settle``.
 _SETTLE_SECONDS = 1.0
-#: Bytes from which an object that has been replaced is kept undecoded in the ring.
+#: When an object of more than this many bytes is replaced, its decoded form is dropped: the ring
+#: keeps the old version, and decoded it would take ten times the memory of its bytes.
 _LARGE = 4096
-#: Max writes in flight whose bytes are remembered.
+#: Max writes in flight whose bytes are remembered (``note_written``).
 _MAX_WRITTEN = 20_000
 
 
 class ExpiredError(Exception):
-    """The changes asked for are no longer in memory: the watcher must list again.
+    """The requested changes are no longer in memory, so the watcher must list again.
 
     oldest: the oldest revision after which all changes are in memory.
     """
@@ -55,8 +65,8 @@ class ExpiredError(Exception):
 class Change:
     """One change of one object, encoded once for all its watchers.
 
-    type: ADDED, MODIFIED or DELETED; new is None after a deletion, old before a creation;
-    frame: the element of WatchResponse.events.
+    type: ADDED, MODIFIED or DELETED. old: the object before it, None for a creation. new: the
+    object after it, None for a deletion. frame: the serialized element of WatchResponse.events.
     """
 
     __slots__ = ("frame", "kind", "new", "old", "revision", "type")
@@ -85,12 +95,13 @@ class WatchCache:
     """
 
     def __init__(self, *, max_events: int, max_bytes: int) -> None:
+        """Create an empty cache; max_events, max_bytes: of the ring, in changes and frames."""
         self.revision = 0
         self.floor = 0
         self._objects: dict[str, dict[str, Entry]] = {name: {} for name in KINDS}
         self._sorted: dict[str, list[Entry] | None] = dict.fromkeys(KINDS, None)
         self._order = {name: KeyOrder() for name in KINDS}
-        self._touched: dict[str, int] = dict.fromkeys(KINDS, 0)
+        self._last_changes: dict[str, int] = dict.fromkeys(KINDS, 0)
         self._unreadable: dict[str, set[str]] = {name: set() for name in KINDS}
         self._written: dict[tuple[str, str], bytes] = {}
         self._ring: list[Change] = []
@@ -104,7 +115,10 @@ class WatchCache:
     # ------------------------------------------------------------------ reading
 
     def objects(self, kind: Kind) -> Mapping[str, Entry]:
-        """Return the objects of a kind by local key: live, do not keep it across an await."""
+        """Return the objects of a kind by local key.
+
+        The mapping changes with the cache, so do not iterate over it across an ``await``.
+        """
         return self._objects[kind.name]
 
     def messages(self, kind: Kind) -> Iterator[Any]:
@@ -126,7 +140,7 @@ class WatchCache:
 
     def last_change(self, kind: Kind) -> int:
         """Return the revision of the last change to an object of a kind."""
-        return self._touched[kind.name]
+        return self._last_changes[kind.name]
 
     def keys(self, kind: Kind) -> Iterator[str]:
         """Yield the local keys of all stored objects of a kind, decodable or not."""
@@ -172,8 +186,8 @@ class WatchCache:
     def load(self, entries: Iterable[Entry], revision: int) -> None:
         """Replace everything by all objects as of a revision; watchers must list again.
 
-        A revision lower than the present one belongs to another history, so waits for revisions of
-        the old history end.
+        A revision lower than the present one means that etcd was restored from a backup. Tasks that
+        wait for later revisions are then woken, because those may never come.
         """
         if revision < self.revision:
             self._waiters.release()
@@ -185,11 +199,11 @@ class WatchCache:
             if entry.is_readable():
                 self._objects[entry.kind.name][entry.key] = entry
             else:
-                self._set_aside(entry)
+                self._mark_unreadable(entry)
         for name in KINDS:
             self._sorted[name] = None
             self._order[name] = KeyOrder(self._objects[name])
-            self._touched[name] = revision
+            self._last_changes[name] = revision
         self._start = self.end + 1  # makes all earlier positions invalid
         self._ring = []
         self._bytes = 0
@@ -199,7 +213,7 @@ class WatchCache:
     def apply(self, batch: WatchBatch) -> None:
         """Apply the changes that follow those applied before."""
         for event in batch.events:
-            change = self._take(event)
+            change = self._change_of(event)
             if change is not None:
                 self._ring.append(change)
                 self._bytes += len(change.frame)
@@ -207,17 +221,18 @@ class WatchCache:
             self._trim()
         self._advance(batch.revision)
 
-    def _take(self, event: WatchEvent) -> Change | None:
+    def _change_of(self, event: WatchEvent) -> Change | None:
+        """Apply one event to the objects; return the change, None if no object has changed."""
         kv = event.kv
         entry = Entry.of(kv)
         if entry is None:
             return None
         name = entry.kind.name
         objects = self._objects[name]
-        self._touched[name] = kv.mod_revision
+        self._last_changes[name] = kv.mod_revision
         deleted = event.type == EventType.DELETE
         if not deleted and not self._is_readable(entry):
-            self._set_aside(entry)
+            self._mark_unreadable(entry)
             deleted = True
         elif self._unreadable[name]:
             self._unreadable[name].discard(entry.key)
@@ -240,24 +255,28 @@ class WatchCache:
         """Remember bytes that this server is about to write, so that the watch need not check them.
 
         Decoding each change again would take 3.5 µs of the 35 that a change costs the server. If
-        the write fails, the note has no effect; the oldest notes are dropped.
+        the write fails, the note has no effect.
         """
         if len(self._written) >= _MAX_WRITTEN:
-            self._written.clear()
+            self._written.clear()  # notes only save time, so all may be dropped
         self._written[kind.name, key] = value
 
     def _is_readable(self, entry: Entry) -> bool:
         written = self._written.pop((entry.kind.name, entry.key), None)
         return written == entry.value or entry.is_readable()
 
-    def _set_aside(self, entry: Entry) -> None:
+    def _mark_unreadable(self, entry: Entry) -> None:
+        """Record and log an undecodable entry, once until it is decodable again."""
         known = self._unreadable[entry.kind.name]
         if entry.key not in known:
             known.add(entry.key)
             _log.warning("An object cannot be read", kind=entry.kind.name, name=entry.key)
 
     def _trim(self) -> None:
-        """Drop at least the oldest tenth, by whole revisions; each drop moves the whole list."""
+        """Drop at least the oldest tenth of the ring, by whole revisions.
+
+        Deleting from the front of a list moves all the rest, so it is done rarely.
+        """
         drop = max(len(self._ring) - self._max_events * 9 // 10, 0)
         excess = (
             self._bytes
@@ -300,19 +319,20 @@ class WatchCache:
             await self._waiters.wait_for(revision)
 
     async def settle(self, revision: int) -> None:
-        """Wait for a revision that this server has written, but not for long.
+        """Wait until the cache has a revision that this server has written, at most a second.
 
-        If the cache lags longer, all reads wait for etcd anyway.
+        If the cache lags longer, this returns all the same: reads check their freshness themselves.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SETTLE_SECONDS):
                 await self.wait_for(revision)
 
 
-class Compiled(Generic[T]):
-    """A value made from the cache's objects of some kinds, anew when one of them has changed."""
+class Derived(Generic[T]):
+    """A value computed from the cached objects of some kinds, recomputed when one has changed."""
 
     def __init__(self, cache: WatchCache, make: Callable[[], T], *kinds: Kind) -> None:
+        """make: computes the value from the cache's objects of ``kinds``."""
         self._cache = cache
         self._make = make
         self._kinds = kinds

@@ -1,8 +1,9 @@
-"""Watches: stream changes in the order of revisions, several revisions per response if they lag.
+"""Serves watches: streams of changes in the order of revisions.
 
-A watcher is a position in the cache's ring and has no queue: gRPC's flow control stops this
-generator while the client does not read. If the ring moves past the position meanwhile, the watch
-ends with OUT_OF_RANGE, on which the client lists again.
+A response has all changes since the last one, so a watch that lags gets several revisions at once.
+A watcher is a position in the cache's ring and has no queue. While the client does not read, gRPC's
+flow control suspends the generator. If the ring drops the position meanwhile, the watch ends with
+OUT_OF_RANGE, and the client must list again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from podsched.serve.server.scope import Scope
 from podsched.serve.server.watchcache import Change, ExpiredError, WatchCache
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED, WatchRequest
 
+#: Changes that a watch takes from the cache at once.
 _CHANGES_AT_ONCE = 2000
 #: Max concurrent watches; a kube-apiserver with its informers has some hundreds.
 MAX_WATCHES = 2000
@@ -43,7 +45,10 @@ MAX_PACE_MS = 1000
 
 
 class Encoding(Protocol):
-    """Encodes a watch. idle: seconds after which a quiet watch gets a bookmark."""
+    """Encodes the responses of a watch, for gRPC (``GrpcEncoding``) or REST (``rest.watches``).
+
+    idle: seconds after which a quiet watch gets a bookmark.
+    """
 
     idle: float
 
@@ -106,10 +111,10 @@ class Watcher:
     def watch(
         self, request: WatchRequest, encoding: Encoding | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Return responses until the client disconnects or loses its rights.
+        """Yield the encoded responses of a watch until the client disconnects or loses its rights.
 
-        encoding: by default gRPC's. Raises ApiError, immediately for an invalid request;
-        OUT_OF_RANGE: list again.
+        encoding: by default gRPC's. Raises ApiError: for an invalid request immediately, not at the
+        first iteration; OUT_OF_RANGE if the client must list again.
         """
         scope = Scope(
             request.kinds, request.namespace, request.label_selector, request.field_selector
@@ -156,9 +161,10 @@ class Watcher:
             yield response
 
     async def _check_reached(self, revision: int) -> None:
-        """Raise ExpiredError for a revision that etcd has not reached: it is of another history.
+        """Raise ExpiredError if etcd has not reached a revision.
 
-        This waits first, as the client may have it from another server that was slightly ahead.
+        Such a revision is from before etcd was restored from a backup. The cache is made fresh
+        first, because the client may have it from another server that was slightly ahead.
         """
         await self._reflector.wait_until_fresh()
         if revision > self._cache.revision:
@@ -188,6 +194,11 @@ class Watcher:
     async def _follow(
         self, scope: Scope, encoding: Encoding, position: int, seen: int, pace: float
     ) -> AsyncIterator[bytes]:
+        """Yield responses with the changes from a position on, and bookmarks while there are none.
+
+        seen: the revision up to which the client has all changes. pace: min seconds between two
+        responses; with one, changes of an object since the last response are merged.
+        """
         cache, clock = self._cache, asyncio.get_running_loop().time
         sent_at, sent, bookmark_at = 0.0, 0, clock() + encoding.idle
         turn = Turn()
@@ -222,7 +233,8 @@ class Watcher:
     ) -> AsyncIterator[bytes]:
         """Yield responses of up to about _RESPONSE_BYTES, each ending with a whole revision.
 
-        Yields to other calls while it skips changes that do not match; others end a response.
+        While changes do not match, this yields to other calls. Matching changes need no pause,
+        because they fill a response, and sending it yields.
         """
         pending: list[bytes] = []
         size = revision = 0
@@ -251,7 +263,8 @@ class Watcher:
 def _interval(changes: int) -> float:
     """Return the min seconds from a response with ``changes`` changes to the next one.
 
-    It grows with the watches of the flow, so that together they wake up as often as one.
+    It is multiplied by the number of the flow's watches, so that together they wake up the server
+    as often as one watch would.
     """
     least = min(_RESPONSE_INTERVAL + changes * _PER_CHANGE, _LONGEST_INTERVAL)
     seat = current_seat()

@@ -8,12 +8,12 @@ import pytest
 
 from podsched.serve.server.fairness.flows import (
     LAG,
-    LEAST,
-    MOST,
+    MAX_SHARED_PART,
+    MIN_SHARED_PART,
     WINDOW,
-    Effort,
     Flow,
     Flows,
+    ProcessorTime,
     share_of,
 )
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT, SCHEMAS, FlowSchema
@@ -35,9 +35,9 @@ def test_a_flow_alone_may_take_every_seat_and_all_the_time() -> None:
     flows = Flows()
     flow = flooding(flows, "a", 0.0)
     while flow.held < GLOBAL_DEFAULT.seats:
-        assert flows.wait_of(flow, 1.0) == 0
+        assert flows.seconds_until_seat(flow, 1.0) == 0
         flows.take(flow)
-    assert flows.wait_of(flow, 1.0) == math.inf
+    assert flows.seconds_until_seat(flow, 1.0) == math.inf
 
 
 def test_competing_flows_leave_seats_for_the_next() -> None:
@@ -45,7 +45,7 @@ def test_competing_flows_leave_seats_for_the_next() -> None:
     greedy, other = flows.get("a", DEFAULT, 0.0), flows.get("b", DEFAULT, 0.0)
     flows.take(greedy)
     flows.take(other)
-    while flows.wait_of(greedy, 0.0) == 0:
+    while flows.seconds_until_seat(greedy, 0.0) == 0:
         flows.take(greedy)
     assert greedy.held == GLOBAL_DEFAULT.seats // 3
 
@@ -54,10 +54,10 @@ def test_a_flow_over_its_share_waits_until_enough_is_forgotten() -> None:
     flows = Flows()
     flow = flooding(flows, "a", 0.0)
     flooding(flows, "b", 0.0)
-    pause = flows.pause_of(flow, 0.0)
-    assert pause == pytest.approx(WINDOW * math.log(1 / (MOST / 2)))
-    assert flow.part(pause) == pytest.approx(MOST / 2)
-    assert flows.pause_of(flow, pause + 1e-9) == 0
+    pause = flows.seconds_until_share(flow, 0.0)
+    assert pause == pytest.approx(WINDOW * math.log(1 / (MAX_SHARED_PART / 2)))
+    assert flow.part(pause) == pytest.approx(MAX_SHARED_PART / 2)
+    assert flows.seconds_until_share(flow, pause + 1e-9) == 0
 
 
 def test_a_sparse_flow_never_waits_for_those_that_flood() -> None:
@@ -67,8 +67,8 @@ def test_a_sparse_flow_never_waits_for_those_that_flood() -> None:
     ordinary = flows.get("ordinary", DEFAULT, 0.0)
     ordinary.charge(0.15 * WINDOW, 0.0)
     flows.take(ordinary)
-    assert flows.pause_of(ordinary, 0.0) == 0
-    assert flows.turn_after(ordinary, 0.002, 0.0) == 0
+    assert flows.seconds_until_share(ordinary, 0.0) == 0
+    assert flows.reserve_turn(ordinary, 0.002, 0.0) == 0
 
 
 def test_a_scheduler_never_waits_for_time() -> None:
@@ -76,7 +76,7 @@ def test_a_scheduler_never_waits_for_time() -> None:
     leader = flooding(flows, "leader", 0.0, SCHEDULER)
     flooding(flows, "a", 0.0)
     flooding(flows, "b", 0.0)
-    assert flows.pause_of(leader, 0.0) == 0
+    assert flows.seconds_until_share(leader, 0.0) == 0
 
 
 def test_batch_after_batch_of_one_client_is_not_held_back_for_those_who_want_little() -> None:
@@ -85,16 +85,16 @@ def test_batch_after_batch_of_one_client_is_not_held_back_for_those_who_want_lit
     for flow, seconds in ((submitter, WINDOW), (other, 0.05 * WINDOW)):
         flows.take(flow)
         flow.charge(seconds, 0.0)
-    assert flows.pause_of(submitter, 0.0) == 0
+    assert flows.seconds_until_share(submitter, 0.0) == 0
     assert not flows.competing
 
 
 def test_turns_of_flows_that_flood_are_spaced() -> None:
     flows = Flows()
     greedy = [flooding(flows, str(number), 0.0) for number in range(3)]
-    later = flows.pause_of(greedy[0], 0.0) + 1e-9
-    waits = [flows.turn_after(flow, 0.002, later) for flow in greedy]
-    assert waits == pytest.approx([0.0, 0.002 / MOST, 0.004 / MOST])
+    later = flows.seconds_until_share(greedy[0], 0.0) + 1e-9
+    waits = [flows.reserve_turn(flow, 0.002, later) for flow in greedy]
+    assert waits == pytest.approx([0.0, 0.002 / MAX_SHARED_PART, 0.004 / MAX_SHARED_PART])
 
 
 def test_of_those_that_wait_the_one_that_used_least_is_next() -> None:
@@ -105,19 +105,19 @@ def test_of_those_that_wait_the_one_that_used_least_is_next() -> None:
     for flow in (much, little):
         flow.waiting.append(object())
         flows.queued.add(flow)
-    assert flows.next_of(0.0) == (little, math.inf)
+    assert flows.next_flow(0.0) == (little, math.inf)
 
 
 def test_what_is_shared_shrinks_while_the_loop_lags_and_grows_again() -> None:
     flows = Flows()
     flows.adjust(2 * LAG)
-    assert flows.shared_part == MOST  # once may be the machine
+    assert flows.shared_part == MAX_SHARED_PART  # once may be the machine
     for _ in range(20):
         flows.adjust(2 * LAG)
-    assert flows.shared_part == LEAST
+    assert flows.shared_part == MIN_SHARED_PART
     for _ in range(100):
         flows.adjust(0.0)
-    assert flows.shared_part == MOST
+    assert flows.shared_part == MAX_SHARED_PART
 
 
 def test_what_calls_cost_that_nobody_sees_counts_with_what_is_charged() -> None:
@@ -125,34 +125,36 @@ def test_what_calls_cost_that_nobody_sees_counts_with_what_is_charged() -> None:
     flow, other = flooding(flows, "a", 0.0), flooding(flows, "b", 0.0)
     for each in (flow, other):
         each.charge(-0.9 * WINDOW, 0.0)  # a tenth each is charged, where they may have 0.35
-    flows.measure(Effort(0.0, 0.0), 0.0)
-    flows.measure(Effort(WINDOW, 0.0), 1e-9)
+    flows.measure(ProcessorTime(0.0, 0.0), 0.0)
+    flows.measure(ProcessorTime(WINDOW, 0.0), 1e-9)
     assert flows.weight == pytest.approx(5)
-    assert flows.pause_of(flow, 1e-9) == pytest.approx(WINDOW * math.log(0.5 / (MOST / 2)))
+    assert flows.seconds_until_share(flow, 1e-9) == pytest.approx(
+        WINDOW * math.log(0.5 / (MAX_SHARED_PART / 2))
+    )
 
 
 def test_what_a_busy_machine_keeps_from_the_loop_is_nobodys_share() -> None:
     flows = Flows()
     flooding(flows, "a", 0.0)
-    flows.measure(Effort(0.0, 0.0), 0.0)
-    flows.measure(Effort(WINDOW, 0.75 * WINDOW), 1e-9)
+    flows.measure(ProcessorTime(0.0, 0.0), 0.0)
+    flows.measure(ProcessorTime(WINDOW, 0.75 * WINDOW), 1e-9)
     assert flows.weight == pytest.approx(4)
 
 
 def test_a_loop_that_waited_for_a_processor_is_not_late() -> None:
     flows = Flows()
-    flows.measure(Effort(0.0, 0.0), 0.0)
+    flows.measure(ProcessorTime(0.0, 0.0), 0.0)
     for number in range(1, 5):
-        flows.measure(Effort(0.0, number * 2 * LAG), number * 0.02)
+        flows.measure(ProcessorTime(0.0, number * 2 * LAG), number * 0.02)
         flows.adjust(2 * LAG)
-    assert flows.shared_part == MOST
+    assert flows.shared_part == MAX_SHARED_PART
 
 
 def test_no_measurement_makes_less_of_what_is_charged() -> None:
     flows = Flows()
     flooding(flows, "a", 0.0)
-    flows.measure(Effort(0.0, 0.0), 0.0)
-    flows.measure(Effort(0.001, 0.0), 1e-9)
+    flows.measure(ProcessorTime(0.0, 0.0), 0.0)
+    flows.measure(ProcessorTime(0.001, 0.0), 1e-9)
     assert flows.weight == 1
 
 
@@ -171,7 +173,7 @@ def test_flows_that_want_nothing_are_forgotten() -> None:
     flows.get("gone", DEFAULT, 0.0).charge(0.01, 0.0)
     stays = flows.get("stays", DEFAULT, 0.0)
     flows.take(stays)
-    flows.wait_of(stays, 60.0)
+    flows.seconds_until_seat(stays, 60.0)
     assert list(flows) == [stays]
 
 

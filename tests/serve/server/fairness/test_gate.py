@@ -17,7 +17,7 @@ from podsched.serve.server.fairness.turns import (
     CALL_SECONDS,
     Lane,
     Seat,
-    account,
+    charge_call,
     current_seat,
     end_turn,
     set_seat,
@@ -34,7 +34,7 @@ async def fill(gate: Gate, identity: Identity) -> list[Seat]:
     """Take every seat that one user alone may have."""
     seats = []
     for _ in range(GLOBAL_DEFAULT.seats):
-        gate.call_came(identity, "peer", "Get")
+        gate.call_arrived(identity, "peer", "Get")
         seats.append(await gate.enter(identity, "peer", "Get", 0))
     return seats
 
@@ -119,7 +119,7 @@ async def test_work_of_a_call_counts_for_its_flow() -> None:
     set_seat(seat)
     assert current_seat() is seat
     before = seat.flow.used(gate.clock())
-    account(0.1)
+    charge_call(0.1)
     await end_turn(0.1)
     assert seat.flow.used(gate.clock()) > before + 0.2
 
@@ -128,7 +128,7 @@ async def test_a_call_counts_for_its_flow_also_if_it_is_given_up_while_it_waits(
     gate = Gate()
     flow = (await fill(gate, ALICE))[0].flow
     before = flow.used(gate.clock())
-    gate.call_came(ALICE, "peer", "Watch")
+    gate.call_arrived(ALICE, "peer", "Watch")
     waiting = asyncio.create_task(gate.enter(ALICE, "peer", "Watch", 0))
     await asyncio.sleep(0)
     waiting.cancel()
@@ -168,10 +168,10 @@ async def test_work_waits_while_calls_keep_coming_in_but_not_for_ever() -> None:
     turn = asyncio.create_task(lane.turn())
     began = clock()
     while not turn.done():
-        lane.call_came()
+        lane.call_arrived()
         await asyncio.sleep(0.001)
     assert clock() - began == pytest.approx(0.03, abs=0.003)
-    lane.call_came()
+    lane.call_arrived()
     before = clock()
     await lane.turn()
     assert 0.001 < clock() - before < 0.004
@@ -182,7 +182,7 @@ async def test_a_call_in_the_rounds_before_a_turn_puts_it_off() -> None:
     lane = Lane(asyncio.get_running_loop().time)
     turn = asyncio.create_task(lane.turn())
     await asyncio.sleep(0)
-    lane.call_came()
+    lane.call_arrived()
     for _ in range(20):
         await asyncio.sleep(0)
     assert not turn.done()

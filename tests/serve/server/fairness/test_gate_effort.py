@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from podsched.serve.server.fairness import gate
-from podsched.serve.server.fairness.gate import effort_of_thread
+from podsched.serve.server.fairness.gate import processor_time_of_thread
 
 
 def test_work_is_effort() -> None:
-    before = effort_of_thread()
+    before = processor_time_of_thread()
     while time.thread_time() < before.used + 0.01:
         pass
-    after = effort_of_thread()
+    after = processor_time_of_thread()
     assert after.used >= before.used + 0.01
     assert after.delayed >= before.delayed >= 0
 
@@ -24,4 +24,4 @@ def test_where_nobody_knows_the_thread_has_not_waited(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(gate, "_SCHEDSTAT", tmp_path / "absent")
-    assert effort_of_thread().delayed == 0
+    assert processor_time_of_thread().delayed == 0

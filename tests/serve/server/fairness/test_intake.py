@@ -9,7 +9,7 @@ import pytest
 from podsched.serve.server.access.identity import Authentication, Identity
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.gate import Gate
-from podsched.serve.server.fairness.intake import MOST_HELD, MOST_READ, READ_SECONDS, Intake
+from podsched.serve.server.fairness.intake import MAX_HELD_BYTES, MAX_READING, READ_SECONDS, Intake
 
 pytestmark = pytest.mark.looptime
 
@@ -34,7 +34,7 @@ async def test_of_many_requests_of_one_client_few_are_read_at_a_time() -> None:
     intake, sender = Intake(), Sender()
     reads = [asyncio.create_task(intake.read(sender.read)) for _ in range(50)]
     await asyncio.sleep(1)
-    assert sender.reading == MOST_READ
+    assert sender.reading == MAX_READING
     sender.sends.set()
     assert await asyncio.gather(*reads) == [b"request"] * 50
     assert intake.held == 50 * len(b"request")
@@ -44,13 +44,13 @@ async def test_nothing_is_read_while_too_much_is_being_handled() -> None:
     intake = Intake()
 
     async def large() -> bytes:
-        return bytes(MOST_HELD + 1)
+        return bytes(MAX_HELD_BYTES + 1)
 
     first = await intake.read(large)
     second = asyncio.create_task(intake.read(large))
     await asyncio.sleep(1)
     assert not second.done()
-    intake.let_go(len(first))
+    intake.release(len(first))
     await second
 
 

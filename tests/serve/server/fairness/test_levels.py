@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.serve.server.access.identity import UNSECURED, Authentication, Identity
-from podsched.serve.server.fairness.levels import promotes, schema_of
+from podsched.serve.server.fairness.levels import promoted_schema, schema_of
 
 
 def someone(user: str, *groups: str) -> Identity:
@@ -30,6 +30,6 @@ def test_callers_are_sorted_by_user_and_group(identity: Identity, schema: str, l
 
 
 def test_where_nobody_is_asked_a_connection_that_binds_is_a_schedulers() -> None:
-    schema = promotes("BindPods")
+    schema = promoted_schema("BindPods")
     assert schema is not None and schema.level.name == "workload-high"
-    assert promotes("CreatePods") is None
+    assert promoted_schema("CreatePods") is None

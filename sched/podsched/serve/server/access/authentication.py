@@ -1,9 +1,9 @@
 """Authenticates calls by the certificate of their connection or by a bearer token.
 
-A certificate's common name is the user and its organizations are the groups, as in Kubernetes. TLS
-has verified it in the handshake. Parsing one takes about 100 us, so identities are cached by
+A certificate's common name is the user and its organizations are the groups, as in Kubernetes. It
+was verified in the TLS handshake. Parsing one takes about 100 us, so identities are cached by
 certificate; a lookup takes 5 us. A token is in the metadata of each call, "authorization: Bearer
-TOKEN". It is ignored if the connection has a certificate. There are no anonymous callers.
+TOKEN". It is ignored if the connection has a certificate. Anonymous callers are refused.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ Authenticator = Callable[[Any], Identity]
 """Returns the identity of a call with this context. Raises ApiError UNAUTHENTICATED."""
 
 _PEM = "x509_pem_cert"
+#: Max cached identities.
 _KEPT = 4096
 _BEARER = "bearer "
 
@@ -54,7 +55,7 @@ def no_authentication(_: Any) -> Identity:
 
 
 class CallAuthenticator:
-    """Authenticates each call by certificate or token, as far as the server accepts them."""
+    """Authenticates each call by certificate or token, whichever the server accepts."""
 
     def __init__(
         self,

@@ -12,9 +12,10 @@ from podsched.serve.server import errors
 from podsched.serve.server.access.identity import MASTERS, Identity
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rights import Rights
-from podsched.serve.server.watchcache import Compiled, WatchCache
+from podsched.serve.server.watchcache import Derived, WatchCache
 
 _RBAC = tuple(KINDS[name] for name in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"))
+#: Max cached rights, one for each combination of user and groups.
 _KEPT = 4096
 
 
@@ -27,7 +28,7 @@ class Authorizer:
     def __init__(self, cache: WatchCache, is_ready: Callable[[], bool]) -> None:
         self._cache = cache
         self._is_ready = is_ready
-        self._policy = Compiled(cache, self._compile, *_RBAC)
+        self._policy = Derived(cache, self._compile, *_RBAC)
         self._known: dict[tuple[str, frozenset[str]], Rights] = {}
 
     def rights_of(self, identity: Identity) -> Rights:

@@ -80,7 +80,7 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (CHANGE, _GROUPS, ("podgroups/status",)),
     (("create",), _DEVICES, ("resourceclaims",)),
     (CHANGE, _DEVICES, ("resourceclaims/status", "resourceclaims/binding")),
-    # What drivers tell of devices goes when they are deallocated.
+    # To clear status.devices, which drivers write, when devices are deallocated.
     ([f"arbitrary-node:{verb}" for verb in CHANGE], _DEVICES, ("resourceclaims/driver",)),
 )
 _NODE: tuple[_Rule, ...] = (

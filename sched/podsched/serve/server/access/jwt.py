@@ -38,11 +38,15 @@ _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _ALGORITHMS = [*_RSA, "ES256", "ES384", "ES512", "EdDSA"]
 #: Seconds that an issuer's clock may be ahead.
 _LEEWAY = 10
+#: Max cached tokens, characters of a token and groups of an identity.
 _KEPT = 4096
 _LONGEST_TOKEN = 8192
 _MOST_GROUPS = 1000
+#: Seconds between two fetches of the keys: normally, and at least. The latter bounds the requests
+#: to the issuer that tokens with unknown keys can cause.
 _REFRESH_SECONDS, _LEAST_SECONDS = 600.0, 10.0
 _FETCH_TIMEOUT = 10.0
+#: Max bytes of a key set.
 _MOST_BYTES = 1 << 20
 
 
@@ -90,6 +94,7 @@ class JwtVerifier:
         self._reread()
         if len(token) > _LONGEST_TOKEN:
             raise TokenRejected(f"it is longer than {_LONGEST_TOKEN} characters")
+
         key = hashlib.sha256(token.encode()).digest()
         identity = self._good.get(key)
         if identity is None:
@@ -119,6 +124,7 @@ class JwtVerifier:
     def _key_of(self, name: str) -> pyjwt.PyJWK:
         key = self._keys.get(name)
         if key is None and not name and len(self._keys) == 1:
+            # The token names no key ("kid" is optional), and the issuer has only one.
             return next(iter(self._keys.values()))
         if key is None:
             self._wanted.set()
@@ -171,7 +177,7 @@ class JwtVerifier:
                     self._use(keys_of(content, self._settings.jwks))
                     seen = content
             except JwksError as error:
-                _log.warning("The issuer's keys cannot be had", error=str(error))
+                _log.warning("The issuer's keys cannot be loaded", error=str(error))
                 self._wanted.set()
             await asyncio.sleep(_LEAST_SECONDS)
             try:
@@ -183,7 +189,7 @@ class JwtVerifier:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be written down: JSON may hold half a surrogate pair."""
+    """Return whether a name is valid Unicode; JSON may contain unpaired surrogates."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -107,9 +107,9 @@ class NodeScope(NamedTuple):
 
 
 def node_scope(user: str, groups: Iterable[str]) -> NodeScope | None:
-    """Return the nodes that an identity is limited to; None if it is not an agent.
+    """Return the nodes that an identity is limited to; None if it is not an agent (no limit).
 
-    A member of system:nodes whose name is not a node's has none.
+    A member of system:nodes may write to no node at all if its user is not "system:node:NAME".
     """
     if NODES not in groups:
         return None

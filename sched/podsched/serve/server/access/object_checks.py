@@ -115,7 +115,7 @@ def check_status(kind: Kind, old: AnyObject, new: AnyObject, verb: str) -> None:
 
 
 def _bound(status: ResourceClaimStatus) -> ResourceClaimStatus:
-    """Return a status without what drivers tell."""
+    """Return a copy of a claim's status without ``devices``, the part that drivers write."""
     bound = ResourceClaimStatus()
     bound.CopyFrom(status)
     bound.ClearField("devices")
@@ -134,15 +134,18 @@ def _refusal(
 
 
 def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> list[str]:
-    """Return the drivers of devices of which something else is told than before."""
-    told, known = (
+    """Return the names of the drivers whose entries in ``devices`` differ."""
+    now, before = (
         {shared_device_id(device): device for device in status.devices} for status in (new, old)
     )
-    return sorted({key[0] for key in told.keys() | known.keys() if told.get(key) != known.get(key)})
+    return sorted({key[0] for key in now.keys() | before.keys() if now.get(key) != before.get(key)})
 
 
 def check_own(entry: Entry) -> None:
-    """Raise ApiError if an agent is about to remove another node's object or write its status."""
+    """Raise ApiError if the caller is an agent and the object belongs to another node.
+
+    Called before an object is removed or its status is written.
+    """
     own = rights()
     if own.node is not None:
         own.node.check_change(entry.kind, entry.message, None)

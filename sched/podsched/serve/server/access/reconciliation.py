@@ -18,14 +18,14 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.storage import Mutation, Step
 from podsched.serve.server.watchcache import WatchCache
 
-_OF_THE_SYSTEM = "system:"
+_SYSTEM_PREFIX = "system:"
 
 
 def role_extensions(cache: WatchCache) -> Iterator[Mutation]:
     """Yield the changes of built-in roles that lack rights."""
     for wanted in bootstrap_policy():
         kind, key = kind_of(wanted), object_key(wanted)
-        if not wanted.metadata.name.startswith(_OF_THE_SYSTEM):
+        if not wanted.metadata.name.startswith(_SYSTEM_PREFIX):
             continue
         stored = cache.get(kind, key)
         extend = _extension_by(wanted)

@@ -1,4 +1,4 @@
-"""Bearer tokens in a file of their hashes, which do not suffice to authenticate.
+"""Authenticates bearer tokens by a file with their hashes, from which tokens cannot be recovered.
 
     # sha256:HASH,USER,GROUPS,EXPIRES      (sched auth token writes such lines)
     sha256:9f86d0...,alice,"submitters,staff",2027-01-01T00:00:00Z

@@ -1,20 +1,22 @@
-"""Divide a priority level's seats, and the event loop's time, among flows. Pure.
+"""Divides a priority level's seats, and the event loop's time, fairly among flows. Pure.
 
-Two resources are divided, each among the flows that currently want it:
+A flow is the calls of one client. Two resources are divided, each among the flows that want it:
 
-    seats   calls handled at once. A single flow may take all; with n flows each may have 1/(n+1) of
-            them, so that seats are left for the next flow.
-    time    of the event loop, which does all work. The recent use of a flow is an average that
-            decays within ``WINDOW`` seconds. If several flows want time, and two of them use much
-            or one has many calls under way, they share a part of the loop, divided max-min fair:
-            the smallest get what they want, the others equal shares. A flow that has used more than
-            its share waits. The part is at most ``MOST``; it shrinks while the loop lags behind its
-            own work, and grows again afterwards.
-            Turns are spaced, so that calls of flows far below their share run in between.
+    seats   The number of calls handled at once. A single flow may take all. With n flows each may
+            take 1/(n+1) of them, so that seats are left for the next flow.
+    time    The time of the event loop, which does all work. The use of a flow is a sum of charges
+            that decays exponentially within ``WINDOW`` seconds. Flows compete if at least two of
+            them use much, or one has many calls under way. Then they share a part of the loop's
+            time (``shared_part``), divided max-min fair: the smallest get what they want, the
+            others equal shares. A flow that has used more than its share waits. Turns of long work
+            are spaced, so that calls of flows far below their share run in between.
+
+``shared_part`` is adjusted like a congestion window: it shrinks by a factor while the loop lags
+behind its own work, and grows slowly afterwards.
 
 Charges are estimates, because much of the cost of a call is not measured (gRPC, the cache). So the
-sum of all charges is scaled to the processor time that the loop has used. If other work uses the
-machine, the loop gets only a part of a processor, and that part is divided.
+sum of all charges is scaled to the processor time that the loop has really used (``weight``). If
+other processes use the machine, the loop gets only a part of a processor, and that part is divided.
 
 A flow below its share never waits for a flow above its share. Neither does a sparse flow, which has
 few small calls under way at a time, like an ordinary client; flooding clients have many or large
@@ -32,25 +34,28 @@ from podsched.serve.server.fairness.levels import FlowSchema, PriorityLevel
 
 #: Seconds in which the recorded use of a flow decays to 1/e.
 WINDOW: Final = 0.5
-#: Max and min part of the event loop's time for competing flows. The rest is for flows that never
-#: wait: schedulers, nodes, health checks.
-MOST, LEAST = 0.7, 0.05
-#: Seconds by which the loop may be late; twice in a row shrinks the part. Once may be the machine.
+#: Max and min part of the event loop's time for competing flows, 0 to 1. The rest is for flows that
+#: never wait: schedulers, nodes, health checks.
+MAX_SHARED_PART, MIN_SHARED_PART = 0.7, 0.05
+#: Seconds by which the loop may be late. Being later twice in a row shrinks the shared part; once
+#: may be caused by other work on the machine.
 LAG: Final = 0.01
+#: Factors by which the shared part shrinks and grows.
 _SHRINK, _GROW = 0.7, 1.05
 #: Max calls under way, and max part of the loop's time, of a sparse flow.
 SPARSE_CALLS, SPARSE_PART = 4, 0.2
 #: A flow that uses at least this part of the loop's time counts as wanting a share.
 _BUSY: Final = 0.002
 #: Max ratio of the used time to the charged time.
-_MOST_UNSEEN: Final = 10.0
+_MAX_UNCHARGED: Final = 10.0
 #: Seconds for which an idle flow is kept.
 _KEPT: Final = 10 * WINDOW
-#: Seconds between two updates of the busy flows, and additional seconds for each flow.
-_LOOK_EVERY, _LOOK_EACH = 0.05, 20e-6
+#: Seconds between two updates of the shares, and additional seconds for each flow: an update visits
+#: all flows, so with many it is made less often.
+_UPDATE_EVERY, _UPDATE_PER_FLOW = 0.05, 20e-6
 
 
-class Effort(NamedTuple):
+class ProcessorTime(NamedTuple):
     """Processor time used and time waited for a processor, in seconds since an arbitrary start."""
 
     used: float
@@ -58,7 +63,7 @@ class Effort(NamedTuple):
 
 
 class Flow:
-    """The calls of one user, or one connection, in one level."""
+    """The calls of one user, or of one unauthenticated connection, in one priority level."""
 
     __slots__ = (
         "_used",
@@ -88,12 +93,12 @@ class Flow:
         self._used_at = now
 
     def charge(self, seconds: float, now: float) -> None:
-        """Add to the flow's used time."""
+        """Add seconds of work to the flow's recently used time."""
         self._used = self.used(now) + seconds
         self._used_at = now
 
     def used(self, now: float) -> float:
-        """Return the recently used seconds."""
+        """Return the recently used seconds: the sum of all charges, each decayed by its age."""
         return self._used * math.exp((self._used_at - now) / WINDOW)
 
     def part(self, now: float) -> float:
@@ -109,7 +114,7 @@ class Flow:
         """Whether it has many calls under way."""
         return self.held + len(self.waiting) + self.watches > SPARSE_CALLS
 
-    def is_over(self, now: float) -> bool:
+    def is_idle(self, now: float) -> bool:
         """Return whether it has no calls and its recorded use has decayed."""
         return not (self.watches or self.held or self.waiting) and now > self._used_at + _KEPT
 
@@ -119,19 +124,23 @@ class Flows:
 
     def __init__(self) -> None:
         self._flows: dict[Hashable, Flow] = {}
+        #: By priority level: seats taken, and flows that want seats or time.
         self._held: dict[str, int] = {}
         self._wanting: dict[str, int] = {}
         #: Part of the event loop for competing flows.
-        self.shared_part = MOST
+        self.shared_part = MAX_SHARED_PART
         self._next_turn = -math.inf
         self._late = 0
-        #: Capacity of the loop used per charged second.
+        #: Factor from charged seconds to seconds of the loop's capacity.
         self.weight = 1.0
-        self._effort: Effort | None = None
+        self._effort: ProcessorTime | None = None
         self._measured_at = -math.inf
+        #: Recent processor time of the loop, and recent time that it waited for a processor, both
+        #: decayed like charges; and the latter since the last measurement.
         self._worked = self._kept_waiting = self._delay = 0.0
+        #: Max part of the loop's time for each competing flow; inf while none compete.
         self._share = math.inf
-        self._look_at = -math.inf
+        self._update_at = -math.inf
         #: Flows with waiting calls.
         self.queued: set[Flow] = set()
 
@@ -171,40 +180,41 @@ class Flows:
         flow.held -= 1
         self._held[flow.schema.level.name] -= 1
 
-    def wait_of(self, flow: Flow, now: float) -> float:
+    def seconds_until_seat(self, flow: Flow, now: float) -> float:
         """Return the seconds until a flow may have a seat; 0: now, inf: when one is released.
 
-        Flows that have used less still go first (``next_of``).
+        This does not compare the flow with others that wait; ``next_flow`` does.
         """
         level = flow.schema.level
         if not level.seats:
             return 0.0
-        self._look(now)
+        self._update_shares(now)
         flows = self._wanting.get(level.name, 1)
         most = max(1, level.seats // (flows + 1)) if flows > 1 else level.seats
         if flow.held >= most or self.held(level) >= level.seats:
             return math.inf
-        return self.pause_of(flow, now)
+        return self.seconds_until_share(flow, now)
 
-    def pause_of(self, flow: Flow, now: float) -> float:
+    def seconds_until_share(self, flow: Flow, now: float) -> float:
         """Return the seconds until a flow has used no more than its share of the loop's time."""
         if not flow.schema.level.shared:
             return 0.0
-        self._look(now)
+        self._update_shares(now)
         part = self._part(flow, now)
         over = 0.0 if flow.is_sparse(part) else part / self._share
+        # Without further charges, the part decays as part * exp(-t / WINDOW): solved for t.
         return WINDOW * math.log(over) if over > 1 else 0.0
 
-    def turn_after(self, flow: Flow, seconds: float, now: float) -> float:
+    def reserve_turn(self, flow: Flow, seconds: float, now: float) -> float:
         """Reserve a turn of ``seconds`` of work; return the seconds until it begins."""
-        pause = self.pause_of(flow, now)
-        if self.is_small(flow, now):
+        pause = self.seconds_until_share(flow, now)
+        if self.is_far_below_share(flow, now):
             return pause
         begins = max(now + pause, self._next_turn)
         self._next_turn = max(now, self._next_turn) + seconds / self.shared_part
         return begins - now
 
-    def is_small(self, flow: Flow, now: float) -> bool:
+    def is_far_below_share(self, flow: Flow, now: float) -> bool:
         """Return whether a flow uses far less than its share, or is exempt from sharing."""
         if not (flow.schema.level.shared and self.competing):
             return True
@@ -220,26 +230,27 @@ class Flows:
         """Whether several flows want a share of the loop's time."""
         return self._share < math.inf
 
-    def next_of(self, now: float) -> tuple[Flow | None, float]:
-        """Return the next waiting flow, the one that has used least; None if none may have a seat.
+    def next_flow(self, now: float) -> tuple[Flow | None, float]:
+        """Return the waiting flow that gets the next seat, and the seconds after which to retry.
 
-        The second value is the seconds after which to retry; inf: when a seat is released.
+        It is the flow that has used least of those that may have a seat; None if there is none. To
+        retry after inf seconds means: when a seat is released.
         """
         due: Flow | None = None
         soonest = math.inf
         for flow in self.queued:
-            wait = self.wait_of(flow, now)
+            wait = self.seconds_until_seat(flow, now)
             if wait > 0:
                 soonest = min(soonest, wait)
             elif due is None or flow.used(now) < due.used(now):
                 due = flow
         return due, soonest
 
-    def _look(self, now: float) -> None:
-        """Recompute the shares, and drop idle flows."""
-        if now < self._look_at:
+    def _update_shares(self, now: float) -> None:
+        """Recompute the shares and drop idle flows, unless this was done recently."""
+        if now < self._update_at:
             return
-        self._look_at = now + _LOOK_EVERY + _LOOK_EACH * len(self._flows)
+        self._update_at = now + _UPDATE_EVERY + _UPDATE_PER_FLOW * len(self._flows)
         self._wanting = {}
         parts = []
         heavy = crowded = 0
@@ -252,14 +263,14 @@ class Flows:
                     parts.append(part)
                     heavy += not flow.is_sparse(part)
                     crowded += flow.is_crowded
-            elif flow.is_over(now):
+            elif flow.is_idle(now):
                 del self._flows[key]
         # A single client that sends many batches beside small ones does not compete.
         contested = heavy >= 2 or crowded > 0
         self._share = share_of(parts, self.shared_part) if contested else math.inf
 
-    def measure(self, effort: Effort, now: float) -> None:
-        """Update the ratio of the loop's used time to the charged time."""
+    def measure(self, effort: ProcessorTime, now: float) -> None:
+        """Update ``weight`` from the loop's processor time and the charges of all flows."""
         before, self._effort = self._effort, effort
         self._delay = effort.delayed - before.delayed if before is not None else 0.0
         seconds, self._measured_at = now - self._measured_at, now
@@ -272,8 +283,8 @@ class Flows:
         if charged <= 0:
             return
         # Charges and measurements decay at the same rate, so that they cover the same time.
-        unseen = min(max(self._worked / charged, 1.0), _MOST_UNSEEN)
-        self.weight = unseen / max(1 - self._kept_waiting / WINDOW, 1 / _MOST_UNSEEN)
+        unseen = min(max(self._worked / charged, 1.0), _MAX_UNCHARGED)
+        self.weight = unseen / max(1 - self._kept_waiting / WINDOW, 1 / _MAX_UNCHARGED)
 
     def adjust(self, lag: float) -> None:
         """Adjust the shared part to the event loop's lag in seconds.
@@ -284,15 +295,17 @@ class Flows:
         lag -= self._delay
         self._late = self._late + 1 if lag > LAG else 0
         if self._late >= 2:
-            self.shared_part = max(self.shared_part * _SHRINK, LEAST)
+            self.shared_part = max(self.shared_part * _SHRINK, MIN_SHARED_PART)
         elif not self._late:
-            self.shared_part = min(self.shared_part * _GROW, MOST)
+            self.shared_part = min(self.shared_part * _GROW, MAX_SHARED_PART)
 
 
 def share_of(parts: Sequence[float], total: float) -> float:
-    """Return the max share of a flow (max-min fairness); inf if at most one flow wants any.
+    """Return the max share of a flow by max-min fairness; inf if at most one flow wants any.
 
-    parts: the part of the loop used by each flow; total: the part available to all.
+    parts: the part of the loop used by each flow; total: the part available to all. Flows are
+    visited in ascending order: each takes its part as long as that is at most an equal share of
+    what is left for it and the larger ones.
     """
     if len(parts) < 2:
         return math.inf

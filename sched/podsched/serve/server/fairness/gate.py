@@ -19,9 +19,9 @@ from typing import Final
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import Authentication, Identity
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
-from podsched.serve.server.fairness.flows import Effort, Flow, Flows
+from podsched.serve.server.fairness.flows import Flow, Flows, ProcessorTime
 from podsched.serve.server.fairness.intake import Intake, within_time
-from podsched.serve.server.fairness.levels import STRANGERS, promotes, schema_of
+from podsched.serve.server.fairness.levels import UNAUTHENTICATED, promoted_schema, schema_of
 from podsched.serve.server.fairness.turns import CALL_SECONDS, RECEIVED_BYTE, Lane, Seat
 
 #: Seconds that a call may wait for a seat.
@@ -31,7 +31,7 @@ MAX_WATCHES: Final = 200
 #: Seconds after which a refused client may retry.
 RETRY_AFTER: Final = 1.0
 _REFUSALS_PER_SECOND: Final = 20
-#: Additional cost, in seconds of the event loop, of calls that begin with much work.
+#: Additional cost, in seconds of the event loop, of methods that work before their first charge.
 _SECONDS: Final = {"List": 0.3e-3, "CreatePods": 0.6e-3, "CreateBatch": 0.6e-3}
 #: Max concurrent batches at the store of flows that use much.
 _WRITES: Final = 2
@@ -60,7 +60,11 @@ def _time_of_loop() -> Callable[[], float]:
 
 
 class Gate:
-    """The gate of one server."""
+    """Admits the calls of one server.
+
+    A waiting call is a future in its flow's queue. ``_dispatch`` completes it when a seat is free,
+    and runs when a seat is released, a call begins to wait, and when a flow's pause is over.
+    """
 
     def __init__(
         self,
@@ -76,20 +80,21 @@ class Gate:
         self._timer: asyncio.TimerHandle | None = None
         self._probe: asyncio.TimerHandle | None = None
 
-    def call_came(self, identity: Identity, peer: str, method: str) -> None:
+    def call_arrived(self, identity: Identity, peer: str, method: str) -> None:
         """Charge a call that has arrived, and delay long work for the calls behind it.
 
         It is charged at once, because a call that its client cancels while waiting costs as much.
         """
-        self._lane.call_came()
+        self._lane.call_arrived()
         self._flow_of(identity, peer, method).charge(CALL_SECONDS, self.clock())
 
     async def receive(
         self, identity: Identity, peer: str, method: str, read: Callable[[], Awaitable[bytes]]
     ) -> tuple[bytes, Intake | None]:
-        """Read a request when it may be read; return the intake whose ``let_go`` must end it.
+        """Read a request, after waiting for the flow's earlier ones if it has too many.
 
-        Raises ApiError, RESOURCE_EXHAUSTED if too many calls of the flow are waiting.
+        Returns the bytes, and the flow's intake, whose ``release`` must follow (None for flows that
+        are not limited). Raises ApiError, RESOURCE_EXHAUSTED if too many calls of the flow wait.
         """
         flow = self._flow_of(identity, peer, method)
         if not flow.schema.level.shared:
@@ -107,7 +112,7 @@ class Gate:
         peer: the connection; size: bytes of the request.
         """
         flow = self._flow_of(identity, peer, method)
-        if flow.waiting or self.flows.wait_of(flow, self.clock()) > 0:
+        if flow.waiting or self.flows.seconds_until_seat(flow, self.clock()) > 0:
             await self._wait(flow)
         else:
             self.flows.take(flow)
@@ -126,12 +131,13 @@ class Gate:
         return seat
 
     def _flow_of(self, identity: Identity, peer: str, method: str) -> Flow:
+        """Return a call's flow: that of its user or, without authentication, of its connection."""
         now = self.clock()
         schema = schema_of(identity)
         if identity.how is not Authentication.NONE:
             return self.flows.get((schema.name, identity.user), schema, now)
         flow = self.flows.get(peer, schema, now)
-        if (higher := promotes(method)) is not None:
+        if (higher := promoted_schema(method)) is not None:
             self.flows.promote(flow, higher)
         return flow
 
@@ -151,6 +157,7 @@ class Gate:
             with contextlib.suppress(ValueError):
                 flow.waiting.remove(turn)
             if turn.done() and not turn.cancelled():
+                # The seat was given at the moment of the timeout or cancellation.
                 self.left(flow)
             self._dispatch()
             if isinstance(error, TimeoutError):
@@ -160,7 +167,7 @@ class Gate:
             self._observer.dispatched(flow, self.clock() - began)
 
     async def _refuse(self, flow: Flow, reason: str) -> None:
-        """Raise ApiError after the pause between refusals."""
+        """Raise ApiError RESOURCE_EXHAUSTED, after the pause since the flow's last refusal."""
         await self._pause(flow, reason)
         raise errors.too_many_requests(
             "this client has too many calls under way or waiting", RETRY_AFTER
@@ -174,13 +181,13 @@ class Gate:
         flow.refuse_at = max(now, flow.refuse_at + 1 / _REFUSALS_PER_SECOND)
         await asyncio.sleep(min(flow.refuse_at - now, LONGEST_WAIT))
 
-    async def turn_away(self, peer: str) -> None:
+    async def delay_refusal(self, peer: str) -> None:
         """Wait before refusing a caller without valid credentials, at the rate of other refusals.
 
         peer: the connection.
         """
-        self._lane.call_came()
-        flow = self.flows.get(("stranger", peer), STRANGERS, self.clock())
+        self._lane.call_arrived()
+        flow = self.flows.get(("unauthenticated", peer), UNAUTHENTICATED, self.clock())
         flow.charge(CALL_SECONDS, self.clock())
         await self._pause(flow, "unauthenticated")
 
@@ -196,7 +203,7 @@ class Gate:
         for flow in [flow for flow in flows.queued if not flow.waiting]:
             flows.queued.discard(flow)
         while True:
-            due, again = flows.next_of(now)
+            due, again = flows.next_flow(now)
             if due is None:
                 break
             turn = due.waiting.popleft()
@@ -221,7 +228,7 @@ class Gate:
         """Measure the event loop's lag while flows compete."""
         self._probe = None
         now = self.clock()
-        self.flows.measure(effort_of_thread(), now)
+        self.flows.measure(processor_time_of_thread(), now)
         self.flows.adjust(now - due)
         if self.flows.competing:
             self._probe_later()
@@ -233,10 +240,10 @@ class Gate:
                 timer.cancel()
 
 
-def effort_of_thread() -> Effort:
+def processor_time_of_thread() -> ProcessorTime:
     """Return the calling thread's processor time and waiting time (0 if the system has none)."""
     try:
         delayed = int(_SCHEDSTAT.read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
         delayed = 0.0
-    return Effort(time.thread_time(), delayed)
+    return ProcessorTime(time.thread_time(), delayed)

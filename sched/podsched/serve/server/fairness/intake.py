@@ -1,13 +1,13 @@
-"""Limits how many of a client's requests the server reads before it handles them.
+"""Limits the memory that a client's requests and unread responses can use.
 
 gRPC starts a call when its headers have arrived; the message is read on demand. Until then a call
-uses at most the window of its stream, 64 KiB. So the caller is authenticated first. Each flow may
-have only a few requests being read at a time, and none while many bytes of earlier ones are being
-handled: fifty concurrent requests of 3 MiB then use 12 MiB instead of 150.
+uses at most the flow-control window of its stream, 64 KiB. So the caller is authenticated first,
+and then each flow may read only a few requests at a time, and none while the server holds many
+bytes of its earlier ones. Fifty concurrent requests of 3 MiB then use 12 MiB instead of 150.
 
-gRPC keeps a response that the client does not read until the client reads it or disconnects, and
-nothing can take it back. So large unread responses count as bytes being handled, and the pages of a
-flow are encoded one at a time.
+gRPC keeps a response until the client has read it or disconnects, and the server cannot discard it.
+So large unread responses count as held bytes, and a flow's large responses are encoded one at a
+time.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from podsched.serve.server import errors
 
 T = TypeVar("T")
 
-#: Max requests of a flow being read, and bytes being handled or unread above which none is read.
-MOST_READ: Final = 4
-MOST_HELD: Final = 32 << 20
-#: Seconds in which a request must arrive; before, it may wait as long for its turn.
+#: Max requests of a flow being read at a time.
+MAX_READING: Final = 4
+#: Bytes of a flow's requests and unread responses above which no further request is read.
+MAX_HELD_BYTES: Final = 32 << 20
+#: Seconds in which a request must arrive. The wait until it may be read has the same limit.
 READ_SECONDS: Final = 30.0
 
 
 class Intake:
-    """The requests of one flow that are being read and handled."""
+    """Counts the bytes of one flow's requests and unread responses, and delays further ones."""
 
     def __init__(self) -> None:
-        self._reading = asyncio.Semaphore(MOST_READ)
+        self._reading = asyncio.Semaphore(MAX_READING)
         self._answering = asyncio.Lock()
         self._room = asyncio.Event()
         self.held = 0
 
     async def read(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Read a request within the limits; ``let_go`` must follow. Raises ApiError."""
-        # Requests that do not come would otherwise keep those behind them waiting, without a limit.
+        """Read a request within the limits; ``release`` must follow. Raises ApiError."""
+        # Each wait has a limit: clients that never send their request would otherwise block the
+        # flow's other requests for ever.
         await within_time(self._reading.acquire)
         try:
             await within_time(self._room_made)
@@ -50,10 +52,10 @@ class Intake:
         return raw
 
     @asynccontextmanager
-    async def answering(self) -> AsyncIterator[None]:
-        """Wait until a large response may be made, and hold up the flow's others. Raises ApiError.
+    async def large_response(self) -> AsyncIterator[None]:
+        """Wait until a large response may be encoded; within the block no other of the flow may be.
 
-        ``hold`` must follow without an ``await`` in between.
+        After the block, ``hold`` must count the response before any ``await``. Raises ApiError.
         """
         await within_time(self._answering.acquire)
         try:
@@ -63,22 +65,22 @@ class Intake:
             self._answering.release()
 
     async def _room_made(self) -> None:
-        while self.held > MOST_HELD:
+        while self.held > MAX_HELD_BYTES:
             self._room.clear()
             await self._room.wait()
 
     def hold(self, size: int) -> None:
-        """Count a response of ``size`` bytes until ``let_go``, when the client has read it."""
+        """Count a response of ``size`` bytes until ``release``."""
         self.held += size
 
-    def let_go(self, size: int) -> None:
-        """End a request of ``size`` bytes that has been handled, or a response that was read."""
+    def release(self, size: int) -> None:
+        """Stop counting a request that has been handled, or a response that was read."""
         self.held -= size
         self._room.set()
 
 
 async def within_time(read: Callable[[], Awaitable[T]]) -> T:
-    """Read a request, or wait for a turn. Raises ApiError after READ_SECONDS."""
+    """Await a function's result. Raises ApiError after READ_SECONDS."""
     try:
         async with asyncio.timeout(READ_SECONDS):
             return await read()

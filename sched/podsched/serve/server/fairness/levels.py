@@ -1,13 +1,13 @@
-"""Priority levels, and the flow schemas that assign calls to them; names as in Kubernetes.
+"""Assigns calls to flow schemas and priority levels; their names are those of Kubernetes.
 
     caller                                  flow schema           priority level
-    health                                  (not asked)           exempt
+    health checks                           (pass no gate)        exempt
     system:masters                          exempt                exempt
     system:kube-scheduler, controllers      kube-scheduler        workload-high
     system:nodes                            system-nodes          system
     service accounts                        service-accounts      workload-low
     everyone else                           global-default        global-default
-    without valid credentials: refused      catch-all             catch-all
+    invalid credentials: refused            catch-all             catch-all
     without authentication: by method       kube-scheduler, ...   workload-high, global-default
 
 A flow is the calls of one user within a schema. Without authentication (a listener on loopback
@@ -68,9 +68,9 @@ _SCHEDULER = FlowSchema("kube-scheduler", WORKLOAD_HIGH)
 _NODES = FlowSchema("system-nodes", SYSTEM)
 _ACCOUNTS = FlowSchema("service-accounts", WORKLOAD_LOW)
 _DEFAULT = FlowSchema("global-default", GLOBAL_DEFAULT)
-STRANGERS: Final = FlowSchema("catch-all", CATCH_ALL)
+UNAUTHENTICATED: Final = FlowSchema("catch-all", CATCH_ALL)
 
-SCHEMAS: Final = (_MASTERS, _SCHEDULER, _NODES, _ACCOUNTS, _DEFAULT, STRANGERS)
+SCHEMAS: Final = (_MASTERS, _SCHEDULER, _NODES, _ACCOUNTS, _DEFAULT, UNAUTHENTICATED)
 
 
 def schema_of(identity: Identity) -> FlowSchema:
@@ -86,6 +86,6 @@ def schema_of(identity: Identity) -> FlowSchema:
     return _ACCOUNTS if _SERVICE_ACCOUNTS in identity.groups else _DEFAULT
 
 
-def promotes(method: str) -> FlowSchema | None:
+def promoted_schema(method: str) -> FlowSchema | None:
     """Return the schema to which a method moves its unauthenticated connection, or None."""
     return _SCHEDULER if method in _SCHEDULER_CALLS else None

@@ -1,4 +1,9 @@
-"""Lets long work on the event loop yield to other calls, and charges its time to its flow."""
+"""Lets long work of a call yield to other calls, and charges its time to the call's flow.
+
+Work on many objects is done in turns (``Work``): after at most a few milliseconds it charges the
+time used and waits until its flow may continue (``Seat.give_way``). The seat of the current call is
+in a context variable, so that code far from the transport need not pass it on.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +26,24 @@ T = TypeVar("T")
 CALL_SECONDS: Final = 400e-6
 ITEM_SECONDS: Final = 100e-6
 RECEIVED_BYTE, SENT_BYTE = 1e-9, 6e-9
-#: Cost of handling an object including its storing or sending, in multiples of admitting or
-#: encoding it.
+#: Total cost of an object, in multiples of the measured time to admit or encode it: storing and
+#: sending it come on top.
 _AFTERWARDS: Final = 1.5
-#: Max seconds that work blocks the event loop while flows compete. Otherwise it continues until the
-#: end of the loop's round.
+#: Max seconds that work blocks the event loop while flows compete. While none compete, it continues
+#: until the end of the loop's round (``lib.event_loop``).
 _SHORT_TURN: Final = 0.002
-#: The same for a call of an exempt flow: a leader's batch of bindings takes 20 ms.
+#: The same for a call of a level that does not share the loop. It is longer, because each turn adds
+#: a wait: a leader's batch of bindings takes 20 ms.
 _PROTECTED_TURN: Final = 0.005
-#: Min seconds between two turns, and max while calls keep arriving.
+#: Min seconds between two turns of the lane, and max while calls keep arriving.
 _GAP, _LONGEST_GAP = 0.0015, 0.03
 #: Rounds of the event loop without a new call before a turn: on a busy machine, the gap may end
 #: before a single round has.
 _QUIET_ROUNDS: Final = 4
-#: Writes in one transaction of the store.
+#: Writes that a competing flow sends to the store at once: one group commit
+#: (``store.etcd.GROUP_WRITES``).
 _SHORT_BATCH: Final = 120
-_FREE: Final = nullcontext()
+_NO_LIMIT: Final = nullcontext()
 #: Max seconds of one pause.
 _LONGEST_PAUSE: Final = 1.0
 
@@ -52,28 +59,28 @@ class Lane:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._came = self._free = -math.inf
+        self._last_call = self._next_turn = -math.inf
         self._next = asyncio.Lock()
 
-    def call_came(self) -> None:
+    def call_arrived(self) -> None:
         """Record the arrival of a call."""
-        self._came = self._clock()
+        self._last_call = self._clock()
 
     async def turn(self) -> None:
         """Wait until the next turn may begin."""
         async with self._next:
             latest = self._clock() + _LONGEST_GAP
             while (now := self._clock()) < latest:
-                pause = max(self._free, self._came + _GAP) - now
+                pause = max(self._next_turn, self._last_call + _GAP) - now
                 if pause > 0:
                     await asyncio.sleep(min(pause, latest - now))
                     continue
-                came = self._came
+                last_call = self._last_call
                 for _ in range(_QUIET_ROUNDS):
                     await asyncio.sleep(0)
-                if self._came == came:
+                if self._last_call == last_call:
                     break
-            self._free = self._clock() + _SHORT_TURN + _GAP
+            self._next_turn = self._clock() + _SHORT_TURN + _GAP
 
 
 class Seat:
@@ -90,7 +97,11 @@ class Seat:
         lane: Lane,
         leave: Callable[[Flow], None] | None,
     ) -> None:
-        """leave: called once when the seat is released; writes: limits ``writing``."""
+        """Create the seat of one call.
+
+        lane: shared by all seats. leave: called once when the seat is released. writes: limits the
+        concurrent writes of flows that use much.
+        """
         self._lane = lane
         self._flows = flows
         self._clock = clock
@@ -121,18 +132,20 @@ class Seat:
         self.flow.charge(seconds, self._clock())
 
     def writing(self) -> AbstractAsyncContextManager[None]:
-        """Return a context to hold during a write to the store; flows that use much wait for it.
+        """Return a context manager to hold during a write; flows that use much wait to enter it.
 
         The store processes writes in order of arrival, so a large flow's writes delay all later
         ones.
         """
-        return _FREE if self._flows.is_small(self.flow, self._clock()) else self._writes
+        return (
+            _NO_LIMIT if self._flows.is_far_below_share(self.flow, self._clock()) else self._writes
+        )
 
     async def give_way(self) -> None:
         """Yield to other calls while the flow has used more than its share."""
-        pause = self._flows.turn_after(self.flow, _SHORT_TURN, self._clock())
+        pause = self._flows.reserve_turn(self.flow, _SHORT_TURN, self._clock())
         await asyncio.sleep(min(pause, _LONGEST_PAUSE))
-        if not self._flows.is_small(self.flow, self._clock()):
+        if not self._flows.is_far_below_share(self.flow, self._clock()):
             await self._lane.turn()
 
     async def sent(self, size: int) -> None:
@@ -191,18 +204,18 @@ class Work:
 
     def end(self) -> None:
         """Charge the last turn."""
-        account(time.perf_counter() - self._began)
+        charge_call(time.perf_counter() - self._began)
 
 
-def account(seconds: float) -> None:
-    """Charge seconds of work on objects to the current call."""
+def charge_call(seconds: float) -> None:
+    """Charge seconds of work on objects to the flow of the current call."""
     seat = _current.get()
     if seat is not None:
         seat.charge(seconds * _AFTERWARDS)
 
 
-def parts_of(count: int) -> int:
-    """Return how many of a batch's writes to send to the store together.
+def writes_at_once(count: int) -> int:
+    """Return how many of a batch's ``count`` writes to send to the store together.
 
     A write waits for all earlier ones, so competing flows send few at a time.
     """
@@ -211,23 +224,23 @@ def parts_of(count: int) -> int:
 
 
 def writing() -> AbstractAsyncContextManager[None]:
-    """Return a context to hold during a write to the store."""
+    """Return the context manager that the current call must hold during a write (``Seat``)."""
     seat = _current.get()
-    return _FREE if seat is None else seat.writing()
+    return _NO_LIMIT if seat is None else seat.writing()
 
 
-def answering() -> AbstractAsyncContextManager[None]:
-    """Return a context to hold while a large response is made; see ``Intake``."""
+def large_response() -> AbstractAsyncContextManager[None]:
+    """Return the context manager to hold while a large response is encoded; see ``Intake``."""
     seat = _current.get()
     intake = None if seat is None else seat.flow.intake
-    return _FREE if intake is None else intake.answering()
+    return _NO_LIMIT if intake is None else intake.large_response()
 
 
 async def end_turn(seconds: float) -> None:
-    """Charge a turn of work on objects, and yield to other calls."""
+    """Charge a turn of ``seconds`` of work on objects, and yield to other calls."""
     seat = _current.get()
     if seat is None:
         await asyncio.sleep(0)
         return
-    account(seconds)
+    charge_call(seconds)
     await seat.give_way()

@@ -198,7 +198,7 @@ class QuotaCharging:
     async def _write(self, plan: _Plan) -> tuple[list[_Waiting], dict[str, Entry | None]]:
         """Write the items that fit; return items to retry, and the quotas that have changed."""
         news = [waiting.new for waiting in plan.fitting]
-        outcomes, different = await self._storage.create_with(
+        outcomes, different = await self._storage.create_and_change(
             news, plan.changes, plan.fitting[0].fence
         )
         again = []

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from podsched.api.kinds import KINDS
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.watchcache import Compiled, WatchCache
+from podsched.serve.server.watchcache import Derived, WatchCache
 
 QUOTA = KINDS["ResourceQuota"]
 
@@ -16,7 +16,7 @@ class QuotaIndex:
 
     def __init__(self, cache: WatchCache) -> None:
         self._cache = cache
-        self._keys = Compiled(cache, self._by_namespace, QUOTA)
+        self._keys = Derived(cache, self._by_namespace, QUOTA)
 
     def __bool__(self) -> bool:
         """Whether there is any quota."""

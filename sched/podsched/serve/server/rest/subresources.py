@@ -76,23 +76,23 @@ class Subresources:
                 kind = entry.kind
                 current = str(entry.revision)
                 raise errors.precondition(kind, binding.name, "ResourceVersion", version, current)
-        adorn = self._adorning(binding, metadata)
-        await self._core.pods.bind_as_asked(binding, adorn, dry_run=dry)
+        add_metadata = self._metadata_change(binding, metadata)
+        await self._core.pods.bind_like_kubernetes(binding, add_metadata, dry_run=dry)
 
-    def _adorning(self, binding: v1.Binding, metadata: Any) -> Callable[[Pod], None]:
+    def _metadata_change(self, binding: v1.Binding, metadata: Any) -> Callable[[Pod], None]:
         """Return a function that adds a binding's labels, annotations and the node's topology."""
         node = self._core.cache.get(KINDS["Node"], binding.node_name)
         labels = node.message.metadata.labels if node is not None else {}
         place = {key: labels[key] for key in _PLACES if key in labels}
         given = {name: metadata.get(name) for name in ("labels", "annotations")}
 
-        def adorn(pod: Pod) -> None:
+        def add_metadata(pod: Pod) -> None:
             pod.metadata.labels.update(place)
             for name, values in given.items():
                 for key, value in values.items() if isinstance(values, dict) else ():
                     getattr(pod.metadata, name)[str(key)] = str(value)
 
-        return adorn
+        return add_metadata
 
     async def evict(self, target: Target, request: Request) -> Answer:
         """Evict a pod if its disruption budget permits."""

@@ -240,7 +240,7 @@ class Writing:
         wanted = v1.DeleteRequest(kind=kind.name, namespace=target.namespace, name=target.name)
         options.fill(wanted)
         try:
-            entry = await self._core.registry.delete_in_two(wanted, dry_run=options.dry_run)
+            entry = await self._core.registry.delete_in_two_steps(wanted, dry_run=options.dry_run)
         except ApiError as error:
             raise of_deletion(error) from None
         if kind.answers_deletion or _is_held(entry):
@@ -276,7 +276,7 @@ class Writing:
         """Delete an object of a collection; ignore one that no longer exists."""
         try:
             # The right to delete the collection includes each of its objects.
-            await self._core.registry.delete_in_two(request, dry_run=dry, permitted=True)
+            await self._core.registry.delete_in_two_steps(request, dry_run=dry, permitted=True)
         except ApiError as error:
             if error.reason != "NOT_FOUND":
                 raise
