@@ -129,7 +129,7 @@ class Selector:
 
     def matches(self, device: Device, limit: int = MAX_COST) -> bool:
         """Return whether the device matches. Raises EvaluationError."""
-        return self._evaluate(device, limit)[0]
+        return self._finish(self._state(device, limit))
 
     def result(self, device: Device, limit: int = MAX_COST) -> Result:
         """Return the result with its cost; it has no cost if a value of the device is bad."""
@@ -142,10 +142,6 @@ class Selector:
         except EvaluationError as exc:
             return Result(None, str(exc), None if state is None else state.cost)
 
-    def _evaluate(self, device: Device, limit: int) -> tuple[bool, State]:
-        state = self._state(device, limit)
-        return self._finish(state), state
-
     def _state(self, device: Device, limit: int) -> State:
         slots = [None] * self._slots
         slots[0] = device.view(as_lists=self._features.list_type_attributes)  # type: ignore[call-overload]
@@ -156,6 +152,8 @@ class Selector:
             value = self._run(state)
         except WorkExceeded:
             raise CostExceeded(state.limit + 1) from None
+        except RecursionError:
+            raise EvaluationError(_TOO_DEEP) from None
         if value is True or value is False:
             return bool(value)
         if isinstance(value, Failure):
@@ -172,7 +170,18 @@ def compile_selector(
 
     ``new``: the expression is not stored yet, and must not use what a feature gate turns off.
     """
-    features = features or Features()
+    try:
+        return _compiled(expression, features or Features(), new)
+    except RecursionError:
+        # The parser's own limits let as much pass as Python has frames for, except where the caller
+        # used them up, or with hundreds of lists within lists.
+        raise CompileError(_TOO_DEEP) from None
+
+
+_TOO_DEEP = "expression is nested too deeply"
+
+
+def _compiled(expression: str, features: Features, new: bool) -> Selector:
     fields, without = _declarations(features, new)
     tree = parse(expression)
     result = Checker(expression, {"device": DEVICE}, {DEVICE.name: fields}, without).check(tree)

@@ -7,7 +7,6 @@ import binascii
 import ipaddress
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -27,6 +26,7 @@ from podsched.api.cel.values import (
 )
 
 _MAX_INT64 = 2**63 - 1
+_NANO = 10**9
 _NUMBER = re.compile(r"[+-]?([0-9]*)\.?([0-9]*)([A-Za-z]?.*)", re.ASCII)
 _BITS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -37,20 +37,21 @@ def parse_quantity(text: str) -> Quantity:
 
     ``resource.ParseQuantity`` keeps short ones as an int64 and a power of ten, others as a decimal.
     """
-    amount = quantities.parse(text)
+    # Nothing is finer than a nano: what is, was rounded.
+    nanos = int(quantities.parse(text) * _NANO)
     match = _NUMBER.fullmatch(text)
     assert match is not None, "parsed before"
     whole, decimals, suffix = match.groups()
     whole = whole.lstrip("0")
     if suffix in _BITS:
         # Go's cap on what it can hold.
-        amount = min(amount, Fraction(_MAX_INT64))
+        nanos = min(nanos, _MAX_INT64 * _NANO)
         short = not decimals and len(whole) + int(_BITS[suffix] * 0.3) + 1 <= 15
-        return Quantity(amount, 0 if short else None)
+        return Quantity(nanos, 0 if short else None)
     exponent = _EXPONENTS[suffix] if suffix in _EXPONENTS else int(suffix[1:])
     scale = exponent - len(decimals)
     short = len(whole) + len(decimals) <= 18 and scale >= -9
-    return Quantity(amount, scale if short else None)
+    return Quantity(nanos, scale if short else None)
 
 
 @declare("quantity(string) -> Quantity")
@@ -68,35 +69,43 @@ def _is_quantity(text: str) -> bool:
 
 @declare("sign(Quantity) -> int")
 def _sign(value: Quantity) -> int:
-    return (value.amount > 0) - (value.amount < 0)
+    return (value.nanos > 0) - (value.nanos < 0)
 
 
 @declare(".isGreaterThan(Quantity, Quantity) -> bool")
 def _quantity_is_greater(one: Quantity, other: Quantity) -> bool:
-    return one.amount > other.amount
+    return one.nanos > other.nanos
 
 
 @declare(".isLessThan(Quantity, Quantity) -> bool")
 def _quantity_is_less(one: Quantity, other: Quantity) -> bool:
-    return one.amount < other.amount
+    return one.nanos < other.nanos
 
 
 @declare(".compareTo(Quantity, Quantity) -> int")
 def _compare_quantities(one: Quantity, other: Quantity) -> int:
-    return (one.amount > other.amount) - (one.amount < other.amount)
+    return (one.nanos > other.nanos) - (one.nanos < other.nanos)
 
 
 @declare(".asApproximateFloat(Quantity) -> double")
 def _as_float(value: Quantity) -> float:
     if value.scale is None:
-        return float(value.amount)
-    return float(value.amount / Fraction(10) ** value.scale) * 10.0**value.scale
+        return value.nanos / _NANO
+    # As Go computes it.
+    return float(_unscaled(value.nanos, value.scale)) * 10.0**value.scale
+
+
+def _unscaled(nanos: int, scale: int) -> int:
+    """Return the number that Go keeps, with the scale as its power of ten."""
+    power = scale + 9
+    return int(nanos // 10**power if power >= 0 else nanos * 10**-power)
 
 
 def _integer(value: Quantity) -> int | None:
-    if value.scale is None or value.scale < 0 or not -(2**63) <= value.amount <= _MAX_INT64:
+    if value.scale is None or value.scale < 0:
         return None
-    return int(value.amount)
+    number = value.nanos // _NANO
+    return number if -(2**63) <= number <= _MAX_INT64 else None
 
 
 @declare(".asInteger(Quantity) -> int")
@@ -112,37 +121,36 @@ def _is_integer(value: Quantity) -> bool:
 
 @declare(".add(Quantity, Quantity) -> Quantity")
 def _add_quantities(one: Quantity, other: Quantity) -> Quantity:
-    return _sum(one, other.amount, other.scale)
+    return _sum(one, other.nanos, other.scale)
 
 
 @declare(".add(Quantity, int) -> Quantity")
 def _add_integer(one: Quantity, other: int) -> Quantity:
-    return _sum(one, Fraction(other), 0)
+    return _sum(one, other * _NANO, 0)
 
 
 @declare(".sub(Quantity, Quantity) -> Quantity")
 def _subtract_quantities(one: Quantity, other: Quantity) -> Quantity:
-    return _sum(one, -other.amount, other.scale)
+    return _sum(one, -other.nanos, other.scale)
 
 
 @declare(".sub(Quantity, int) -> Quantity")
 def _subtract_integer(one: Quantity, other: int) -> Quantity:
-    return _sum(one, Fraction(-other), 0)
+    return _sum(one, -other * _NANO, 0)
 
 
-def _sum(one: Quantity, amount: Fraction, other_scale: int | None) -> Quantity:
+def _sum(one: Quantity, nanos: int, other_scale: int | None) -> Quantity:
     """Return the sum, as an int64 of the smaller scale while it fits in one."""
-    total = one.amount + amount
+    total = one.nanos + nanos
     if one.scale is None or other_scale is None:
         return Quantity(total, None)
-    if not amount:
+    if not nanos:
         scale = one.scale
-    elif not one.amount:
+    elif not one.nanos:
         scale = other_scale
     else:
         scale = min(one.scale, other_scale)
-    fits = abs(total / Fraction(10) ** scale) <= _MAX_INT64
-    return Quantity(total, scale if fits else None)
+    return Quantity(total, scale if abs(_unscaled(total, scale)) <= _MAX_INT64 else None)
 
 
 _SEMVER = re.compile(

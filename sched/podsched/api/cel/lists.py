@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
-from podsched.api.cel.declarations import FUNCTIONS, declare
+from podsched.api.cel.declarations import declare
 from podsched.api.cel.operators import contained
 from podsched.api.cel.values import (
     MISSING,
@@ -21,6 +22,9 @@ from podsched.api.cel.values import (
     Failure,
     Optional,
     Uint,
+    checked,
+    checked_duration,
+    checked_uint,
     compare,
     equal,
     find,
@@ -41,23 +45,23 @@ def _is_sorted(values: list[Any]) -> bool | Failure:
     return True
 
 
-def _declare_sum(name: str, zero: Any) -> None:
+def _declare_sum(name: str, zero: Any, add: Callable[[Any, Any], Any]) -> None:
     @declare(f".sum(list({name})) -> {name}")
     def total(values: list[Any]) -> Any:
         result = zero
-        adders = FUNCTIONS["_+_"].overloads
         for value in values:
-            adder = next((o for o in adders if o.accepts((result, value))), None)
-            if adder is None:
+            if type(value) is not type(zero):
                 return NO_OVERLOAD
-            result = adder.implementation(result, value)
-            if isinstance(result, Failure):
+            result = add(result, value)
+            if result.__class__ is Failure:
                 return result
         return result
 
 
-for _name, _zero in {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}.items():
-    _declare_sum(_name, _zero)
+_declare_sum("int", 0, lambda one, other: checked(one + other))
+_declare_sum("uint", Uint(0), lambda one, other: checked_uint(int(one) + int(other)))
+_declare_sum("double", 0.0, lambda one, other: one + other)
+_declare_sum("duration", Duration(0), lambda one, other: checked_duration(one.ns + other.ns))
 
 
 def _declare_extreme(name: str, wanted: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from podsched.api.cel.costs import Rule, rule_of
+from podsched.api.cel.costs import rule_of
 from podsched.api.cel.declarations import FUNCTIONS, Overload, no_overload
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.api.cel.strings import compiled
@@ -58,16 +58,16 @@ class CostExceeded(EvaluationError):
         self.cost = cost
 
 
-class State:
-    """One evaluation: values of the variables, cost so far."""
+class State(Budget):
+    """One evaluation: values of the variables, cost so far, work that costs nothing."""
 
-    __slots__ = ("budget", "cost", "limit", "slots")
+    __slots__ = ("cost", "limit", "slots")
 
     def __init__(self, slots: list[Any], limit: int) -> None:
         self.slots = slots
         self.cost = 0
         self.limit = limit
-        self.budget = Budget()
+        self.left = self.MOST
 
     def charge(self, cost: int) -> None:
         """Count the cost of a call. Raises CostExceeded."""
@@ -136,10 +136,19 @@ class Compiler:
             Literal: lambda node: _constant(node.value),
             Ident: self._ident,
             Select: self._select,
-            Call: self._call,
             MakeList: self._list,
             MakeMap: self._map,
             Fold: self._fold,
+        }
+        self._compile_call: dict[str, Callable[[Call], _Step]] = {
+            "_&&_": self._logic,
+            "_||_": self._logic,
+            "_?_:_": self._ternary,
+            "_[_]": self._index,
+            "_[?_]": self._index,
+            "_?._": self._index,
+            "or": self._alternative,
+            "orValue": self._alternative,
         }
 
     def compile(self, node: Node) -> Run:
@@ -147,6 +156,8 @@ class Compiler:
         return self._step(node).run
 
     def _step(self, node: Node) -> _Step:
+        if isinstance(node, Call):
+            return self._compile_call.get(node.function, self._function)(node)
         return self._compile[type(node)](node)
 
     def _ident(self, node: Ident) -> _Step:
@@ -192,18 +203,11 @@ class Compiler:
         branches = (self._path_of(node.arguments[1]), self._path_of(node.arguments[2]))
         return _path(_Attribute(condition, branches=branches))
 
-    def _call(self, node: Call) -> _Step:
-        special = {
-            "_&&_": lambda: _logic(self._runs(node.arguments), True),
-            "_||_": lambda: _logic(self._runs(node.arguments), False),
-            "_?_:_": lambda: self._ternary(node),
-            "_[_]": lambda: self._index(node),
-            "_[?_]": lambda: self._index(node),
-            "_?._": lambda: self._index(node),
-            "or": lambda: _alternative(self._runs(node.children()), unwrap=False),
-            "orValue": lambda: _alternative(self._runs(node.children()), unwrap=True),
-        }.get(node.function)
-        return special() if special is not None else self._function(node)
+    def _logic(self, node: Call) -> _Step:
+        return _logic(self._runs(node.arguments), node.function == "_&&_")
+
+    def _alternative(self, node: Call) -> _Step:
+        return _alternative(self._runs(node.children()), unwrap=node.function == "orValue")
 
     def _runs(self, nodes: tuple[Node, ...]) -> list[Run]:
         return [self._step(node).run for node in nodes]
@@ -230,7 +234,7 @@ class Compiler:
             if isinstance(expression, Failure):
                 raise CompileError(f"program instantiation failed: {expression.message}")
             in_turn = True
-        return _Step(call.run([step.run for step in steps], in_turn))
+        return _Step(_fast_call(call, steps) or call.run([step.run for step in steps], in_turn))
 
     def _grown(self, node: Call) -> Run | None:
         """Return the step of a macro that appends to its list, which nothing else refers to."""
@@ -497,6 +501,55 @@ def _index_of(key: Any) -> int | Failure:
     return Failure(f"unsupported index type '{type_name(key)}' in list")
 
 
+def _fast_call(call: _Calling, steps: list[_Step]) -> Run | None:
+    """Return the run of a call for which there is a faster way, else None."""
+    constants = [step.constant for step in steps]
+    if steps and all(constant is not _VARIES for constant in constants):
+        return _remembered(call, tuple(constants))
+    if call.function not in ("_==_", "_!=_"):
+        return None
+    for index, constant in enumerate(constants):
+        if type(constant) is str:
+            return _text_comparison(steps[1 - index].run, constant, index == 0, call)
+    return None
+
+
+def _remembered(call: _Calling, arguments: tuple[Any, ...]) -> Run:
+    """Return the run of a call with constant arguments: made once, costs each time."""
+    result: Any = _UNSET
+    cost = 0
+
+    def run(state: State) -> Any:
+        nonlocal result, cost
+        if result is _UNSET:
+            found = call.apply(state, arguments)
+            cost = call.cost(arguments, found)
+            result = found
+        state.charge(cost)
+        return result
+
+    return run
+
+
+def _text_comparison(run: Run, text: str, first: bool, call: _Calling) -> Run:
+    """Return ``==`` or ``!=`` with a constant string, the most frequent term of selectors."""
+    equal = call.function == "_==_"
+    length = len(text)
+
+    def compare(state: State) -> Any:
+        value = run(state)
+        if value.__class__ is str:
+            state.charge(-(-min(len(value), length) // 10))
+            return (value == text) is equal
+        # Other values, some of which refuse to be compared.
+        arguments = (text, value) if first else (value, text)
+        result = value if value.__class__ is Failure else call.apply(state, arguments)
+        state.charge(call.cost(arguments, result))
+        return result
+
+    return compare
+
+
 def _logic(runs: list[Run], neutral: bool) -> _Step:
     """Return ``&&`` (neutral: true) or ``||`` (false): the other value absorbs errors."""
 
@@ -628,11 +681,11 @@ class _Calling:
         # What the check of types chose binds only where each overload has its own implementation.
         known = len(chosen) == 1 and not function.shared
         self._candidates = chosen if known else function.overloads
-        self._function = function.name
+        self.function = function.name
         # As cel-go plans it: a call of several functions evaluates its arguments in turn, and costs
         # nothing if one fails.
         self.in_turn = (not function.shared and not known) or function.name == "format"
-        self._rule: Rule = rule_of(function.name, node.overloads)
+        self.cost = rule_of(function.name, node.overloads).actual
         self._accepts_failures = function.name == "@not_strictly_false"
         self._by_types: dict[tuple[type, ...], Overload] = {}
 
@@ -643,11 +696,11 @@ class _Calling:
         if overload is None:
             overload = next((o for o in self._candidates if o.accepts(arguments)), None)
             if overload is None:
-                return no_overload(self._function, arguments)
+                return no_overload(self.function, arguments)
             if not any(parameter.parameters for parameter in overload.parameters):
                 self._by_types[classes] = overload
         if overload.takes_budget:
-            return overload.implementation(*arguments, state.budget)
+            return overload.implementation(*arguments, state)
         return overload.implementation(*arguments)
 
     def run(self, runs: list[Run], in_turn: bool) -> Run:
@@ -660,7 +713,7 @@ class _Calling:
         return self._in_turn(runs)
 
     def _unary(self, run: Run) -> Run:
-        apply, cost, strict = self.apply, self._rule.actual, not self._accepts_failures
+        apply, cost, strict = self.apply, self.cost, not self._accepts_failures
 
         def call(state: State) -> Any:
             argument = run(state)
@@ -674,7 +727,7 @@ class _Calling:
         return call
 
     def _binary(self, first: Run, second: Run) -> Run:
-        apply, cost = self.apply, self._rule.actual
+        apply, cost = self.apply, self.cost
 
         def call(state: State) -> Any:
             arguments = one, other = first(state), second(state)
@@ -701,7 +754,7 @@ class _Calling:
                 arguments.append(value)
             given = tuple(arguments)
             result = self.apply(state, given)
-            state.charge(self._rule.actual(given, result))
+            state.charge(self.cost(given, result))
             return result
 
         return call

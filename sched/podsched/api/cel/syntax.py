@@ -200,6 +200,10 @@ class Fold(Node):
         return self.variables == (_UNUSED,)
 
 
+#: Binds less than all operators but the ternary.
+_NO_TERNARY = 0.5
+
+
 def parse(text: str) -> Node:
     """Return the tree. Raises CompileError."""
     if len(text) > MAX_LENGTH:
@@ -256,7 +260,7 @@ class _Parser:
     def fail(self, position: int, message: str) -> NoReturn:
         raise error_at(self.text, position, message)
 
-    def expression(self, binding: int = 0) -> Node:
+    def expression(self, binding: float = 0) -> Node:
         """Read an expression of operators that bind tighter than ``binding``; 0: a ternary too."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -266,24 +270,32 @@ class _Parser:
             position = self.take()[2]
             right = self.expression(operator[0])
             if operator[1] in ("_||_", "_&&_"):
-                left = _joined(position, operator[1], left, right)
+                left = self.logic(position, operator, left, right)
             else:
                 left = Call(position, operator[1], None, (left, right))
         if not binding and self.peek() == "?":
             position = self.take()[2]
-            # As in the grammar, the first branch is no ternary.
-            chosen = self.expression(0) if self.peek() == "(" else self.expression_without_ternary()
+            # As in the grammar, the first branch is no ternary, unless in parentheses.
+            chosen = self.expression(_NO_TERNARY)
             self.expect(":")
             left = Call(position, "_?_:_", None, (left, chosen, self.expression()))
         self.depth -= 1
         return left
 
-    def expression_without_ternary(self) -> Node:
-        left = self.expression(1)
-        while self.peek() == "||":
-            position = self.take()[2]
-            left = _joined(position, "_||_", left, self.expression(1))
-        return left
+    def logic(self, position: int, operator: tuple[int, str], left: Node, right: Node) -> Node:
+        """Read the further terms of ``&&`` or ``||``, and join all of them into one call.
+
+        cel-go makes a balanced tree of calls with two terms each; the terms are evaluated in the
+        same order, with the same result and cost.
+        """
+        binding, function = operator
+        terms = [left, right]
+        if isinstance(left, Call) and left.function == function:
+            terms[:1] = left.arguments
+        while _BINARY.get(self.peek()) == operator:
+            self.take()
+            terms.append(self.expression(binding))
+        return Call(position, function, None, tuple(terms))
 
     def unary(self) -> Node:
         sign, position = self.peek(), self.position()
@@ -483,16 +495,6 @@ def _unescaped_bytes(body: str) -> bytes:
         found += _unescaped(match).encode("latin-1")
         end = match.end()
     return bytes(found + body[end:].encode("utf-8", "surrogatepass"))
-
-
-def _joined(position: int, function: str, left: Node, right: Node) -> Node:
-    """Join terms of ``&&`` or ``||`` into one call of all of them.
-
-    cel-go makes a balanced tree of calls with two terms each; the terms are evaluated in the same
-    order, with the same result and cost.
-    """
-    terms = left.arguments if isinstance(left, Call) and left.function == function else (left,)
-    return Call(position, function, None, (*terms, right))
 
 
 def expand(

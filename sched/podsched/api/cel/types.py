@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
 class Type:
-    """A type by name, with its parameters. A name that begins with a quote is a type's variable."""
+    """A type by name, with its parameters. A name that begins with a quote is a type's variable.
 
-    name: str
-    parameters: tuple[Type, ...] = ()
+    Not a dataclass: types nest deeply, so hash and variables are found out once.
+    """
+
+    __slots__ = ("_hash", "has_variables", "is_dynamic", "is_variable", "name", "parameters")
+
+    def __init__(self, name: str, parameters: tuple[Type, ...] = ()) -> None:
+        self.name = name
+        self.parameters = parameters
+        self.is_variable = name.startswith("'")
+        #: Whether values of every type may be meant, known only during evaluation.
+        self.is_dynamic = name in ("dyn", "google.protobuf.Any")
+        self.has_variables: bool = self.is_variable or any(p.has_variables for p in parameters)
+        self._hash = hash((name, parameters))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Type)
+            and self._hash == other._hash
+            and self.name == other.name
+            and self.parameters == other.parameters
+        )
 
     def __str__(self) -> str:
         if not self.parameters:
             return self.name
         return f"{self.name}({', '.join(map(str, self.parameters))})"
-
-    @property
-    def is_variable(self) -> bool:
-        return self.name.startswith("'")
-
-    @property
-    def is_dynamic(self) -> bool:
-        """Whether values of every type may be meant, known only during evaluation."""
-        return self.name in ("dyn", "google.protobuf.Any")
 
 
 BOOL = Type("bool")
@@ -101,14 +114,14 @@ class Substitutions:
 
     def apply(self, type_: Type, *, final: bool = False) -> Type:
         """Return the type with its variables replaced; ``final``: the unknown ones by dyn."""
+        if not type_.has_variables:
+            return type_
         bound = self._bound.get(type_)
         if bound is not None:
             return self.apply(bound, final=final)
         if type_.is_variable:
             return DYN if final else type_
-        if not type_.parameters:
-            return type_
-        return Type(type_.name, tuple(self.apply(p, final=final) for p in type_.parameters))
+        return Type(type_.name, tuple([self.apply(p, final=final) for p in type_.parameters]))
 
     def instance(self, types: Sequence[Type]) -> list[Type]:
         """Return the types of an overload with variables of its own."""
@@ -119,7 +132,7 @@ class Substitutions:
                 if type_ not in names:
                     names[type_] = self.fresh()
                 return names[type_]
-            if not type_.parameters:
+            if not type_.has_variables:
                 return type_
             return Type(type_.name, tuple(map(renamed, type_.parameters)))
 
@@ -136,7 +149,7 @@ class Substitutions:
                 return valid
         if given.is_variable:
             return self._substitutes(wanted, given)[0]
-        if _wild(given) or _wild(wanted):
+        if given == wanted or given.is_dynamic or wanted.is_dynamic:
             return True
         if NULL in (given, wanted):
             other = wanted if given == NULL else given
@@ -174,15 +187,7 @@ class Substitutions:
         if within.is_variable:
             bound = self._bound.get(within)
             return bound is not None and self._occurs(variable, bound)
-        return any(self._occurs(variable, p) for p in within.parameters)
-
-
-#: The type of a part with an error; reported once.
-ERROR = Type("error")
-
-
-def _wild(type_: Type) -> bool:
-    return type_.is_dynamic or type_ == ERROR
+        return within.has_variables and any(self._occurs(variable, p) for p in within.parameters)
 
 
 def most_general(one: Type, other: Type) -> Type:

@@ -21,7 +21,6 @@ import ipaddress
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from podsched.api.cel import types
@@ -75,13 +74,13 @@ NONE = Optional(False)
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A quantity of Kubernetes.
+    """A quantity of Kubernetes, in nanos.
 
     ``scale`` is the power of ten by which Go keeps it as an int64, or None if it keeps it as a big
     decimal. It decides whether Go converts the quantity to an integer.
     """
 
-    amount: Fraction
+    nanos: int
     scale: int | None
 
 
@@ -254,7 +253,7 @@ def _equal_containers(one: Any, other: Any, budget: Budget) -> bool:
 
 _CONTAINERS = frozenset((list, dict, Defaulting))
 _STRICT: dict[type, Callable[[Any, Any], bool]] = {
-    Quantity: lambda a, b: a.amount == b.amount,
+    Quantity: lambda a, b: a.nanos == b.nanos,
     Semver: lambda a, b: a.key == b.key,
     Ip: lambda a, b: a.address == b.address,
     Cidr: lambda a, b: a.interface == b.interface,
