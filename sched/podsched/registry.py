@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from podsched.framework.plugin import PluginError, PluginFactory
 from podsched.legacy.registry import LEGACY
 from podsched.plugins.default_binder import DefaultBinder
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.dynamic_resources.cases import run_case
-from podsched.plugins.dynamic_resources.errors import CompileError
-from podsched.plugins.dynamic_resources.model import Fault
+from podsched.plugins.dynamic_resources.model import Fault, Features
+from podsched.plugins.dynamic_resources.selectors import selector_compiler
 from podsched.plugins.gang_scheduling import GangScheduling
 from podsched.plugins.image_locality import ImageLocality
 from podsched.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -106,11 +106,8 @@ def run_allocation_case(case: Mapping[str, Any], faults: Iterable[str] = ()) -> 
 
     ``faults``: names of the faults of Kubernetes v1.36.2 that are kept.
     """
-    return run_case(case, _no_selector, faults={Fault(name) for name in faults})
-
-
-def _no_selector(expression: str) -> NoReturn:
-    raise CompileError("selectors cannot be evaluated yet")
+    compile_selector = selector_compiler(Features.of(case.get("features") or ()))
+    return run_case(case, compile_selector, faults={Fault(name) for name in faults})
 
 
 def _load(entry: EntryPoint) -> PluginFactory:

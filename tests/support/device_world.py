@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from podsched.plugins.dynamic_resources.errors import EvaluationError
+from podsched.api.cel.errors import EvaluationError
 from podsched.plugins.dynamic_resources.model import Device
 
 DRIVERS = ("a.example", "b.example")

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
+from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.plugins.dynamic_resources.capacity import Amounts, consumed_capacity, fits
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
 from podsched.plugins.dynamic_resources.constraints import Values, attribute_values
-from podsched.plugins.dynamic_resources.errors import (
-    AllocationError,
-    CompileError,
-    EvaluationError,
-)
+from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
     Device,

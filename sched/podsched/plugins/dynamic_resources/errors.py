@@ -24,15 +24,3 @@ class AllocationAborted(AllocationError):
 
     def __init__(self) -> None:
         super().__init__("filter operation aborted")
-
-
-class SelectorError(ValueError):
-    """A CEL expression cannot be compiled, or fails on a device: a fault of its author."""
-
-
-class CompileError(SelectorError):
-    """The expression is no selector."""
-
-
-class EvaluationError(SelectorError):
-    """The expression fails on a device."""
