@@ -1,4 +1,4 @@
-"""Implements ``framework.assumed_objects`` for the objects of a cluster.
+"""Objects that plugins assume to be changed; implements ``framework.assumed_objects``.
 
 An assumption remembers the informer's object that it replaces. It is valid as long as the cluster
 has this object, so replacing the object ends it. If a trial replaced the object, the assumption is
@@ -32,7 +32,7 @@ class _Assumption(NamedTuple):
 
 
 class AssumedKind:
-    """``AssumedObjects`` of one kind."""
+    """The assumed objects of one kind: ``framework.assumed_objects.AssumedObjects``."""
 
     def __init__(self, cluster: Objects, kind: str) -> None:
         self._cluster, self._kind = cluster, kind
@@ -77,7 +77,7 @@ class AssumedKind:
             self._make((namespace, name), None)
 
     def drop_if_outdated(self, namespace: str, name: str) -> None:
-        """Forget an assumption that the informer has ended."""
+        """Drop the assumption about an object if the informer has another object by now."""
         if (namespace, name) in self._assumptions and self._holding((namespace, name)) is None:
             del self._assumptions[namespace, name]
 

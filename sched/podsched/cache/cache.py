@@ -63,7 +63,7 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class CacheError(Exception):
-    """The pod's state does not allow this call; the caller is at fault."""
+    """The state of the pod does not allow this call; the caller is at fault."""
 
 
 class Stage(enum.Enum):
@@ -74,7 +74,7 @@ class Stage(enum.Enum):
 
 
 class _Held(NamedTuple):
-    """A pod with a node, as it is counted; immutable, so that copies of a cache share it."""
+    """A pod with a node, as the columns count it; immutable, so that copies of a cache share it."""
 
     info: PodInfo
     stage: Stage
@@ -482,7 +482,11 @@ class Cache:
 
 
 def _deleted(pod: PodInfo) -> Change:
-    """Return the event of a pod leaving its node; hints read the message's nodeName."""
+    """Return the event that a pod left its node.
+
+    An assumed pod's message has no nodeName yet, but hints read it, so the event has a copy with
+    the node's name.
+    """
     message = pod.pod
     if message.spec.node_name != pod.node_name:
         message = v1.Pod()

@@ -1,7 +1,7 @@
-"""Results of an informer's event in the cache, as values for the owner of the queue.
+"""What an informer's event changed, as values that the cache returns to the owner of the queue.
 
-Values created for each event are named tuples: creating one takes half as long as a frozen
-dataclass.
+The cache does not know the queue. Values created for each event are named tuples, because creating
+one takes half as long as a frozen dataclass.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from podsched.framework.pods import PodInfo
 
 
 class AnomalyKind(enum.Enum):
-    """Unexpected events of the informer; the cache applies them in any case."""
+    """Inconsistencies between an event and the cache; the cache follows the event in any case."""
 
     NODE_MISMATCH = "the pod is on another node than the cache had it"
     UNASSIGNED = "a pod that was bound has no node any more"
@@ -52,7 +52,7 @@ class PendingChange(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """The results of an informer's event."""
+    """What an informer's event changed: events for the queue, a pending pod, an anomaly."""
 
     changes: tuple[Change, ...] = ()
     pending: PendingChange | None = None

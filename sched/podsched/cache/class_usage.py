@@ -1,8 +1,8 @@
-"""What one pod adds to its node's row, computed once per class.
+"""What one pod of a class adds to its node's row, computed once per class.
 
 A ``ClassUsage`` belongs to a class and a value of ``terminating``; counts depend only on these two.
-It also knows the rows that have such pods, so that a new counter is built without iterating over
-all pods.
+So adding a pod reads nothing of the pod itself. A usage also knows the rows that have such pods, so
+that a new counter is built without iterating over all pods.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class ClassUsages:
         #: every pod that is added or removed.
         self.running: dict[PodClass, ClassUsage] = {}
         self.terminating: dict[PodClass, ClassUsage] = {}
-        #: One usage per shape (and ``terminating``), for classes that differ only in requests.
+        #: One usage per shape (and ``terminating``): a class that differs from it only in requests
+        #: takes over its counters instead of asking every query again.
         self._of_shape: dict[tuple[PodShape, bool], ClassUsage] = {}
         self._sweep_at = _MIN_SWEEP
 
@@ -87,9 +88,9 @@ class ClassUsages:
     def add(
         self, pod: PodInfo, amounts: tuple[tuple[int, int], ...]
     ) -> tuple[ClassUsage, ClassUsage | None]:
-        """Add the usage of a new class.
+        """Add and return the usage of a new class; ``amounts`` as in ``ClassUsage``.
 
-        Also return the usage of a class that differs only in requests, if one is known.
+        Also returns the usage of a class that differs only in requests, None if there is none.
         """
         known = self.terminating if pod.terminating else self.running
         usage = known[pod.cls] = ClassUsage(pod, amounts)

@@ -1,4 +1,4 @@
-"""One growable column."""
+"""A NumPy array with one cell per node's row, which can grow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ Scalar = TypeVar("Scalar", np.int64, np.int32, np.bool_)
 
 
 class Column(Generic[Scalar]):
-    """A NumPy array of one value per row with a read-only ``view`` for plugins.
+    """One value per row: ``array`` to write, ``view`` for plugins (read-only), and ``cells``.
 
-    ``cells`` is the same memory as a memoryview: reading and writing single cells through it takes
-    half the time of NumPy's scalars. All three are replaced when the column grows, so callers must
-    not keep them.
+    All three show the same memory and are replaced when the column grows, so callers must not keep
+    them. ``cells`` is a memoryview: reading or writing a single cell through it takes half the time
+    of NumPy's scalars, and a placed pod changes single cells of several columns. Unlike an array it
+    raises ValueError for a sum outside of int64; the callers then wrap the sum as Go does.
     """
 
     __slots__ = ("_fill", "array", "cells", "view")

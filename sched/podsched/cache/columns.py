@@ -1,13 +1,16 @@
-"""The nodes as columns, updated in place by row as pods and nodes come and go.
+"""The nodes as NumPy columns with one row per node, updated in place as pods and nodes change.
 
-``Columns`` implements ``framework.nodes.NodeColumns``; the package's docstring has the layout. Its
-usage is kube-scheduler's ``NodeInfo``: requested, non-zero requested and the number of pods,
-terminating ones included. Sums wrap around like Go's int64.
+``Columns`` implements ``framework.nodes.NodeColumns``; the package's docstring has the layout. The
+usage columns are those of kube-scheduler's ``NodeInfo``: requested, non-zero requested and the
+number of pods, terminating ones included. Sums wrap around like Go's int64.
 
-Every change of a row is noted in a journal. A reader keeps its ``position`` and gets the rows to
-read again from ``changed_since``. So the cost of a decision depends on the changes since the last
-decision, not on the number of nodes. Adding or removing a pod is O(usage columns + counters of its
-class), independent of the number of nodes and pods; growing is O(size), by an eighth at a time.
+**Journal.** Every change of a row is noted in a journal. A reader keeps its ``position`` and gets
+the rows to read again from ``changed_since``. So the cost of a decision depends on the changes
+since the last decision, not on the number of nodes. A change of anything that plugins read of a row
+must be noted; otherwise evaluations keep an outdated result for the row.
+
+**Cost.** Adding or removing a pod is O(usage columns + counters of its class), independent of the
+number of nodes and pods, because it happens for every binding. Growing is O(size).
 
 Guarantee: the columns after any sequence of changes equal those built from scratch
 (``tests/cache/test_columns.py``). Non-goals: pods on unknown nodes (``Cache`` keeps them), threads.
@@ -40,9 +43,10 @@ MOST_RESOURCES = 500
 
 
 class Columns:
-    """The columns of all nodes. Returned arrays are read-only, and current until the columns grow.
+    """The columns of all nodes. Returned arrays are read-only views, of shape ``(size,)``.
 
-    ``table`` and ``counters`` are for the other modules of the cache.
+    They show later changes until the columns grow, so they are not to be kept. ``table`` and
+    ``counters`` are for the other modules of the cache.
     """
 
     def __init__(self, size: int = FIRST_SIZE) -> None:
@@ -52,7 +56,9 @@ class Columns:
         #: The names of the usage columns, with their indices.
         self.usage_index: dict[str, int] = {name: i for i, name in enumerate(FIRST_COLUMNS)}
         self._usage: list[Column[np.int64]] = [Column(np.int64, size) for _ in FIRST_COLUMNS]
+        #: The memoryviews of ``_usage`` at the same indices; replaced whenever columns grow.
         self._cells = [column.cells for column in self._usage]
+        #: What is returned for resources that no node offers or no pod requests.
         self._zeros = Column(np.int64, size)
         self._usages = ClassUsages()
         self._running, self._terminating = self._usages.running, self._usages.terminating
@@ -94,6 +100,8 @@ class Columns:
         if node.metadata.name in self.table.row_of:
             raise ValueError(f"node {node.metadata.name} is there already")
         if row is None and self.table.is_full:
+            # By an eighth: doubling would leave up to half of the rows empty, and every pass of a
+            # plugin over a column reads the empty rows, too.
             self._grow(self.size + max(FIRST_SIZE, self.size // 8))
         row = self.table.add(node, row)
         self._journal.rows.append(row)
@@ -135,13 +143,13 @@ class Columns:
         self._cells = [column.cells for column in self._usage]
         self._pods.extend({} for _ in range(size - len(self._pods)))
         self.counters.grow(size)
-        # Arrays that readers keep have the old size, so readers must read all rows again.
+        # What readers computed has the old size, so they must read all rows again.
         self._journal.restart()
 
     # ------------------------------------------------------------------ pods
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
-        """Count the pod on the row. Raises ValueError if a pod of its uid is already there."""
+        """Add a pod to a row. Raises ValueError if a pod of its uid is already there."""
         pods = self._pods[row]
         uid = pod.uid
         if uid in pods:
@@ -192,15 +200,15 @@ class Columns:
         self.note(row)
 
     def ordered_pods(self, row: int) -> dict[str, PodInfo]:
-        """Return the row's pods; the caller may only reorder them."""
+        """Return the row's pods by uid; the caller may change only their order."""
         return self._pods[row]
 
     def replace_pod(self, row: int, pod: PodInfo) -> bool:
-        """Replace the pod of the same uid by a newer state; return whether it keeps its place.
+        """Replace the pod of the same uid by a newer version; return whether it keeps its place.
 
-        If its usage is the same, nothing is counted again or noted as changed: nearly all updates
-        change only the status, which no result depends on. The pod then keeps its place in the
-        order of the row's pods; otherwise it comes last.
+        If its usage is the same, nothing is counted again, and the row is not noted as changed:
+        nearly all updates change only the status, on which no Filter or Score depends. The pod then
+        keeps its place in the order of the row's pods; otherwise it comes last.
         """
         pods = self._pods[row]
         old = pods[pod.uid]
@@ -208,7 +216,7 @@ class Columns:
             pods[pod.uid] = pod
             usage = (self._terminating if pod.terminating else self._running)[pod.cls]
             if usage.exemplar is old:
-                usage.exemplar = pod  # The old message would take the memory a second time.
+                usage.exemplar = pod  # Otherwise the old message would stay in memory as well.
             if old.start_time != pod.start_time:
                 self._note_start_times(row)
             return True
@@ -217,7 +225,7 @@ class Columns:
         return False
 
     def add_pods(self, rows: Rows, pods: Sequence[PodInfo]) -> None:
-        """Count pods of one class (none terminating) on distinct rows, in one NumPy step.
+        """Add pods of one class (none terminating) to distinct rows, in one NumPy step per column.
 
         Raises ValueError if they are not of one class, or a pod is already there.
         """
@@ -241,7 +249,10 @@ class Columns:
         self._journal.extend(numbers)
 
     def class_usage(self, pod: PodInfo) -> ClassUsage:
-        """Return the usage of this class (and ``terminating``); create it if it is new."""
+        """Return what a pod adds to its row, which is the same for its class and ``terminating``.
+
+        Created for the first such pod, with the counters that such pods add to.
+        """
         found = (self._terminating if pod.terminating else self._running).get(pod.cls)
         if found is None:
             self._usages.sweep(after=self.counters.sweep)
@@ -273,7 +284,7 @@ class Columns:
     # ------------------------------------------------------------------ journal
 
     def note(self, row: int) -> None:
-        """Note that something has changed that plugins read of a row."""
+        """Note in the journal that something has changed that plugins read of a row."""
         rows = self._journal.rows
         rows.append(row)
         if len(rows) > JOURNAL_LIMIT:
@@ -287,7 +298,8 @@ class Columns:
     @property
     def position(self) -> int:
         """The position at the end of the journal of changed rows."""
-        journal = self._journal  # Inlined, because it is read ten times per decision.
+        # ``Journal.position`` inlined: it is read ten times per decision.
+        journal = self._journal
         return journal.start + len(journal.rows)
 
     @property
@@ -300,7 +312,10 @@ class Columns:
         return self._start_times.changed_since(position)
 
     def changed_since(self, position: int) -> Rows | None:
-        """Return the distinct rows changed since, ascending; None if all may have changed."""
+        """Return the distinct rows that changed since the journal was at ``position``, ascending.
+
+        None if that is no longer known; then all rows may have changed.
+        """
         return self._journal.changed_since(position)
 
     # ------------------------------------------------------------------ reading: NodeColumns
@@ -436,5 +451,5 @@ class Columns:
 
 
 def has_same_usage(old: PodInfo, new: PodInfo) -> bool:
-    """Whether two states of a pod add the same usage to their node."""
+    """Return whether two versions of a pod add the same usage to their node."""
     return old.cls is new.cls and old.terminating == new.terminating

@@ -1,9 +1,10 @@
-"""Counts of pods per row, built on first use and then updated by events.
+"""Counters: how many pods of each row match a query, built on first use and then kept current.
 
-A query returns a number for each pod ("does it match this selector?"); its counter has the sums
-per row. Every ``ClassUsage`` lists the counters that its pods add to, so a pod costs one addition
-per counter that concerns its class, and nothing for other counters. Building a counter evaluates
-each class once and adds up ``ClassUsage.rows``: O(classes + rows with such pods), not O(pods).
+Affinity and topology spreading count pods that match a selector. A query returns a number for each
+pod (1 if it matches); its counter has the sums per row. Every ``ClassUsage`` lists the counters
+that its pods add to, so a pod costs one addition per counter that concerns its class, and nothing
+for other counters. Building a counter evaluates each class once and adds up ``ClassUsage.rows``:
+O(classes + rows with such pods), not O(pods).
 
 Terms are queries, too: each term of a pod, such as one of required anti-affinity, has a counter of
 the pods with this term (``TermQuery``), from the first such pod to the last (``TermTotal``). A
@@ -38,7 +39,8 @@ class Counters:
         self._usages = usages
         self._versions = versions
         self._counters: dict[PodQuery, PodCounter] = {}
-        #: Counters of queries, not of terms, by the label that a pod must have to be counted.
+        #: Counters of queries, not of terms, by the label that a pod must have to be counted (None:
+        #: no such label). So for a new class only the queries of its labels are called.
         self._by_label: dict[tuple[str, str] | None, list[PodCounter]] = {}
         self._families: dict[str, Family] = {}
         #: Whether any query or family in use reads requests.
@@ -127,10 +129,11 @@ class Counters:
         return counter
 
     def attach(self, usage: ClassUsage, like: ClassUsage | None = None) -> None:
-        """Find the counters that a new usage adds to.
+        """Find the counters that the pods of a new usage add to.
 
-        ``like``: the usage of a class that differs only in requests, whose counters are reused. If
-        every pod has its own requests, checking hundreds of counters for each would be slow.
+        ``like``: the usage of a class that differs only in requests, whose counters are taken over.
+        If every pod has its own requests, calling hundreds of queries for each is slow: with a
+        hundred spreading templates it took a seventh of a decision.
         """
         counters: Iterable[PodCounter] = self._concerned(usage.exemplar)
         families: Iterable[Family] = self._families.values()
@@ -149,7 +152,7 @@ class Counters:
             self._attach_terms(family, usage)
 
     def _concerned(self, pod: PodInfo) -> Iterable[PodCounter]:
-        """Yield the counters of queries that may count a pod."""
+        """Yield the counters of queries that may count a pod, judging by its labels."""
         by_label = self._by_label
         yield from by_label.get(None, ())
         for label in pod.cls.labels.items():
@@ -202,7 +205,7 @@ class Counters:
         self._drop({counter.query for counter in idle[: max(1, len(idle) // 2)]})
 
     def sweep(self) -> None:
-        """Drop terms without pods."""
+        """Drop the counters of terms that no pod has any more."""
         gone: set[PodQuery] = set()
         for family in self._families.values():
             for term, known in list(family.known.items()):

@@ -1,4 +1,4 @@
-"""A shard's side: columns of its own, kept current by deltas."""
+"""Apply deltas to the columns of a shard; used by evaluator actors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leader's side of a shard: encodes changes of its nodes as deltas.
+"""Encode the changes of a shard's nodes as deltas; used by the leader.
 
 For each row of the shard the encoder keeps what it has sent (``_SentRow``) and compares it with the
 current row. So a delta contains only the net change of a row, and the journal only has to tell

@@ -1,8 +1,8 @@
-"""Deltas: what keeps copies of some nodes' columns in other processes current.
+"""Deltas: messages that keep copies of the columns in other processes (shards) current.
 
-The leader has a ``DeltaEncoder`` per shard, the shard a ``DeltaDecoder`` with columns of its own.
-Deltas are compact and quick to pickle: the content of a pod class is sent once, then its id, and
-pods are parallel lists.
+An evaluator actor has a shard: the columns of some of the nodes. The leader has a ``DeltaEncoder``
+per shard, and the shard a ``DeltaDecoder`` with columns of its own. Deltas are compact and quick to
+pickle: the content of a pod class is sent once, then its id, and pods are parallel lists.
 
 Guarantee: after the deltas of one encoder, in order, the shard's columns equal the leader's on the
 shard's nodes (usage, labels, taints, images, ports, counts, and pods with their importance and in
@@ -25,7 +25,7 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class DeltaGapError(Exception):
-    """A delta does not follow the last one applied: ask the leader for a restart."""
+    """A delta does not follow the last one applied; the leader must restart the encoder."""
 
 
 def shard_of(node_name: str, shards: int) -> int:
@@ -35,7 +35,7 @@ def shard_of(node_name: str, shards: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClassContent:
-    """A pod class as it travels; ``id`` is the leader's."""
+    """A pod class as it is sent to a shard; ``id`` is the leader's."""
 
     id: int
     namespace: str
@@ -52,9 +52,10 @@ class ClassContent:
 
 @dataclass(frozen=True, slots=True)
 class NodeDelta:
-    """Nodes that came or changed (row, serialized), and names of those that went with their pods.
+    """Changes of nodes: ``put`` has (row, serialized node), ``removed`` names of removed nodes.
 
-    ``values`` are the label values that have ids from ``first_value`` on.
+    The pods of removed nodes are removed as well. ``values`` are the label values whose ids begin
+    at ``first_value``.
     """
 
     put: tuple[tuple[int, bytes], ...] = ()
@@ -65,9 +66,10 @@ class NodeDelta:
 
 @dataclass(frozen=True, slots=True)
 class PodDelta:
-    """Pods that came or changed, as parallel lists (they pickle faster than objects).
+    """Changes of pods, as parallel lists, because these pickle faster than objects.
 
-    ``rows`` are the leader's rows of their nodes; ``removed`` are (row, uid).
+    Element ``i`` of each list but ``removed`` belongs to the same added or changed pod. ``rows``
+    are the leader's rows of their nodes, ``classes`` ids of classes; ``removed`` has (row, uid).
     """
 
     rows: list[int] = field(default_factory=list)
@@ -82,9 +84,10 @@ class PodDelta:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What changed for a shard. ``number`` 0 starts anew: the shard forgets all it had.
+    """Everything that changed for a shard since the previous delta.
 
-    ``size`` is the number of the leader's rows.
+    ``number`` counts deltas; with number 0 the shard forgets everything and starts anew. ``size``
+    is the number of the leader's rows.
     """
 
     number: int
@@ -96,7 +99,7 @@ class Delta:
 
 
 def class_content(cls: PodClass) -> ClassContent:
-    """Return what a shard needs to make the class: ``make_class`` turns it back."""
+    """Return what a shard needs to build the class with ``make_class``."""
     return ClassContent(
         id=cls.id,
         namespace=cls.namespace,
@@ -113,7 +116,7 @@ def class_content(cls: PodClass) -> ClassContent:
 
 
 def make_class(content: ClassContent) -> tuple[PodClass, v1.Pod]:
-    """Return the class, and a message that stands for all pods of the class."""
+    """Build a class from its content, and a Pod message that stands for all pods of the class."""
     spec = v1.PodSpec.FromString(content.spec)
     message = v1.Pod(spec=spec)
     message.metadata.namespace = content.namespace

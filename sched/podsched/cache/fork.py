@@ -1,4 +1,7 @@
-"""Copies of rows to try changes on: preemption dry runs, filtering with nominated pods.
+"""A fork: copies of some rows on which pods can be added and removed without changing the cluster.
+
+Preemption makes its dry runs on a fork of all candidate nodes at once, and filtering adds nominated
+pods on a fork. Filter plugins read a fork like the live columns.
 
 A fork may have thousands of rows, but only a few of its columns are read. So it copies at once what
 nearly every plugin reads, and the rest on first use::
@@ -12,6 +15,10 @@ nearly every plugin reads, and the rest on first use::
 
 A fork of a fork is again a fork of the live columns, with the first fork's changes to its rows: a
 chain of forks would slow down every read.
+
+Why not a trial (``trial``), which changes the live columns and is rolled back: a trial tries one
+thing at a time, a fork tries all candidate nodes at once, each row as its own scenario. For 100
+nodes with four pods each, dry runs took 525 ms with trials and 18 ms with a fork.
 
 Guarantee: a fork reads like columns on which the same pods were changed; the one exception is
 ``terms_in_cluster``, which keeps the terms of removed pods (their counts are right). Valid until
@@ -49,7 +56,8 @@ class BaseColumns(NodeColumns, Protocol):
 class _Delta:
     """A query's counts on the fork minus those on the base, per row.
 
-    Results per class are kept, because the same few classes are removed from many rows.
+    The amount that a pod of a class counts is computed once per class, because pods of the same few
+    classes are removed from many rows.
     """
 
     __slots__ = ("_amounts", "array", "cells", "query")
@@ -76,7 +84,9 @@ class _Delta:
 
 
 class Fork:
-    """``ForkedColumns``: row ``i`` is row ``base_rows[i]`` of the base, with its own pods changed.
+    """Implements ``framework.nodes.ForkedColumns``: copied rows on which pods can be changed.
+
+    Row ``i`` is row ``base_rows[i]`` of the base; a base row may occur several times.
 
     ``_log`` has each pod added or removed (row, pod, +1 or -1), ``_copies`` the pods added to many
     rows at once; the two together are all that differs from the base.
@@ -121,7 +131,8 @@ class Fork:
     def add_copies(self, pod: PodInfo, copies: Int64s) -> None:
         """Add ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once.
 
-        They count in usage, counters and ports; ``pods`` does not show them, having no uids.
+        They count in usage, counters and ports. ``pods`` does not show them, because they have no
+        uids. Look-ahead uses this: ``copies`` has shape ``(rows,)``.
         """
         usage = self._base.class_usage(pod)
         self._add_usage_columns()
@@ -131,7 +142,7 @@ class Fork:
         for delta in self._deltas.values():
             delta.change_all(copies, usage)
         if usage.ports:
-            # What was computed for these rows before is wrong now.
+            # Ports computed for these rows before are outdated now.
             rows = np.flatnonzero(copies).tolist()
             self._ported.update(rows)
             for row in rows:

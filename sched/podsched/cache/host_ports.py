@@ -1,4 +1,7 @@
-"""Count the host ports in use by row, for the few pods that request one."""
+"""Host ports in use on each node, and the host ports that a pod requests.
+
+Kept in dictionaries and not in columns, because few pods request a host port.
+"""
 
 from __future__ import annotations
 

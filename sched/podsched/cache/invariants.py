@@ -1,7 +1,7 @@
-"""The cache's invariants, checked from scratch by tests and by the cache debugger.
+"""Check the cache: compute everything again from its nodes and pods, and compare.
 
-Everything that the cache keeps current by event (usage, counters, labels, ports, images, order of
-nodes) is computed again from its nodes and pods and compared: some 50 µs per node with ten pods.
+That is all that the cache updates by event: usage, counters, labels, ports, images, the order of
+nodes. Used by tests and by the cache debugger. Takes some 50 µs per node with ten pods.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _differences(cache: Cache) -> Iterator[str]:
 
 
 def column_differences(actual: Columns, expected: Columns) -> Iterator[str]:
-    """Say where columns differ from others that were built from the same nodes and pods."""
+    """Describe where columns differ from others that were built from the same nodes and pods."""
     live = actual.live_rows
     names = [actual.names[row] for row in live.tolist()]
     if set(names) != {expected.names[row] for row in expected.live_rows.tolist()}:

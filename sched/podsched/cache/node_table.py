@@ -1,13 +1,14 @@
 """The columns that come from Node objects alone: allocatable, labels, taints, images, zones.
 
-Rows are handed out from a table that grows in steps, so the columns' size changes rarely; rows not
-used yet look like rows of removed nodes (not alive, everything zero, labels absent).
+Rows are handed out from a table that grows in steps, so the columns' size changes rarely. Rows not
+used yet look like rows of removed nodes: not alive, everything zero, labels absent.
 
-Label values and sets of taints are interned: a column has small integers, so that a plugin matches
-each distinct value once and each row by one NumPy step. A label's column is built when somebody
-first asks for it, from the labels kept with each row; nodes have dozens of labels, and plugins read
-a few. Labels and values that only pods ask for, and no node has, take no room: pods come and go
-for ever, and some ask for what is made up.
+Label values and sets of taints are interned: their columns hold small integers, so that a plugin
+matches each distinct value once and all rows by one NumPy step. A label's column is built on first
+use from the labels kept with each row, because nodes have dozens of labels and plugins read a few.
+
+Labels and values that no node has take no memory, however many pods ask for them. Otherwise pods
+with made-up labels would make the leader grow for ever.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ TaintKey = tuple[tuple[str, str, str], ...]
 
 @dataclass(eq=False, slots=True)
 class _Row:
-    """A row's node, and its parts in a form that shows what an update changed."""
+    """A row's node, and its parts in a form in which updates are compared."""
 
     node: v1.Node
     labels: dict[str, str] = field(default_factory=dict)
@@ -53,7 +54,10 @@ class _Row:
 
 
 class NodeTable:
-    """Node rows and the columns computed from them. ``size`` counts all rows."""
+    """The rows of the nodes and the columns computed from them.
+
+    ``size`` is the number of all rows, with and without a node.
+    """
 
     def __init__(self, size: int = FIRST_SIZE, versions: Versions | None = None) -> None:
         self.size = size
@@ -126,7 +130,7 @@ class NodeTable:
         self.size = size
 
     def node(self, row: int) -> v1.Node:
-        """Return the row's node. Raises LookupError for a row without a node."""
+        """Return the row's Node object. Raises LookupError for a row without a node."""
         known = self._rows[row]
         if known is None:
             raise LookupError(f"row {row} has no node")

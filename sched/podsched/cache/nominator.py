@@ -1,8 +1,9 @@
-"""Nominated pods by node (kube-scheduler's nominator): pods for which preemption makes room there.
+"""Nominated pods: pending pods for which preemption makes room on a node (the nominator).
 
-A nomination can be in memory only (the status patch is under way) or in the pod's status.
-Non-goal: deciding whether a pod may be nominated; the cache refuses pods that are bound or
-unknown.
+Filters count a nominated pod as if it were on its node. A nomination can be in memory only, while
+its status patch is under way, or in the pod's status. Source: kube-scheduler v1.36,
+``backend/queue/nominator.go``. Non-goal: deciding whether a pod may be nominated; the cache refuses
+pods that are bound or unknown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of the cluster for plugins to read: nodes, pods and all other objects, with versions.
+"""The state of the cluster that plugins read: nodes, pods and all other objects, with versions.
 
 ``ClusterState`` implements ``framework.nodes.ClusterView``. Objects are kept by kind, namespace
 and name; a kind's version changes with every change of one of its objects. Non-goal: which pods
@@ -24,16 +24,17 @@ _NOTHING: Final[dict[str, Any]] = {}
 
 
 class _Kind:
-    """The objects of one kind by namespace ("" where it has none) and name.
+    """The objects of one kind by namespace ("" if the kind has none) and name.
 
-    ``lists`` keeps what ``list`` returned until the next change: plugins ask for the same few
-    lists for every pod.
+    ``lists`` keeps the results of ``list`` until the next change, because plugins ask for the same
+    few lists for every pod.
     """
 
     __slots__ = ("by_namespace", "by_node", "lists", "version")
 
     def __init__(self) -> None:
-        #: What plugins have asked for; a copy has what plugins of its own ask for.
+        #: The indexes that plugins have asked for. ``copy`` leaves them out, because they belong to
+        #: the columns of this cluster.
         self.by_node: dict[NodeOf, ObjectsByNode] = {}
         self.by_namespace: dict[str, dict[str, Any]] = {}
         self.version = 0
@@ -68,7 +69,7 @@ class ClusterState:
 
     def __init__(self, columns: Columns | None = None) -> None:
         self.columns = columns if columns is not None else Columns()
-        #: The same, as plugins know it.
+        #: ``columns`` under the name that ``ClusterView`` gives it.
         self.nodes = self.columns
         self.nominator = Nominator()
         self._pods: dict[str, PodInfo] = {}
@@ -101,7 +102,7 @@ class ClusterState:
         return made
 
     def put_pod(self, pod: PodInfo) -> None:
-        """Add or replace a pod as the informer reports it; ``columns`` count it apart from this."""
+        """Add or replace a pod as the informer reports it; ``Cache`` counts it in ``columns``."""
         self._pods[pod.key] = pod
         if pod.group:
             self._members.setdefault(pod.group, {})[pod.key] = pod
@@ -160,7 +161,7 @@ class ClusterState:
         versions.change(self._objects)
 
     def drop_outdated_assumption(self, kind: str, namespace: str, name: str) -> None:
-        """Forget what was assumed of an object that the informer has replaced."""
+        """Drop what was assumed of an object if the informer has replaced the object."""
         if kind in self._assumed:
             self._assumed[kind].drop_if_outdated(namespace, name)
 
@@ -202,26 +203,33 @@ class ClusterState:
     def version(self, kind: str) -> int:
         """Return a number that changes with every change of an object of the kind.
 
-        Node's does not change on mere heartbeats. Pod's changes with pods that wait as well as with
-        those that nodes have, assumed ones included.
+        Node's does not change on mere heartbeats. Pod's changes with pending pods and with pods on
+        nodes, including assumed ones.
         """
         if kind == "Node":
             return self.columns.nodes_version
         if kind == "Pod":
-            # Two numbers that change apart: no sum of them, which might come out the same again.
+            # Two numbers side by side. Their sum could stay the same while both change.
             return self.columns.position << 64 | self._pod_changes.version
         known = self._kinds.get(kind)
         return 0 if known is None else known.version
 
     @property
     def stamp(self) -> tuple[int, int, int, int]:
-        """A value that changes with every change that a decision may depend on."""
+        """A value that changes with every change that a decision may depend on.
+
+        What-if questions and projections keep results as long as it stays the same.
+        """
         objects, nominator = self._objects.version, self.nominator.version
         return self.columns.position, self._pod_changes.version, nominator, objects
 
     @property
     def stamp_beside_pods(self) -> tuple[int, int, int, int]:
-        """The same, but unchanged by pods without affinity terms that come and go."""
+        """Like ``stamp``, but it does not change with pods that have no affinity terms.
+
+        So projections that do not read the existing pods (``Traits.projects_placed_pods``) stay
+        valid while such pods come and go.
+        """
         columns, nominator = self.columns, self.nominator
         return (
             columns.nodes_version, columns.counters.all_terms.version, nominator.version,

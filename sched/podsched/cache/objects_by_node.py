@@ -1,9 +1,11 @@
-"""The objects of a kind by the node that each is about, and columns computed from them.
+"""Objects of a kind by the node that each is about, and columns computed from them.
 
-A change of an object counts as a change of its node's row: it is in the journal, so that readers
-look at that row again and at no other. Whatever changes an object (an event, a trial, its rollback)
-comes through ``replace``. The columns are for the rows as they are; when nodes come, go or change
-(``Columns.topology_version``), they are computed anew when they are asked for.
+For example CSINodes, whose limits NodeVolumeLimits reads as a column. A change of an object counts
+as a change of its node's row: it is noted in the journal, so that this row is evaluated again and
+no other. Every change of an object (an event, a trial, its rollback) comes through ``replace``,
+which updates one cell of each column. When nodes are added, removed or changed
+(``Columns.topology_version``), rows may belong to other nodes, so the columns are computed again on
+their next use.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class ObjectsByNode:
         return self._rows == (self._columns.topology_version, self._columns.size)
 
     def replace(self, old: Any | None, new: Any | None) -> None:
-        """Take over a change of an object: no ``old`` means added, no ``new`` means deleted."""
+        """Apply a change of an object: no ``old`` means added, no ``new`` means deleted."""
         touched = {self._node_of(one) for one in (old, new) if one is not None}
         if old is not None:
             self._remove(old)

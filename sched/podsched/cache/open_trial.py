@@ -25,7 +25,12 @@ class TrialChange(Protocol):
 
 
 class OpenTrial(Protocol):
-    """The innermost open trial."""
+    """The innermost open trial, as the modules below ``trial`` see it."""
 
-    def apply_beneath(self, key: ObjectKey, apply: Callable[[], Applied]) -> Applied: ...
-    def make(self, change: TrialChange) -> None: ...
+    def apply_beneath(self, key: ObjectKey, apply: Callable[[], Applied]) -> Applied:
+        """Apply an event about an object as if no open trial had changed the object."""
+        ...
+
+    def make(self, change: TrialChange) -> None:
+        """Make a change that is undone if the trial is rolled back."""
+        ...

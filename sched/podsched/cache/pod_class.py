@@ -1,8 +1,8 @@
-"""Intern pods by everything that can influence a decision.
+"""Find the class of a pod: one object for all pods that are equal in all that affects decisions.
 
-There are two steps: a memo maps everything that is cheap to read (the bytes of the spec, labels,
-namespace, owner) to the class. Behind it is the real identity, the *content*: the spec without
-fields that no decision depends on, and the computed requests. So pods of one template cost one
+There are two steps. First a memo maps what is cheap to read (the bytes of the spec, labels,
+namespace, owner) to the class. If it misses, the pod's *content* is computed and looked up: the
+spec without fields that no decision depends on, and the requests. So pods of one template cost one
 dictionary look-up, and pods that differ in host names, environment or mounted tokens still share
 their class.
 

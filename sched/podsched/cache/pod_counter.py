@@ -1,4 +1,4 @@
-"""One counter of pods per row, and the terms that pods of a family have."""
+"""The counter of one query: how many pods of each row match it; and counters of affinity terms."""
 
 from __future__ import annotations
 
@@ -41,7 +41,12 @@ class PodCounter:
         self.column.grow(size)
 
     def sums(self, groups: Rows, number: int) -> Int64s:
-        """Return the sums of the counts over groups of rows; see ``JournaledColumns``."""
+        """Return the sums of the counts over groups of rows, shape ``(number,)``.
+
+        See ``JournaledColumns.counter_sums``. The last ``MAX_SUMS`` groupings are kept current by
+        ``add``, so that topology spreading needs no pass over all rows per pod. Groupings are
+        compared by identity, because comparing their content would be such a pass.
+        """
         for known, sums in self._sums:
             if known is groups:
                 return sums.copy()
@@ -94,7 +99,7 @@ class TermQuery:
 
 @dataclass(eq=False, slots=True)
 class TermTotal:
-    """The number of times that pods have a term; the term is in the cluster unless it is 0."""
+    """How many times pods on nodes have a term; the term is in the cluster unless this is 0."""
 
     family: Family
     query: TermQuery
@@ -103,7 +108,7 @@ class TermTotal:
 
 @dataclass(eq=False, slots=True)
 class Family:
-    """A family with a counter: the terms known so far, and the terms that some pod has."""
+    """A family of terms in use: all terms known so far, and those that some pod has."""
 
     family: TermFamily
     version: int = 0
@@ -112,5 +117,5 @@ class Family:
 
 
 def reads_requests(asking: object) -> bool:
-    """Whether the result of a query or a family of terms may depend on requests."""
+    """Return whether the result of a query or a family of terms may depend on requests."""
     return bool(getattr(asking, "reads_requests", True))

@@ -1,6 +1,7 @@
-"""Make changes to a cluster that are committed or rolled back together.
+"""Make changes to the cache that are committed or rolled back together.
 
-A trial is a savepoint. All readers of the cluster (plugins, evaluations) see its changes::
+A trial is like a savepoint of a database. All readers of the cluster (plugins, evaluations) see its
+changes at once::
 
     with Trial(cache) as trial:
         trial.assume_many(members, node_names)
@@ -45,11 +46,15 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class TrialError(Exception):
-    """A trial was used after its end, or while an inner one was open: a fault of the caller."""
+    """A trial was used after its end or while an inner one was open; the caller is at fault."""
 
 
 class Trial:
-    """Ends with ``commit``, ``roll_back``, or the ``with`` block (a rollback)."""
+    """Changes that are committed or rolled back together; the module describes them.
+
+    Ends with ``commit``, with ``roll_back``, or at the end of its ``with`` block, which rolls back
+    what was not committed.
+    """
 
     def __init__(self, cache: Cache) -> None:
         """Begin a trial, as a part of the trial that is open."""
@@ -452,7 +457,7 @@ class _ObjectChange:
 
 @dataclass(eq=False, slots=True)
 class _Callback:
-    """Another change, of which only the undoing is known."""
+    """A change that the caller made itself; the trial only knows how to undo it."""
 
     undo: Callable[[], object]
     key: ObjectKey = ("", "", "")

@@ -1,10 +1,13 @@
 """Versions: numbers that change with their content and are restored when a trial is rolled back.
 
 Equal versions mean equal content: a reader that reads the same number again knows that nothing has
-changed. All numbers of a cluster come from one sequence and are never reused. So a rollback may
-restore a version: content that only the trial changed gets its old number back
-(``Versions.saved``), and results computed before the trial are valid again. Results computed during
-the trial carry numbers that no content will ever have again.
+changed, and may keep what it computed. All numbers of a cluster come from one sequence and are
+never reused. So a rollback may restore a version: content that only the trial changed gets its old
+number back (``Versions.saved``), and results computed before the trial are valid again. Results
+computed during the trial carry numbers that no content will ever have again.
+
+Without restored versions, trying the placements of a group of pods, each in a trial that is rolled
+back, would make evaluations outdated that read nothing new.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ class SavedVersions:
     def __init__(self, began: int, outer: SavedVersions | None) -> None:
         self._began = began
         self._outer = outer
-        #: None: changed outside the trial, or created after it began.
+        #: The version of each changed object when the trial began. None, so that it is not
+        #: restored: the object was also changed outside the trial, or created after it began.
         self._before: dict[Versioned, int | None] = {}
         #: How many ``with`` blocks are open.
         self._own = 0
@@ -82,7 +86,7 @@ class Versions:
 
     def __init__(self, latest: int = 0) -> None:
         self.latest = latest
-        #: Of the innermost open trial.
+        #: The saved versions of the innermost open trial; None while no trial is open.
         self.saved: SavedVersions | None = None
 
     def change(self, one: Versioned) -> None:
