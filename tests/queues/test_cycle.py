@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.queues.cycle import Entry, Rules, run_cycle
-from podsched.queues.flavors import Mode, Waiting
+from podsched.queues.assignment import Mode, Waiting
+from podsched.queues.cycle import Entry, Rules, reserved, run_cycle
 from podsched.queues.objects import (
     ClusterQueue,
     Flavor,
@@ -17,7 +19,8 @@ from podsched.queues.objects import (
     Workload,
 )
 from podsched.queues.order import Requeue
-from podsched.queues.quota import Cohort, Quota
+from podsched.queues.quota import Cohort, Node, Quota
+from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from support.examples import examples
 from support.queue_trees import CPU, assert_permitted, nodes, snapshots
@@ -148,3 +151,43 @@ def test_what_a_cycle_admits_fits_together(snapshot: Snapshot, data: st.DataObje
         if entry.preempts:
             snapshot.add_usage(entry.queue.name, entry.assignment.usage)
     assert_permitted(snapshot)
+
+
+def plain_winner(snapshot: Snapshot, node: Node, left: dict[str, Entry]) -> str | None:
+    """Return the queue of the head that a subtree picks, by the words of the rule."""
+    if not node.is_cohort:
+        return node.name if node.name in left else None
+    picks = []
+    for child in node.children:
+        name = plain_winner(snapshot, child, left)
+        if name is not None:
+            workload, usage = left[name].workload, left[name].assignment.usage
+            with snapshot.with_usage(name, usage):
+                share = dominant_share(child)
+            key = (share.borrows_on(usage), share.rank, -workload.priority, workload.queued_at)
+            picks.append((key, name))
+    return min(picks)[1] if picks else None
+
+
+@given(snapshots(preempting=False), st.data())
+@examples(300)
+def test_the_tournament_is_as_if_held_anew_for_each_head(
+    snapshot: Snapshot, data: st.DataObject
+) -> None:
+    """Though only what a head has changed is looked at again."""
+    heads = {}
+    for place, name in enumerate(sorted(snapshot.queues)):
+        snapshot.add_usage(name, {CPU: data.draw(st.integers(0, 3))})
+        workload = head(f"head-{name}", data.draw(st.integers(1, 6)), data.draw(st.integers(0, 1)))
+        heads[name] = replace(workload, queued_at=float(place))
+    done = run_cycle(snapshot, heads.items(), Rules(fair=True))
+    left = {entry.queue.name: entry for entry in done}
+    for entry in done:
+        node = snapshot.node(entry.queue.name)
+        assert plain_winner(snapshot, node.root, left) == entry.queue.name
+        del left[entry.queue.name]
+        usage = entry.assignment.usage
+        if entry.requeue is Requeue.NO_CANDIDATES:
+            usage = reserved(node, usage, borrowing=entry.assignment.level > 0)
+        if entry.admitted or entry.requeue is Requeue.NO_CANDIDATES:
+            snapshot.add_usage(entry.queue.name, usage)

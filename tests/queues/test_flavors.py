@@ -6,7 +6,8 @@ import pytest
 
 from podsched.api.objects import Taint, Toleration
 from podsched.api.selectors import requirement
-from podsched.queues.flavors import Assigner, Assignment, Mode, Outcome, Waiting
+from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
+from podsched.queues.flavors import Assigner
 from podsched.queues.objects import (
     ClusterQueue,
     Flavor,

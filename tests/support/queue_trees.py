@@ -13,7 +13,7 @@ _LIMITS = st.none() | st.integers(0, 8)
 
 
 @st.composite
-def snapshots(draw: st.DrawFn) -> Snapshot:
+def snapshots(draw: st.DrawFn, *, preempting: bool = True) -> Snapshot:
     """Up to five cohorts in trees, and up to five queues with any quotas and policies."""
     cohorts = []
     for index in range(draw(st.integers(0, 5))):
@@ -35,7 +35,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
                 None if cohort is None else f"c{cohort}",
                 (ResourceGroup(frozenset(("cpu",)), ("default",)),),
                 draw(_quotas(bounded=cohort is not None)),
-                preemption=preemption,
+                preemption=preemption if preempting else Preemption(),
             )
         )
     return Snapshot(queues, cohorts, [Flavor("default")])

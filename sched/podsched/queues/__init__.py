@@ -4,7 +4,7 @@ From the ground up:
 
 - ``quota``: trees of cohorts, what a queue may use; ``shares``: who borrows most
 - ``objects`` and ``snapshot``: what is decided upon
-- ``flavors``: which flavor a workload gets; ``partial``: with fewer pods
+- ``flavors`` and ``assignment``: which flavor a workload gets; ``partial``: with fewer pods
 - ``victims`` and ``fair_victims``: who makes room
 - ``order`` and ``pending``: whose turn it is in a queue; ``history``: what a LocalQueue has used
 - ``topology`` and ``domains``: which domains of nodes take pods

@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from heapq import heappop, heappush
 
+from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
 from podsched.queues.fair_victims import BOTH, FairStrategy, fair_victims
-from podsched.queues.flavors import Assigner, Assignment, Mode, Outcome, Waiting
+from podsched.queues.flavors import Assigner
 from podsched.queues.objects import ClusterQueue, Policy, Workload
 from podsched.queues.order import Requeue
 from podsched.queues.partial import search_counts
 from podsched.queues.quota import Amounts, FlavorResource, Node
-from podsched.queues.shares import Share, dominant_share
+from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import Preemptor, Victim, classic_victims
 
@@ -77,7 +79,7 @@ def run_cycle(
         queue = snapshot.queues[name]
         assignment, victims = nominate(snapshot, queue, workload, rules)
         entries.append(_entry(workload, queue, assignment, victims))
-    turns, done = _Turns(snapshot, rules), []
+    turns, done = _Turns(snapshot, rules), list[Entry]()
     for entry in _fair_turns(snapshot, entries) if rules.fair else _classic_turns(entries):
         turns.take(entry)
         done.append(entry)
@@ -160,53 +162,68 @@ def _classic_turns(entries: Iterable[Entry]) -> Iterable[Entry]:
     )
 
 
-def _fair_turns(snapshot: Snapshot, entries: Iterable[Entry]) -> Iterator[Entry]:
+def _fair_turns(snapshot: Snapshot, entries: Sequence[Entry]) -> Iterator[Entry]:
     """Yield the heads in the order of fair sharing, each chosen after the one before is done."""
-    of_root: dict[Node, dict[str, Entry]] = {}
-    for entry in entries:
-        root = snapshot.node(entry.queue.name).root
-        of_root.setdefault(root, {})[entry.queue.name] = entry
-    for left in of_root.values():
-        while left:
-            yield left.pop(_winner(snapshot, left))
+    tournament = _Tournament(snapshot, entries)
+    roots = dict.fromkeys(snapshot.node(entry.queue.name).root for entry in entries)
+    for root in roots:
+        yield from tournament.winners(root)
 
 
-def _winner(snapshot: Snapshot, entries: dict[str, Entry]) -> str:
-    """Return the queue whose head is next: each cohort, from the leaves up, picks one of its own.
+#: A node's pick in its parent's heap: the key that orders it, the pick's index, and the node.
+_Pick = tuple[tuple[object, ...], int, Node]
 
-    The picks go by the share that each child below a cohort would have with its head admitted.
+
+class _Tournament:
+    """Each cohort, from the leaves up, picks a head of those that its children pick.
+
+    The picks go by the share that the child would have with its pick admitted. A head that is done
+    changes the usage, and so the picks, on its own path only.
     """
-    shares: dict[tuple[str, Node], Share] = {}
-    picks: dict[Node, str] = {}
-    for name, entry in entries.items():
-        node = snapshot.node(name)
-        with snapshot.with_usage(name, entry.assignment.usage):
-            for child in (node, *node.ancestors):
-                if child.parent is not None:
-                    shares[name, child.parent] = dominant_share(child)
-        picks[node] = name
-    # The deepest first, so that each cohort has the picks of all its children.
-    levels: dict[int, dict[Node, list[str]]] = {}
-    for node, name in picks.items():
-        levels.setdefault(node.depth, {}).setdefault(node, []).append(name)
-    name = ""
-    for depth in range(max(levels), -1, -1):
-        for node, names in levels.get(depth, {}).items():
-            keys = {one: _fair_key(entries[one], shares.get((one, node))) for one in names}
-            name = min(names, key=keys.__getitem__)
-            if node.parent is not None:
-                levels.setdefault(depth - 1, {}).setdefault(node.parent, []).append(name)
-    return name
 
+    def __init__(self, snapshot: Snapshot, entries: Sequence[Entry]) -> None:
+        self._snapshot = snapshot
+        self._entries = entries
+        self._heaps: dict[Node, list[_Pick]] = {}
+        self._alone = {
+            snapshot.node(entry.queue.name): entry
+            for entry in entries
+            if entry.queue.cohort is None
+        }
+        nodes: dict[Node, None] = {}
+        for index, entry in enumerate(entries):
+            queue = snapshot.node(entry.queue.name)
+            self._offer(queue, index)
+            nodes |= dict.fromkeys(queue.ancestors)
+        for cohort in sorted(nodes, key=lambda node: -node.depth):
+            self._offer(cohort, self._heaps[cohort][0][1])
 
-def _fair_key(entry: Entry, share: Share | None) -> tuple[object, ...]:
-    share = share or Share()
-    return (
-        share.borrows_on(entry.assignment.usage),
-        share.rank,
-        -entry.workload.priority,
-        entry.workload.queued_at,
-    )
+    def winners(self, root: Node) -> Iterator[Entry]:
+        """Yield the heads of a tree in order."""
+        if not root.is_cohort:
+            yield self._alone[root]
+            return
+        while self._heaps[root]:
+            entry = self._entries[self._heaps[root][0][1]]
+            yield entry
+            node = self._snapshot.node(entry.queue.name)
+            while node.parent is not None:
+                heappop(self._heaps[node.parent])
+                if left := self._heaps.get(node):
+                    self._offer(node, left[0][1])
+                node = node.parent
+
+    def _offer(self, node: Node, index: int) -> None:
+        """Have a node's parent choose from a head, too."""
+        if node.parent is None:
+            return
+        entry = self._entries[index]
+        usage = entry.assignment.usage
+        with self._snapshot.with_usage(entry.queue.name, usage):
+            share = dominant_share(node)
+        workload = entry.workload
+        key = (share.borrows_on(usage), share.rank, -workload.priority, workload.queued_at)
+        heappush(self._heaps.setdefault(node.parent, []), (key, index, node))
 
 
 class _Turns:

@@ -6,12 +6,19 @@ Source: Kueue 0.20, pkg/scheduler/flavorassigner.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from dataclasses import dataclass
 
 from podsched.api.objects import Taint
 from podsched.api.tolerations import find_untolerated
 from podsched.queues.amounts import amount_text
+from podsched.queues.assignment import (
+    SEVERITY,
+    Assigned,
+    Assignment,
+    Outcome,
+    PodSetAssignment,
+    Waiting,
+)
 from podsched.queues.objects import (
     PODS,
     ClusterQueue,
@@ -26,166 +33,8 @@ from podsched.queues.objects import (
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 
-
-class Mode(IntEnum):
-    """Whether a workload can be admitted, the worst first."""
-
-    NO_FIT = 0
-    PREEMPT = 1
-    DEFERRED_FIT = 2
-    """It fits once the victims of others are gone."""
-    FIT = 3
-
-    @property
-    def text(self) -> str:
-        """The name in Kueue."""
-        return {0: "NoFit", 1: "Preempt", 2: "DeferredFit", 3: "Fit"}[self]
-
-
-class Outcome(IntEnum):
-    """What a flavor's quota allows, the worst first."""
-
-    NO_FIT = 0
-    NO_CANDIDATES = 1
-    """It would fit after preemption, but there is no one to preempt."""
-    PREEMPT = 2
-    """Some victims are in the own queue."""
-    RECLAIM = 3
-    """All victims are in other queues."""
-    FIT = 4
-
-    @property
-    def mode(self) -> Mode:
-        """The mode of an assignment."""
-        if self in (Outcome.NO_FIT, Outcome.FIT):
-            return Mode.FIT if self is Outcome.FIT else Mode.NO_FIT
-        return Mode.PREEMPT
-
-
-class Waiting(StrEnum):
-    """Reasons of the condition QuotaReserved while it is False."""
-
-    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
-    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
-    QUOTA = "WaitingForQuota"
-    TOPOLOGY = "TopologyPlacementFailed"
-    PREEMPTED = "WaitingForPreemptedWorkloads"
-    MISCONFIGURED = "Misconfigured"
-    GATED = "AdmissionGated"
-
-
-#: The mildest first. No reason is milder than any.
-_SEVERITY = (
-    None,
-    Waiting.TOPOLOGY,
-    Waiting.QUOTA,
-    Waiting.EXCEEDS_MAX_QUOTA,
-    Waiting.NO_MATCHING_FLAVOR,
-)
-
 #: What preemption for an amount of one flavor and resource would be, and the borrowing level after.
 Oracle = Callable[[FlavorResource, int], tuple[Outcome, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """The flavor of one resource of a pod set."""
-
-    flavor: str
-    mode: Mode
-    level: int = 0
-    """The borrowing level: how high in the tree quota is borrowed."""
-    next_index: int = 0
-    """The flavor that a later search starts with; 0 after all have been tried."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodSetAssignment:
-    """The flavors of a pod set by resource; empty if there are none."""
-
-    name: str
-    count: int
-    requests: Mapping[str, int]
-    """Amounts of all its pods."""
-    flavors: Mapping[str, Assigned] = field(default_factory=dict)
-    reasons: tuple[str, ...] = ()
-    """Why flavors did not fit, sorted; empty if the pod set fits."""
-    waiting: Waiting | None = None
-    """The most severe reason why a resource group has no flavor."""
-
-    @property
-    def mode(self) -> Mode:
-        """The worst of its resources."""
-        if not self.reasons:
-            return Mode.FIT
-        return min((flavor.mode for flavor in self.flavors.values()), default=Mode.NO_FIT)
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """The flavors of a workload."""
-
-    pod_sets: tuple[PodSetAssignment, ...]
-
-    @property
-    def mode(self) -> Mode:
-        """The worst of its pod sets."""
-        return min((pods.mode for pods in self.pod_sets), default=Mode.NO_FIT)
-
-    @property
-    def level(self) -> int:
-        """The highest borrowing level."""
-        return max(
-            (one.level for pods in self.pod_sets for one in pods.flavors.values()), default=0
-        )
-
-    @property
-    def usage(self) -> dict[FlavorResource, int]:
-        """The sum over the pod sets."""
-        usage: dict[FlavorResource, int] = {}
-        for pods in self.pod_sets:
-            for resource, one in pods.flavors.items():
-                key = FlavorResource(one.flavor, resource)
-                usage[key] = usage.get(key, 0) + pods.requests.get(resource, 0)
-        return usage
-
-    @property
-    def short(self) -> frozenset[FlavorResource]:
-        """What has to be preempted for."""
-        return frozenset(
-            FlavorResource(one.flavor, resource)
-            for pods in self.pod_sets
-            for resource, one in pods.flavors.items()
-            if one.mode is Mode.PREEMPT
-        )
-
-    @property
-    def untried(self) -> bool:
-        """Whether flavors remain that the search has not reached."""
-        return any(one.next_index for pods in self.pod_sets for one in pods.flavors.values())
-
-    @property
-    def tried(self) -> tuple[dict[str, int], ...]:
-        """For each pod set and resource the flavor that the next search starts with."""
-        return tuple(
-            {resource: one.next_index for resource, one in pods.flavors.items()}
-            for pods in self.pod_sets
-        )
-
-    @property
-    def message(self) -> str:
-        """Why the workload waits; empty if it fits."""
-        return "; ".join(
-            f"couldn't assign flavors to pod set {pods.name}: {', '.join(pods.reasons)}"
-            for pods in self.pod_sets
-            if pods.reasons
-        )
-
-    @property
-    def waiting(self) -> Waiting | None:
-        """The most severe reason of the pod sets that do not fit."""
-        reasons = (pods.waiting for pods in self.pod_sets if pods.mode is Mode.NO_FIT)
-        return max(reasons, key=_SEVERITY.index, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +95,7 @@ class Assigner:
             flavors |= found
             reasons += search.reasons
         text = tuple(sorted(reasons))
-        worst = max(waiting, key=_SEVERITY.index, default=None)
+        worst = max(waiting, key=SEVERITY.index, default=None)
         return [
             PodSetAssignment(
                 self.workload.pod_sets[index].name,
@@ -316,7 +165,7 @@ class _Search:
                 break
             if _preferred(mode, best_mode, assigner.queue.fungibility):
                 best, best_mode = found, mode
-        self.waiting = min(failed, key=_SEVERITY.index, default=None)
+        self.waiting = min(failed, key=SEVERITY.index, default=None)
         if best_mode[0] is Outcome.FIT:
             self.reasons = []
         after = 0 if index >= len(names) - 1 else index + 1
@@ -362,7 +211,7 @@ class _Search:
                 worst = mode
             if worst[0] is not Outcome.NO_FIT:
                 found[resource] = Assigned(name, mode[0].mode, mode[1])
-        return found, worst, max(waiting, key=_SEVERITY.index)
+        return found, worst, max(waiting, key=SEVERITY.index)
 
     def _quota(
         self, key: FlavorResource, taken: int, request: int

@@ -24,10 +24,11 @@ from podsched.ask.queue_cases.reading import (
     write_amounts,
 )
 from podsched.queues.amounts import amount, amount_text
+from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
 from podsched.queues.cycle import Entry, Rules, find_victims, reserved, run_cycle
 from podsched.queues.domains import Placed, place
 from podsched.queues.fair_victims import BOTH, FairStrategy
-from podsched.queues.flavors import Assigner, Assignment, Mode, Outcome, Waiting
+from podsched.queues.flavors import Assigner
 from podsched.queues.objects import ClusterQueue, Strategy, Workload
 from podsched.queues.order import Requeue
 from podsched.queues.partial import search_counts
