@@ -40,7 +40,10 @@ def default_object(
     if (fill := _FILL.get(type(message))) is not None:
         fill(message)
     if isinstance(message, o.ResourceSlice):
-        _stamp_taints(message, now)
+        for device in message.spec.devices:
+            _stamp(device.taints, now)
+    elif isinstance(message, o.DeviceTaintRule):
+        _stamp([message.spec.taint], now)
     return []
 
 
@@ -190,12 +193,18 @@ def _fill_slice(item: o.ResourceSlice) -> None:
                 attribute.ClearField(name)
 
 
-def _stamp_taints(item: o.ResourceSlice, now: float) -> None:
+def _stamp(taints: Iterable[o.Taint], now: float) -> None:
     """Say when taints were added, of those that do not."""
-    for device in item.spec.devices:
-        for taint in device.taints:
-            if not taint.HasField("time_added"):
-                taint.time_added.CopyFrom(o.timestamp(now, whole=True))
+    for taint in taints:
+        if not taint.HasField("time_added"):
+            taint.time_added.CopyFrom(o.timestamp(now, whole=True))
+
+
+def default_taint_rule(new: o.DeviceTaintRule, old: o.DeviceTaintRule, now: float) -> None:
+    """Let the time of a changed rule's taint be that of its effect, in place."""
+    taint, before = new.spec.taint, old.spec.taint
+    if taint.effect != before.effect and taint.time_added == before.time_added:
+        taint.time_added.CopyFrom(o.timestamp(now, whole=True))
 
 
 #: What else is filled in beside the values in the register of kinds, by message.

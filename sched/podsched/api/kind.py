@@ -95,9 +95,9 @@ class Kind:
         return self.api_version.rpartition("/")[0]
 
     @property
-    def is_alpha(self) -> bool:
-        """Whether the kind is alpha: a Kubernetes cluster has it only if it is enabled."""
-        return "alpha" in self.api_version
+    def is_optional(self) -> bool:
+        """Whether the kind is alpha or beta: a Kubernetes cluster has it only if it is enabled."""
+        return "alpha" in self.api_version or "beta" in self.api_version
 
     def new(self) -> o.AnyObject:
         """Return an empty object of this kind."""

@@ -560,6 +560,17 @@ _ALL = (
         generation=Generation.COUNTED,
         answers_deletion=True,
     ),
+    Kind(
+        o.DeviceTaintRule,
+        "devicetaintrules",
+        "resource.k8s.io/v1beta2",
+        namespaced=False,
+        columns=(c.NAME, *c.CREATED),
+        rules="devices",
+        generation=Generation.COUNTED,
+        answers_deletion=True,
+        kept=True,
+    ),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})

@@ -193,6 +193,10 @@ from podsched.v1.objects_pb2 import DeviceCounterConsumption as DeviceCounterCon
 from podsched.v1.objects_pb2 import Device as Device
 from podsched.v1.objects_pb2 import ResourceSliceSpec as ResourceSliceSpec
 from podsched.v1.objects_pb2 import ResourceSlice as ResourceSlice
+from podsched.v1.objects_pb2 import DeviceTaintSelector as DeviceTaintSelector
+from podsched.v1.objects_pb2 import DeviceTaintRuleSpec as DeviceTaintRuleSpec
+from podsched.v1.objects_pb2 import DeviceTaintRuleStatus as DeviceTaintRuleStatus
+from podsched.v1.objects_pb2 import DeviceTaintRule as DeviceTaintRule
 from podsched.v1.objects_pb2 import Object as Object
 from podsched.v1.objects_pb2 import Format as Format
 

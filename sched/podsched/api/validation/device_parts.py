@@ -155,13 +155,14 @@ def full_attribute_name(at: Place, name: str) -> None:
         at.invalid(name, reason)
 
 
-def validate_device_taint(at: Place, taint: o.Taint) -> None:
-    """Check key, value and effect of a device's taint."""
+def validate_device_taint(at: Place, taint: o.Taint, old: str = "") -> None:
+    """Check key, value and effect of a device's taint; not an effect that is stored (``old``)."""
     at("key").rule(taint.key, qualified_name)
     at("value").rule(taint.value, label_value)
     if not taint.effect:
         at("effect").required()
-    at("effect").one_of(taint.effect, TAINT_EFFECTS)
+    elif taint.effect != old:
+        at("effect").one_of(taint.effect, TAINT_EFFECTS)
 
 
 def validate_device_tolerations(at: Place, tolerations: Sequence[o.Toleration]) -> None:

@@ -21,6 +21,7 @@ from podsched.api.validation.device_parts import (
     pool_name,
     validate_binding_conditions,
     validate_configuration,
+    validate_device_taint,
     validate_device_tolerations,
     validate_json_size,
     validate_selectors,
@@ -80,6 +81,37 @@ def _check_class(at: Place, spec: o.DeviceClassSpec, old: o.DeviceClassSpec) -> 
         name = spec.extended_resource_name
         if is_native(name) or name.startswith("requests.") or qualified_name(f"requests.{name}"):
             at("extendedResourceName").invalid(name, "must be a valid extended resource name")
+
+
+# ------------------------------------------------------------------ taint rules
+
+
+def validate_device_taint_rule(at: Place, item: o.DeviceTaintRule) -> None:
+    """Validate which devices it selects, and its taint."""
+    _check_taint_rule(at("spec"), item.spec, "")
+
+
+def validate_device_taint_rule_replacement(
+    at: Place, new: o.DeviceTaintRule, old: o.DeviceTaintRule
+) -> None:
+    """Validate it, but for an effect that is stored already."""
+    _check_taint_rule(at("spec"), new.spec, old.spec.taint.effect)
+
+
+def validate_device_taint_rule_status(at: Place, item: o.DeviceTaintRule) -> None:
+    """Validate its conditions."""
+    _check_conditions(at("status.conditions"), item.status.conditions)
+
+
+def _check_taint_rule(at: Place, spec: o.DeviceTaintRuleSpec, old: str) -> None:
+    selector, where = spec.device_selector, at("deviceSelector")
+    if selector.HasField("driver"):
+        driver_name(where("driver"), selector.driver)
+    if selector.HasField("pool"):
+        pool_name(where("pool"), selector.pool)
+    if selector.HasField("device"):
+        device_name(where("device"), selector.device)
+    validate_device_taint(at("taint"), spec.taint, old)
 
 
 # ------------------------------------------------------------------ claims

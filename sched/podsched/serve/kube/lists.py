@@ -42,11 +42,11 @@ async def pages(
 
 
 async def is_served(http: KubeHttp, kind: Kind) -> bool:
-    """Return whether a cluster has a kind; only alpha ones may be missing. Raises ClientError.
+    """Return whether a cluster has a kind; only optional ones may be missing. Raises ClientError.
 
     A list request does not show this: without rights it is denied even if the kind is missing.
     """
-    if not kind.is_alpha:
+    if not kind.is_optional:
         return True
     try:
         found = await http.request("GET", f"/apis/{kind.api_version}")

@@ -5,7 +5,7 @@ Raises ApiError with all violations at once. Time, uid and looked-up objects are
 
 from __future__ import annotations
 
-from podsched.api.defaulting import default_claim_status, default_object
+from podsched.api.defaulting import default_claim_status, default_object, default_taint_rule
 from podsched.api.device_claims import ADMIN_ACCESS, admin_request, admin_result
 from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import Kind
@@ -13,6 +13,7 @@ from podsched.api.limit_ranges import aggregate, claim_errors
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
+    DeviceTaintRule,
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -182,6 +183,8 @@ def local_namespace(kind: Kind, namespace: str) -> str:
 def _complete(message: AnyObject, old: AnyObject, now: float, classes: PriorityClasses) -> None:
     if not isinstance(message, Pod):
         default_object(message, now=now, uid=old.metadata.uid, priority_classes=classes)
+        if isinstance(message, DeviceTaintRule) and isinstance(old, DeviceTaintRule):
+            default_taint_rule(message, old, now)
         return
     assert isinstance(old, Pod)
     if message.spec == old.spec:

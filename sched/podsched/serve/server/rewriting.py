@@ -26,7 +26,7 @@ from podsched.serve.server.storage import Mutation, ObjectStorage, Step
 #: What of the metadata an update of the status writes.
 _WITH_STATUS = ("labels", "annotations", "managed_fields")
 #: Kinds of which it writes neither labels nor annotations.
-_STATUS_ALONE = ("PodGroup", "ResourceClaim")
+_STATUS_ALONE = ("DeviceTaintRule", "PodGroup", "ResourceClaim")
 
 Make = Callable[[Entry], AnyObject]
 """Returns an object's replacement. Raises ApiError; called again if the object has changed."""
@@ -131,7 +131,7 @@ def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
 def _with_metadata(kind: Kind, updated: AnyObject, message: AnyObject, old: AnyObject) -> AnyObject:
     """Return ``updated``, which has a new status, with the metadata that is written with it.
 
-    These are labels and annotations of ``message``, but not of PodGroups and ResourceClaims.
+    These are labels and annotations of ``message``, but not of the kinds in _STATUS_ALONE.
     Raises ApiError.
     """
     _keep_qos_class(kind, updated, old)

@@ -1,4 +1,4 @@
-"""DeviceClasses, ResourceClaims, their templates and ResourceSlices, by both faces."""
+"""DeviceClasses, ResourceClaims, their templates, ResourceSlices and DeviceTaintRules."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ API = "resource.k8s.io/v1"
 CLAIMS = f"/apis/{API}/namespaces/default/resourceclaims"
 TEMPLATES = f"/apis/{API}/namespaces/default/resourceclaimtemplates"
 SLICES = f"/apis/{API}/resourceslices"
+RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+EVICTING = {"spec": {"taint": {"effect": "NoExecute"}}}
 CLASSES = f"/apis/{API}/deviceclasses"
 APPLY = {"content-type": "application/apply-patch+yaml"}
 STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}
@@ -241,6 +243,41 @@ async def test_they_are_found_by_discovery(kube: KubeClient) -> None:
         "resourceclaimtemplates": True,
         "resourceslices": False,
     }
+
+
+async def test_the_time_of_a_rules_taint_is_that_of_its_effect(kube: KubeClient) -> None:
+    spec = {
+        "deviceSelector": {"driver": "gpu.example.com"},
+        "taint": {
+            "key": "example.com/worn",
+            "effect": "None",
+            "timeAdded": "2020-02-01T10:00:00Z",
+        },
+    }
+    rule = {**made("DeviceTaintRule", "r", spec), "apiVersion": "resource.k8s.io/v1beta2"}
+    created = await kube.request("POST", RULES, rule)
+    assert (created.status, created.json["spec"]) == (201, spec)
+    patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"taint": {"value": "1"}}}
+    labelled = await kube.request("PATCH", f"{RULES}/r", patch, STRATEGIC)
+    assert labelled.json["spec"]["taint"]["timeAdded"] == "2020-02-01T10:00:00Z"
+    changed = await kube.request("PATCH", f"{RULES}/r", EVICTING, STRATEGIC)
+    assert changed.json["spec"]["taint"]["timeAdded"] > "2020-02-01T10:00:00Z"
+    assert changed.json["metadata"]["generation"] == 3
+    wrong = {"status": {"conditions": [{"type": "Evicting", "status": "Maybe"}]}}
+    refused = await kube.request("PATCH", f"{RULES}/r/status", wrong, STRATEGIC)
+    assert 'status.conditions[0].status: Unsupported value: "Maybe"' in refused.json["message"]
+
+
+async def test_a_rule_has_an_effect_that_there_is_for_devices(kube: KubeClient) -> None:
+    spec = {"deviceSelector": {"pool": "!"}, "taint": {"key": "a", "effect": "PreferNoSchedule"}}
+    rule = {**made("DeviceTaintRule", "r", spec), "apiVersion": "resource.k8s.io/v1beta2"}
+    refused = await kube.request("POST", RULES, rule)
+    assert refused.status == 422
+    assert 'spec.deviceSelector.pool: Invalid value: "!"' in refused.json["message"]
+    assert (
+        'spec.taint.effect: Unsupported value: "PreferNoSchedule": supported values: "NoExecute", '
+        '"NoSchedule", "None"' in refused.json["message"]
+    )
 
 
 async def test_a_mistake_is_told_as_a_real_api_server_does(kube: KubeClient) -> None:
