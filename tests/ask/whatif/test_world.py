@@ -200,3 +200,16 @@ def test_members_wait_until_their_gang_is_complete() -> None:
     made = world([node("a"), group])
     outcomes = made.schedule([made.submit(member) for member in members])
     assert all(one.message.startswith("GangScheduling: ") for one in outcomes)
+
+
+def test_what_is_placed_on_a_copy_is_not_placed_in_the_cluster_it_is_of() -> None:
+    group, members = gang("train", 2, 2)
+    made = world([node("a"), group])
+    infos = [made.submit(member) for member in members]
+    single = made.submit(owned("single"))
+    copied = World.on_copy(made._cache, made._profiles)
+    with copied.trial():
+        assert [one.node_name for one in copied.schedule([*infos, single])] == ["a"] * 3
+        assert [pod.node_name for pod in (*infos, single)] == [""] * 3
+    assert [pod.node_name for pod in (*infos, single)] == [""] * 3
+    assert placed(made) == {"a": []}

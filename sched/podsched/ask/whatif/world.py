@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,6 +81,9 @@ class World:
         #: By the pod's key and its priority, which determine the decision and the possible victims.
         self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
         self._default_profile = next(iter(profiles))
+        #: Whether pods without a node are also those of another cache. Assuming a pod sets its
+        #: ``node_name``, so that copies are assumed then.
+        self._shares_pods = False
 
     @classmethod
     def of_objects(
@@ -103,7 +107,9 @@ class World:
         copied = cache.copy()
         handle = SimulatedHandle(copied.cluster)
         remade = {name: runtime.remade(handle) for name, runtime in profiles.items()}
-        return cls(copied, remade, Chance(_SEED))
+        world = cls(copied, remade, Chance(_SEED))
+        world._shares_pods = True
+        return world
 
     # ------------------------------------------------------------------ reading
 
@@ -270,7 +276,7 @@ class World:
 
     def _decide(self, pods: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
         runtime = self.runtime(pods[0])
-        queued = [QueuedPodInfo(pod, 0.0) for pod in pods]
+        queued = [QueuedPodInfo(self._own(pod), 0.0) for pod in pods]
         outcomes = []
         with self._changes() as changes:
             for decision in self._decider.decide(changes, runtime, queued):
@@ -316,6 +322,10 @@ class World:
         [first, *others] = self._decide_group(members, preempt=False)
         return [replace(first, victims=tuple(victims)), *others]
 
+    def _own(self, pod: PodInfo) -> PodInfo:
+        """Return a pod that may be assumed here."""
+        return copy(pod) if self._shares_pods else pod
+
     def attempt(self, trial: Trial, group: PodGroup, members: Sequence[PodInfo]) -> PodGroupAttempt:
         """Return an attempt to place members of a group, to run in a trial.
 
@@ -342,7 +352,7 @@ class World:
 
         trial.on_undo(unreserve_all)
         scheduled = self._cache.scheduled_members(group.key)
-        numbered = enumerate(members)
+        numbered = enumerate(map(self._own, members))
         queued = [QueuedPodInfo(pod, pod.creation_time, sequence=n) for n, pod in numbered]
         queued.sort(key=member_order)
         return PodGroupAttempt(
