@@ -16,12 +16,12 @@ from support.eventually import PATIENCE
 
 pytestmark = pytest.mark.integration
 
-CUT = LinkState(forth=False, back=False)
+CUT = LinkState(forward=False, backward=False)
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Echo:
-    """A server that sends back what it gets, behind a relay."""
+    """A server that sends backward what it gets, behind a relay."""
 
     def __init__(self, relay: Relay) -> None:
         self.relay = relay
@@ -79,37 +79,37 @@ async def test_what_is_sent_over_a_cut_link_arrives_once_it_is_mended() -> None:
         connection = await server.connect()
         await says(connection, b"one")
         assert await hears(connection) == b"one"
-        server.relay.strike(CUT)
+        server.relay.impair(CUT)
         await says(connection, b"two")
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
         assert server.got == b"one"
-        server.relay.mend(CUT)
+        server.relay.restore(CUT)
         assert await hears(connection) == b"two"
 
 
 async def test_a_new_connection_over_a_cut_link_is_neither_refused_nor_answered() -> None:
     async with echo() as server:
-        server.relay.strike(CUT)
+        server.relay.impair(CUT)
         await asyncio.sleep(0)
         connection = await server.connect()
         await says(connection, b"one")
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
-        server.relay.mend(CUT)
+        server.relay.restore(CUT)
         assert await hears(connection) == b"one"
 
 
 async def test_over_a_half_open_link_requests_arrive_and_answers_do_not() -> None:
     async with echo() as server:
-        half_open = LinkState(back=False)
+        half_open = LinkState(backward=False)
         connection = await server.connect()
-        server.relay.strike(half_open)
+        server.relay.impair(half_open)
         await says(connection, b"one")
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
         assert server.got == b"one"
-        server.relay.mend(half_open)
+        server.relay.restore(half_open)
         assert await hears(connection) == b"one"
 
 
@@ -117,21 +117,21 @@ async def test_a_link_that_is_broken_twice_stays_broken_until_both_are_mended() 
     async with echo() as server:
         slow = LinkState(delay=0.01)
         connection = await server.connect()
-        for weather in (CUT, slow):
-            server.relay.strike(weather)
-        server.relay.mend(slow)
+        for state in (CUT, slow):
+            server.relay.impair(state)
+        server.relay.restore(slow)
         await says(connection, b"one")
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
-        server.relay.mend(CUT)
+        server.relay.restore(CUT)
         assert await hears(connection) == b"one"
 
 
-@pytest.mark.parametrize("weather", [LinkState(delay=0.15), LinkState(loss=0.999)])
-async def test_a_slow_or_lossy_link_delays_bytes(weather: LinkState) -> None:
+@pytest.mark.parametrize("state", [LinkState(delay=0.15), LinkState(loss=0.999)])
+async def test_a_slow_or_lossy_link_delays_bytes(state: LinkState) -> None:
     async with echo() as server:
         connection = await server.connect()
-        server.relay.strike(weather)
+        server.relay.impair(state)
         began = asyncio.get_running_loop().time()
         await says(connection, b"one")
         assert await hears(connection) == b"one"

@@ -15,12 +15,12 @@ def test_lines_come_with_their_ends() -> None:
 
 def test_a_line_that_never_ends_is_too_much() -> None:
     with pytest.raises(SizeExceeded, match="more than 1 MiB in a line"):
-        list(bounded_lines(io.BytesIO(bytes(3 << 20)), most_line=1 << 20))
+        list(bounded_lines(io.BytesIO(bytes(3 << 20)), max_line=1 << 20))
 
 
 def test_lines_that_never_end_are_too_much() -> None:
     with pytest.raises(SizeExceeded, match="in all"):
-        list(bounded_lines(io.BytesIO(b"a\n" * 100), most_in_all=100))
+        list(bounded_lines(io.BytesIO(b"a\n" * 100), max_total=100))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_lines_that_never_end_are_too_much() -> None:
 )
 def test_what_is_not_plain_json_is_refused(text: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        parse_json(text, most_values=100 if b"[]" in text else 1_000_000)
+        parse_json(text, max_values=100 if b"[]" in text else 1_000_000)
 
 
 def test_json_is_read() -> None:

@@ -178,7 +178,7 @@ async def test_what_is_not_asked_for_anything_any_more_is_closed() -> None:
 async def test_a_request_that_stops_half_way_ends_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listening, "PATIENCE", 0.05)
+    monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.05)
     async with listener_of(20) as listener:
         with sockets(listener, 1, b"hello") as [slow]:
             assert await asyncio.to_thread(slow.recv, 5) == b"HELLO"
@@ -203,7 +203,7 @@ async def test_half_of_everything_is_for_other_addresses() -> None:
 async def test_few_are_silent_at_a_time_and_half_of_them_of_one_address(
     monkeypatch: pytest.MonkeyPatch, addresses: int, left: int
 ) -> None:
-    monkeypatch.setattr(listening, "_MOST_SILENT", 8)
+    monkeypatch.setattr(listening, "_MAX_SILENT", 8)
     async with listener_of(100) as listener:
         with sockets(listener, 20, addresses=addresses) as opened:
             for gone in opened[: 20 - left]:
@@ -212,7 +212,7 @@ async def test_few_are_silent_at_a_time_and_half_of_them_of_one_address(
 
 
 async def test_silent_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "PATIENCE", 0.05)
+    monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.05)
     async with listener_of(20) as listener:
         with sockets(listener, 5):
             await eventually("they have come", lambda: len(listener.silent) == 5)
@@ -230,7 +230,7 @@ async def test_handshakes_that_never_end_give_way_and_are_closed(
         with sockets(listener, 50, b"\x16\x03\x01"):
             await eventually("as many are open as may be", lambda: len(listener.silent) == 10)
             assert await answer(listener, client) == b"HELLO"
-        monkeypatch.setattr(listening, "PATIENCE", 0.05)
+        monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.05)
         monkeypatch.setattr("asyncio.constants.SSL_HANDSHAKE_TIMEOUT", 3600.0)
         with sockets(listener, 5, b"\x16\x03\x01"):
             await eventually("they are closed", lambda: not listener.silent)

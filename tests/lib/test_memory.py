@@ -26,8 +26,8 @@ print(faults)
 #: they are still there when only cycles keep them, before and after everything is collected.
 _KEEPING = """
 import gc, weakref
-from podsched.lib.memory import collect_everything, set_survivors_aside
-set_survivors_aside()
+from podsched.lib.memory import collect_everything, freeze_survivors
+freeze_survivors()
 looked_at = []
 def look(phase, info):
     if phase == "start":

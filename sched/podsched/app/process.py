@@ -20,7 +20,7 @@ from podsched.config.feature_gates import VERSION, in_effect, stage
 from podsched.config.settings import TelemetrySettings
 from podsched.lib.event_loop import watch_lag
 from podsched.lib.listening import raise_file_limit
-from podsched.lib.memory import keep_freed_memory, set_survivors_aside
+from podsched.lib.memory import freeze_survivors, keep_freed_memory
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import HealthChecks
@@ -150,7 +150,7 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     # and not for 5 before the event loop may go on, each time the loop has let go of it.
     sys.setswitchinterval(0.001)
     keep_freed_memory()
-    set_survivors_aside()
+    freeze_survivors()
     raise_file_limit()
     configure_logging(telemetry.log_format, telemetry.log_level, modules=telemetry.log_modules)
 

@@ -13,7 +13,7 @@ import typer
 
 from podsched.cli.errors import invalid_settings_fail
 from podsched.config.flags import FLAG
-from podsched.lib.docstrings import texts_below
+from podsched.lib.docstrings import attribute_docstrings
 from podsched.telemetry.logs import masked
 
 R = TypeVar("R")
@@ -45,7 +45,9 @@ def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
 
 def _options(kind: Any) -> Iterator[Parameter]:
     hints = get_type_hints(kind)
-    texts = dict(chain.from_iterable(texts_below(base).items() for base in kind.__mro__[:-1]))
+    texts = dict(
+        chain.from_iterable(attribute_docstrings(base).items() for base in kind.__mro__[:-1])
+    )
     for name, (names, about), default in _flags(kind):
         hint: Any = hints[name]
         if hint == tuple[str, ...]:

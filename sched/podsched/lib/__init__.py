@@ -1,1 +1,1 @@
-"""Leaves that need nothing but the standard library."""
+"""General tools that import nothing of podsched."""

@@ -1,10 +1,13 @@
-"""Ages of objects, as kubectl prints them."""
+"""Formats ages of objects, as kubectl prints them."""
 
 from __future__ import annotations
 
 
 def age(seconds: float) -> str:
-    """Return a duration as kubectl prints ages: 5s, 3m20s, 2h5m, 7d."""
+    """Return a duration as kubectl prints ages: 5s, 3m20s, 2h5m, 7d.
+
+    Source: HumanDuration of k8s.io/apimachinery/pkg/util/duration; years are shown as days.
+    """
     whole = max(0, int(seconds))
     if whole < 120:
         return f"{whole}s"

@@ -1,4 +1,4 @@
-"""Text from files that anybody may have written: its lines and its JSON, in a bounded memory."""
+"""Reads lines and JSON of untrusted files with bounded memory."""
 
 from __future__ import annotations
 
@@ -6,42 +6,45 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn, Protocol
 
-#: Values in a JSON document; each takes up to some 100 bytes.
-MOST_VALUES: Final = 10_000_000
-#: Bytes of a line, and of all lines together.
-MOST_LINE: Final = 8 << 20
-MOST_IN_ALL: Final = 8 << 30
+#: Max values in a JSON document; each takes up to about 100 bytes of memory.
+MAX_VALUES: Final = 10_000_000
+#: Max bytes of a line, and of all lines together.
+MAX_LINE: Final = 8 << 20
+MAX_TOTAL: Final = 8 << 30
 
 
 class SizeExceeded(ValueError):
-    """A line, or the whole file, is too large, or never ends."""
+    """A line, a whole file or a JSON document exceeds its limit."""
 
 
 class Lines(Protocol):
-    """A file to read lines from, possibly one that decompresses."""
+    """A binary file to read lines from, such as a ``gzip.GzipFile``."""
 
     def readline(self, size: int = -1, /) -> bytes:
-        """Return the next line, or so many bytes of it."""
+        """Return the next line, or its first ``size`` bytes if it is longer."""
 
 
 def bounded_lines(
-    file: Lines, most_line: int = MOST_LINE, most_in_all: int = MOST_IN_ALL
+    file: Lines, max_line: int = MAX_LINE, max_total: int = MAX_TOTAL
 ) -> Iterator[bytes]:
-    """Yield lines with their line ends. Raises SizeExceeded, and the errors of ``file``."""
+    """Yield the lines of a file with their line ends; limits are in bytes.
+
+    Raises SizeExceeded, and the errors of ``file``.
+    """
     total = 0
-    while line := file.readline(most_line + 1):
+    while line := file.readline(max_line + 1):
         total += len(line)
-        if len(line) > most_line:
-            raise SizeExceeded(f"more than {most_line >> 20} MiB in a line")
-        if total > most_in_all:
-            raise SizeExceeded(f"more than {most_in_all >> 30} GiB in all")
+        if len(line) > max_line:
+            raise SizeExceeded(f"more than {max_line >> 20} MiB in a line")
+        if total > max_total:
+            raise SizeExceeded(f"more than {max_total >> 30} GiB in all")
         yield line
 
 
-def parse_json(text: bytes, most_values: int = MOST_VALUES) -> Any:
-    """Return what JSON says; Infinity and NaN are none. Raises ValueError, SizeExceeded is one."""
-    if separators(text) > most_values:
-        raise SizeExceeded(f"more than {most_values:,} values")
+def parse_json(text: bytes, max_values: int = MAX_VALUES) -> Any:
+    """Parse JSON; Infinity and NaN are refused. Raises ValueError; SizeExceeded is a subclass."""
+    if separators(text) > max_values:
+        raise SizeExceeded(f"more than {max_values:,} values")
     try:
         return json.loads(text, parse_constant=_no_number)
     except RecursionError:
@@ -49,9 +52,10 @@ def parse_json(text: bytes, most_values: int = MOST_VALUES) -> Any:
 
 
 def separators(text: bytes) -> int:
-    """Return how many characters of JSON a value follows, those in its strings included.
+    """Return an upper bound for the number of values in JSON, minus one, without parsing it.
 
-    Without strings, that is the number of values, or one less.
+    Every value except the outermost follows "[", "{" or ","; such characters in strings are
+    counted, too.
     """
     return sum(map(text.count, (b"[", b"{", b",")))
 

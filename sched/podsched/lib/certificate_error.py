@@ -1,7 +1,7 @@
-"""The one error of certificates and tokens."""
+"""The error for unusable certificates and tokens, apart so that importing it needs no library."""
 
 from __future__ import annotations
 
 
 class CertificateError(Exception):
-    """Certificates or tokens that cannot be made or used; the text names the file or value."""
+    """A certificate or token cannot be created or used; the message names the file or value."""

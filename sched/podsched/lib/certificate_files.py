@@ -1,9 +1,10 @@
-"""The certificate files of a server or client, read anew when they change.
+"""Reads the certificate files of a server or client, and reloads them when they change.
 
-Files are replaced one after the other: contents that cannot be used, such as a key that does not
-belong to the certificate, are an error once, and those read before stay in use.
+Certificate and key are replaced one after the other, so they may not belong together for a moment.
+Unusable contents are reported as an error once, and the previous contents stay in use.
 
-Apart from ``certificates``, so that only those who use TLS load the library for it (70 ms).
+This is a module of its own so that programs without TLS do not load the cryptography library, which
+takes 70 ms.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from pathlib import Path
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.files import read_file
 
-#: Time of change, size and inode of each file; None for one that is not there.
+#: Max size of a file.
 _MAX_BYTES = 1 << 20
 _Versions = tuple[tuple[int, int, int] | None, ...]
+"""Modification time, size and inode of each file; None for a missing one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pems:
-    """Contents of the files; None for those that are not used."""
+    """Contents of the files in PEM; None for a file that is not configured."""
 
     authorities: bytes | None
     certificate: bytes | None
@@ -29,18 +31,21 @@ class Pems:
 
 
 class CertificateFiles:
-    """Files of authorities, a certificate chain and its key, in PEM; "" for none."""
+    """The paths of CA certificates, a certificate chain and its key; "" for none.
+
+    Raises CertificateError if the files cannot be used.
+    """
 
     def __init__(self, authorities: str, certificate: str, key: str) -> None:
         self._names = (authorities, certificate, key)
-        # Taken before reading: files that change meanwhile are read again.
+        # Taken before reading, so that files that change during it are read again.
         self._seen = self._versions()
         self.pems = self._read()
 
     def changed(self) -> bool:
-        """Return whether there are new contents in ``pems``.
+        """Reload the files if they have changed; return whether ``pems`` is new.
 
-        Raises CertificateError, once for a change, if the files cannot be used.
+        Raises CertificateError if the changed files cannot be used, once for each change.
         """
         now = self._versions()
         if now == self._seen:

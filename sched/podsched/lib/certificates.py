@@ -1,8 +1,8 @@
-"""A certificate authority for trying TLS out, and certificates in Kubernetes' manner.
+"""Creates and reads X.509 certificates: a simple certificate authority, as ``sched certs`` uses it.
 
-A client's user is its certificate's common name, and its groups are the organizations in it.
-Keys are of the curve P-256. Non-goals: revocation, intermediate authorities, keys in hardware;
-production clusters have an authority of their own.
+As in Kubernetes, a client's user is its certificate's common name, and its groups are the
+certificate's organizations. Keys use the curve P-256. Non-goals: revocation, intermediate
+authorities, keys in hardware; production clusters have their own authority.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from podsched.lib.certificate_error import CertificateError
 
-#: What a certificate may be used for.
+#: Extended key usages: TLS server, TLS client.
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
-#: The longest common name and organization that X.509 allows.
+#: Max characters of a common name or organization (RFC 5280, ub-common-name).
 LONGEST_NAME = 64
 
-#: Clocks of other machines may be behind by this much when a certificate is new.
+#: New certificates are valid from this long ago, because other machines' clocks may be behind.
 _CLOCK_SKEW = timedelta(minutes=5)
 
 
@@ -56,7 +56,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be certified; ``hosts`` are DNS names and IP addresses of a server."""
+    """A request for a certificate; ``hosts`` are DNS names and IP addresses of a server."""
 
     user: str
     groups: Sequence[str] = ()
@@ -65,7 +65,7 @@ class Request:
 
 
 def new_authority(name: str, days: int) -> Pair:
-    """Return a self-signed authority that may certify servers and clients, but no authorities."""
+    """Return a new self-signed authority; it may not certify further authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name(name, ())
     builder = (
@@ -96,13 +96,13 @@ def certify(authority: Pair, request: Request, days: int) -> Pair:
 
 
 def self_signed(name: str, hosts: Sequence[str], days: int = 365) -> tuple[Pair, Pair]:
-    """Return the pair of a server and the pair of an authority that certifies only this server."""
+    """Return a server's new certificate, and the new authority that has signed only this one."""
     authority = new_authority(f"{name}-ca", days)
     return certify(authority, Request(name, hosts=hosts, usages=(SERVER,)), days), authority
 
 
 def renewed(authority: Pair, before: x509.Certificate, days: int) -> Pair:
-    """Return a new key and a certificate of it that says what the old one does."""
+    """Return a new key and its certificate, with the subject and extensions of an old one."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = authority.certificate.subject
     builder = _builder(before.subject, issuer, key.public_key(), days)
@@ -113,7 +113,7 @@ def renewed(authority: Pair, before: x509.Certificate, days: int) -> Pair:
 
 
 def write_new(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write files that only their owner may read; write none if one of them exists.
+    """Create files by name, readable only by their owner; create none if one of them exists.
 
     Raises CertificateError if one exists, OSError if the directory cannot be written.
     """
@@ -124,7 +124,8 @@ def write_new(directory: Path, files: Mapping[str, bytes]) -> None:
     try:
         for name, content in files.items():
             (directory / name).parent.mkdir(mode=0o700, exist_ok=True)
-            # Only the owner may read it from the start, and never through a link of somebody else.
+            # O_EXCL with a mode: other users can never read the key, and a symbolic link that
+            # another user has put there is not followed.
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             with open(os.open(directory / name, flags, 0o600), "wb") as file:
                 written.append(directory / name)
@@ -136,7 +137,7 @@ def write_new(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put a file that only its owner may read in the place of another. Raises OSError."""
+    """Replace a file atomically; only its owner may read the new one. Raises OSError."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -153,9 +154,9 @@ def read_certificate(path: Path) -> x509.Certificate:
 
 
 def read_pair(path: Path) -> Pair:
-    """Return a certificate and the key beside it, NAME.key for NAME.crt.
+    """Return a certificate and its key, which is in NAME.key for NAME.crt.
 
-    Raises CertificateError, also for keys that are not of elliptic curves; OSError.
+    Raises OSError, and CertificateError, also if the key is not an elliptic-curve key.
     """
     source = path.with_suffix(".key")
     if not source.exists():
@@ -179,7 +180,7 @@ def is_certified_by(certificate: x509.Certificate, authority: x509.Certificate) 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A certificate as people read it."""
+    """The parts of a certificate to show to people."""
 
     subject: str
     issuer: str
@@ -188,7 +189,7 @@ class Description:
     not_after: datetime
 
     def problem(self, now: datetime, warn_days: int = 30) -> str:
-        """Return why the certificate is or soon will be useless; "" if it is good."""
+        """Return why the certificate is invalid, now or within ``warn_days``; "" if it is not."""
         if now < self.not_before:
             return f"is not valid before {self.not_before:%Y-%m-%d %H:%M} UTC"
         if now >= self.not_after:
@@ -198,7 +199,7 @@ class Description:
 
 
 def describe(pem: bytes, source: str) -> list[Description]:
-    """Return the certificates in a PEM file. Raises CertificateError, which names ``source``."""
+    """Describe the certificates in a PEM file. Raises CertificateError that names ``source``."""
     try:
         return [_description(certificate) for certificate in x509.load_pem_x509_certificates(pem)]
     except ValueError as error:
@@ -207,7 +208,7 @@ def describe(pem: bytes, source: str) -> list[Description]:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a client's certificate names."""
+    """The user and groups in a client's certificate, and its expiry."""
 
     user: str
     groups: tuple[str, ...]
@@ -233,7 +234,7 @@ def subject_of(pem: bytes) -> Subject:
 def check_pair(certificate: bytes, key: bytes, names: tuple[str, str]) -> None:
     """Raise CertificateError unless the key belongs to the first certificate; both are PEM.
 
-    ``names`` are those of the certificate and the key in the error.
+    names: the paths of certificate and key, for the message.
     """
     try:
         public = x509.load_pem_x509_certificates(certificate)[0].public_key()
@@ -248,7 +249,7 @@ def check_pair(certificate: bytes, key: bytes, names: tuple[str, str]) -> None:
 
 
 def check_may_serve(pem: bytes, source: str) -> None:
-    """Raise CertificateError, which names ``source``, if the certificate is for clients only."""
+    """Raise CertificateError that names ``source`` if the certificate is for clients only."""
     certificate = x509.load_pem_x509_certificates(pem)[0]
     try:
         usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
@@ -262,7 +263,7 @@ def check_may_serve(pem: bytes, source: str) -> None:
 
 
 def user_in(pem: bytes) -> str:
-    """Return the common name of the first certificate in a PEM file that was read; "" for none."""
+    """Return the common name in the first certificate of a valid PEM file; "" if it has none."""
     subject = x509.load_pem_x509_certificates(pem)[0].subject
     return str(next((n.value for n in subject.get_attributes_for_oid(NameOID.COMMON_NAME)), ""))
 

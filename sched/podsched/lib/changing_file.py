@@ -1,4 +1,4 @@
-"""A small file that others replace while it is in use, such as one with a token."""
+"""Reads a small file that may be replaced while it is in use, such as one with a token."""
 
 from __future__ import annotations
 
@@ -6,34 +6,39 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-_LOOK_AGAIN_SECONDS = 1.0
-_MOST_BYTES = 4 << 20
+#: Min seconds between two checks of the file.
+_CHECK_SECONDS = 1.0
+_MAX_BYTES = 4 << 20
 
 
 class ChangingFile:
-    """The contents of a file, looked at once a second at most.
+    """The contents of a file, which is checked for changes at most once a second.
 
-    Raises OSError when it cannot be read at first.
+    A change is a new modification time, size or inode. Raises OSError if it cannot be read at
+    first.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path
         self._clock = clock
-        self._looked = clock()
+        self._checked_at = clock()
         self._version = self._stat()
         self.content = self._read()
 
     def changed(self) -> bool:
-        """Return whether ``content`` is new since the last call; a file that is gone is not."""
+        """Reload the file if it has changed; return whether ``content`` is new.
+
+        A file that has become unreadable or too large keeps its previous contents.
+        """
         now = self._clock()
-        if now - self._looked < _LOOK_AGAIN_SECONDS:
+        if now - self._checked_at < _CHECK_SECONDS:
             return False
-        self._looked = now
+        self._checked_at = now
         try:
             version = self._stat()
             if version == self._version:
                 return False
-            # Taken before reading: a file that changes meanwhile is read again.
+            # ``version`` was taken before reading, so a file that changes during it is read again.
             content = self._read()
         except OSError:
             return False
@@ -46,7 +51,7 @@ class ChangingFile:
 
     def _read(self) -> bytes:
         with open(self.path, "rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise OSError(f"{self.path}: larger than {_MOST_BYTES} bytes")
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise OSError(f"{self.path}: larger than {_MAX_BYTES} bytes")
         return content

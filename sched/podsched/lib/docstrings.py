@@ -1,4 +1,4 @@
-"""The docstrings below attributes of classes, which Python itself does not keep."""
+"""Reads the docstrings below the attributes of a class, which Python does not keep at run time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from functools import cache
 from itertools import pairwise
 
 
-def texts_below(kind: type) -> dict[str, str]:
-    """Return the first paragraph of the docstring below each attribute that has one.
+def attribute_docstrings(kind: type) -> dict[str, str]:
+    """Return the first paragraph of the docstring below each attribute that has one, by name.
 
-    Of the class itself, not of its bases; it must be a class of a module, not of a function.
+    Attributes of base classes are not included. The class must be defined at the top of its module,
+    whose source code is parsed.
     """
     return _texts(kind.__module__).get(kind.__name__, {})
 

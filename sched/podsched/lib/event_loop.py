@@ -1,4 +1,4 @@
-"""Measure the lag of an event loop, and let tasks with much work yield in time.
+"""Measures the lag of an event loop, and makes tasks with much work yield in time.
 
 A loop that is blocked, by a long computation or by garbage collection, answers no requests, renews
 no lease and notices no timeout. A callback that becomes due waits for the rest of the loop's
@@ -23,13 +23,13 @@ from time import monotonic, process_time, thread_time
 from typing import Final
 from weakref import WeakKeyDictionary
 
-#: Seconds between two samples of the lag: normally, while the loop is busy, while the process idles
-#: (sampling every ten milliseconds would cost a hundredth of a processor). The second value bounds
-#: how much processor time from before a sample was due may be counted as part of its lag.
+#: Seconds between two samples of the lag: normally, while the loop is busy, and while the process
+#: is idle (sampling every ten milliseconds would then cost a hundredth of a processor). The second
+#: value limits how much processor time from before a sample was due is counted as part of its lag.
 PERIOD, _BUSY_PERIOD, _IDLE_PERIOD = 0.01, 0.002, 0.05
 #: The loop counts as busy from this lag on, in seconds.
 _BUSY: Final = 0.001
-#: The process idles if it uses less than this share of the time between two samples. It is more
+#: The process is idle if it uses less than this share of the time between two samples. It is more
 #: than sampling itself takes.
 _IDLE: Final = 0.05
 
@@ -38,7 +38,8 @@ _IDLE: Final = 0.05
 #: 20 to 25 ms; with 3 ms no lag exceeded 18, for up to 3 % of a leader's CPU. With 2 ms batches of
 #: pods that differ would be too small.
 ROUND: Final = 0.003
-#: Max rounds that a task waits for. Otherwise work that never waits (calls) could fill every round.
+#: Max rounds that a task waits for. Otherwise work that takes no turns, such as short calls, could
+#: use up every round and starve it.
 _MOST_ROUNDS: Final = 3
 #: Work shorter than this, in seconds, is not charged to a round: charging would cost a short call
 #: as much as it saves.
@@ -86,7 +87,7 @@ async def watch_lag(observe: Callable[[float, float], None]) -> None:
 
 
 class _Round:
-    """The current round of a loop; it exists while tasks use rounds."""
+    """The current round of an event loop; it has an end only while tasks work in rounds."""
 
     __slots__ = ("_ends", "_loop", "_used", "_waiting", "_worked_in")
 

@@ -1,4 +1,7 @@
-"""Files that a user names: whatever they are, reading them ends, and takes a bounded memory."""
+"""Reads files that a user names, with bounded time and memory whatever the file is.
+
+Such a path may be a named pipe without a writer, or an endless device.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-#: Seconds to wait for somebody to write to a named pipe.
+#: Seconds to wait for a writer of a named pipe.
 PIPE_TIMEOUT = 10.0
 
 
 class FileTooLarge(OSError):
-    """A file has more bytes than anybody needs, or never ends."""
+    """The file is larger than allowed, or endless."""
 
 
 def open_file(path: Path, *, pipe_timeout: float = PIPE_TIMEOUT) -> BinaryIO:
@@ -23,7 +26,7 @@ def open_file(path: Path, *, pipe_timeout: float = PIPE_TIMEOUT) -> BinaryIO:
     Raises:
         OSError: it cannot be opened, or is a named pipe without a writer.
     """
-    # Without O_NONBLOCK, opening a named pipe blocks until there is a writer, maybe for ever.
+    # Without O_NONBLOCK, opening a named pipe blocks until there is a writer, possibly for ever.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if stat.S_ISFIFO(os.fstat(handle).st_mode):

@@ -1,4 +1,4 @@
-"""The one loop that lists and watches, over as many streams as it takes.
+"""The loop that keeps a list and watch going over many streams; all watchers in podsched use it.
 
     listing  --all listed-->                      watching
     watching --ended or broke, pause-->           watching, from the last revision
@@ -6,12 +6,12 @@
     listing  --ended or broke, pause-->           listing
     any      --other errors, cancelled-->         ended
 
-Who follows knows the revision, and so whether a stream begins with a list. Here is when the next
-stream is opened.
+The caller knows the last revision, and so decides whether a stream begins with a list. This loop
+decides when the next stream is opened.
 
-A stream that has worked for ``HEALTHY`` seconds begins the count of failures anew. A shorter one is
-a failure whatever it brought, and however it ended, as client-go counts it: a server, or a proxy
-before it, that ends all streams at once is asked ever less often.
+A stream that has worked for ``HEALTHY`` seconds resets the backoff. A shorter one counts as a
+failure, whatever it delivered and however it ended, as in client-go's reflector. So a server (or a
+proxy before it) that ends all streams immediately gets requests at a decreasing rate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from typing import Final, TypeVar
 
 from podsched.lib.backoff import Backoff
 
-#: Seconds after which a stream has lasted; client-go calls a shorter watch very short.
+#: Seconds from which on a stream counts as healthy; client-go logs a shorter one as a "very short
+#: watch".
 HEALTHY: Final = 1.0
 
 T = TypeVar("T")
@@ -38,11 +39,13 @@ async def list_and_watch(
     transient: tuple[type[ErrorT], ...],
     backoff: Backoff,
 ) -> AsyncGenerator[T, None]:
-    """Yield what one stream after the other yields; close it to end the last one.
+    """Yield the items of one stream after another, with pauses between them; endless.
 
-    stream: opens one, where the last has come to. None from it shows that it works, no more.
-    on_error: told of each transient error, after ``backoff`` has begun anew if the stream had
-    lasted. It returns the seconds to wait at least, or raises what ends this. Other errors do.
+    stream: opens a stream that continues where the last one ended. An item None means that the
+    stream works but has nothing to yield. on_error: called with each transient error; it returns
+    the min seconds to wait (None: 0), or raises an exception to end this loop. transient: the
+    errors after which to open another stream; others are raised. Close this generator to end the
+    open stream.
     """
     clock = asyncio.get_running_loop().time
     while True:
@@ -54,7 +57,8 @@ async def list_and_watch(
                         works_since = clock()
                     if item is not None:
                         yield item
-            # A server ends each watch in the end, maybe without a word.
+            # Servers end every watch after some time, possibly without having sent anything, so a
+            # stream that ended regularly has worked from its start.
             works_since = opened
         except transient as error:
             failed = error

@@ -1,15 +1,16 @@
-"""Listeners of asyncio with a bounded number of connections; when full, idle ones are closed.
+"""asyncio listeners with a bounded number of connections; when full, idle ones are closed.
 
-    accept --full--> reset, or in place of the one that has waited for longest
+    accepted --no room--> the longest waiting one is closed, or else this one
        |
-       '--> silent: handshake of TLS, first request --whole--> in use <--> idle
-                  '------ not within PATIENCE: closed            idle too long: closed
+       '--> silent: TLS handshake, first request --complete--> in use <--> idle
+              |                                                             |
+              '--not within REQUEST_SECONDS--> closed  <--after idle_seconds'
 
 A connection counts from when it is accepted until it is closed. Otherwise endless handshakes would
-use up files and memory, and a process without free files cannot reach etcd either. The protocol
-reports when a whole request has arrived and when it is answered (``Connection.in_use``). So clients
-that only open connections or send half a request do not keep others out. One address gets at most
-half of all connections.
+use up file descriptors and memory, and a process without free descriptors cannot reach etcd either.
+The protocol reports when a whole request has arrived and when it is answered
+(``Connection.in_use``). So clients that only open connections or send half a request do not keep
+others out. One address gets at most half of all connections.
 """
 
 from __future__ import annotations
@@ -23,39 +24,40 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-#: Seconds for the handshake of TLS, and as many for each request from its first bytes to the end
-#: of its headers.
-PATIENCE: Final = 10.0
-#: Connections that have not asked for anything yet, at a time: a handshake has buffers of 300 KB.
-_MOST_SILENT: Final = 400
-#: What one address may have of connections, and of those that are silent.
+#: Seconds for the TLS handshake, and also for each request from its first bytes to the end of its
+#: headers.
+REQUEST_SECONDS: Final = 10.0
+#: Max connections without a request so far: a TLS handshake has buffers of 300 KB.
+_MAX_SILENT: Final = 400
+#: Max share of one address in all connections, and in the silent ones.
 _OF_ONE_ADDRESS: Final = 0.5
-#: One listener's share of the files that the process may open: it has up to five of them, and
-#: needs some for itself.
+#: A listener may use this fraction (1/8) of the file descriptors of the process, which has up to
+#: five listeners and needs some descriptors for other purposes.
 _SHARE: Final = 8
-#: Bytes that wait to be sent, here and in the kernel each, before the writer has to wait. By
-#: default 512 KiB with TLS, and the kernel takes 4 MB for each client that does not read.
+#: Bytes that may wait to be sent, in this process and in the kernel each, before the writer must
+#: wait. The defaults are 512 KiB with TLS and 4 MB in the kernel, for each client that does not
+#: read.
 _UNSENT: Final = 64 << 10
 
 
 def raise_file_limit() -> None:
-    """Let the process open as many files as it may allow itself, as programs in Go do.
+    """Raise the soft limit of open files to the hard limit, as Go programs do.
 
-    The limit that is usual, 1024, is for programs that use select().
+    The usual soft limit, 1024, exists for programs that use select(2).
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # a system with a limit of its own
+    with contextlib.suppress(OSError, ValueError):  # some systems have a lower limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def connection_limit(most: int) -> int:
-    """Return how many connections a listener may hold: ``most``, or its share of the files."""
+    """Return the max connections of a listener: ``most``, or its share of file descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return most if soft == resource.RLIM_INFINITY else max(1, min(most, soft // _SHARE))
 
 
 class Listener:
-    """One address. With TLS, protocols are made when the handshake is done."""
+    """Listens on one address; protocols are created when the first bytes of a request arrive."""
 
     def __init__(
         self,
@@ -64,20 +66,21 @@ class Listener:
         tls: ssl.SSLContext | None,
         idle_seconds: float,
     ) -> None:
-        """make: returns the protocol of a connection on which something has come.
+        """Create a listener; it listens after ``start``.
 
-        most: connections at a time, see ``connection_limit``; idle_seconds: those without a request
-        are closed then, if they have not had to give way before.
+        make: creates the protocol of a connection. most: max connections, limited further by
+        ``connection_limit``. tls: None for no TLS. idle_seconds: time without a request after which
+        a connection is closed, if it was not closed before to make room.
         """
         self.make = make
         self.tls = tls
         self.idle_seconds = idle_seconds
         self._most = connection_limit(most)
-        #: The number of connections, of all addresses and of each.
+        #: Number of connections, in total and by address.
         self.open = 0
         self._of_address: Counter[str] = Counter()
-        #: Those whose first request has not come, and those between two: whose turn it is to give
-        #: way comes first.
+        #: Connections without a complete first request, and those between two requests; each in the
+        #: order in which they are closed to make room.
         self.silent: dict[Connection, None] = {}
         self.idle: dict[Connection, None] = {}
         self._handshakes: set[asyncio.Task[None]] = set()
@@ -85,9 +88,10 @@ class Listener:
         self.port = 0
 
     async def start(self, host: str, port: int, *, shared: bool = False) -> None:
-        """Listen; 0 takes a free port. Raises OSError when the address cannot be had.
+        """Listen; port 0 chooses a free one. Raises OSError if the address is not available.
 
-        host: an absolute path is that of a Unix socket. shared: others may listen there as well.
+        host: an absolute path means a Unix socket. shared: other processes may listen on the same
+        address (SO_REUSEPORT).
         """
         loop = asyncio.get_running_loop()
         if host.startswith("/"):
@@ -100,7 +104,7 @@ class Listener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
-        """Take no more connections, and end those that have not asked for anything."""
+        """Accept no more connections, and close those without a request."""
         if self._server is not None:
             self._server.close()
         for task in self._handshakes:
@@ -109,14 +113,15 @@ class Listener:
             connection.abort()
 
     def admit(self, new: Connection) -> bool:
-        """Return whether there is room for a connection, which then counts.
+        """Count a new connection and return True, or return False if there is no room.
 
-        Room is made by the one that has waited for longest, silent ones first.
+        To make room, the connection that has waited longest is closed, silent ones first. If the
+        new connection's address has too many, only connections of this address are considered.
         """
         address = new.address
-        if address and self._silent_of(address) >= _MOST_SILENT * _OF_ONE_ADDRESS:
+        if address and self._silent_of(address) >= _MAX_SILENT * _OF_ONE_ADDRESS:
             leaving = self._longest_waiting(address)
-        elif len(self.silent) >= _MOST_SILENT:
+        elif len(self.silent) >= _MAX_SILENT:
             leaving = self._longest_waiting()
         elif address and self._of_address[address] >= max(1, self._most * _OF_ONE_ADDRESS):
             leaving = self._longest_waiting(address)
@@ -134,8 +139,11 @@ class Listener:
         return True
 
     def _silent_of(self, address: str) -> int:
-        """Return how many of an address are silent, 0 while too few are for a bound."""
-        if len(self.silent) < _MOST_SILENT * _OF_ONE_ADDRESS:
+        """Return the number of silent connections of an address.
+
+        Returns 0 without counting while there are too few in total to reach the limit.
+        """
+        if len(self.silent) < _MAX_SILENT * _OF_ONE_ADDRESS:
             return 0
         return sum(known.address == address for known in self.silent)
 
@@ -147,7 +155,7 @@ class Listener:
         return None
 
     def discard(self, connection: Connection) -> None:
-        """Count a connection no longer."""
+        """Stop counting a connection."""
         self.open -= 1
         self._of_address[connection.address] -= 1
         if not self._of_address[connection.address]:
@@ -156,8 +164,8 @@ class Listener:
         self.idle.pop(connection, None)
 
     def secure(self, connection: Connection, transport: asyncio.Transport) -> None:
-        """Begin the handshake of TLS."""
-        task = asyncio.create_task(self._secured(connection, transport), name="handshake of TLS")
+        """Start the TLS handshake of a connection."""
+        task = asyncio.create_task(self._secured(connection, transport), name="TLS handshake")
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 
@@ -166,12 +174,16 @@ class Listener:
         loop = asyncio.get_running_loop()
         try:
             secured = await loop.start_tls(
-                transport, connection, self.tls, server_side=True, ssl_handshake_timeout=PATIENCE
+                transport,
+                connection,
+                self.tls,
+                server_side=True,
+                ssl_handshake_timeout=REQUEST_SECONDS,
             )
-        except (OSError, ssl.SSLError) as error:  # it has failed, or taken too long
-            connection.leave()
-            # Else the error, its frames and the buffers of TLS hold each other: 40 KB, which would
-            # wait for a cyclic collection.
+        except (OSError, ssl.SSLError) as error:  # failed, or took too long
+            connection.release_slot()
+            # Break the reference cycle of the error, its frames and the TLS buffers: 40 KB, which
+            # would otherwise stay until a garbage collection.
             error.__traceback__ = None
             return
         if secured is not None:
@@ -179,7 +191,7 @@ class Listener:
 
 
 class Connection(asyncio.Protocol):
-    """One connection, which passes what comes on to the protocol that is served."""
+    """One accepted connection; passes its data to the protocol that serves it."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -187,17 +199,20 @@ class Connection(asyncio.Protocol):
         self._accepted: asyncio.Transport | None = None
         self._transport: asyncio.Transport | None = None
         self._protocol: asyncio.Protocol | None = None
-        #: What has come with the end of the handshake.
+        #: Data that arrived together with the end of the TLS handshake.
         self._early = b""
         self._timer: asyncio.TimerHandle | None = None
-        #: Whether the timer is that of a request that has begun to come.
+        #: Whether the timer limits a request that has begun, and not the time without one.
         self._hurried = False
         #: Called when the connection is lost.
         self.on_lost: Callable[[], None] | None = None
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Say that a whole request has come: for the block, the connection has its place."""
+        """Mark the connection as in use within the block, while a complete request is handled.
+
+        It is not closed to make room then; afterwards it is idle.
+        """
         self._stop_timer()
         listener = self._listener
         listener.silent.pop(self, None)
@@ -210,14 +225,14 @@ class Connection(asyncio.Protocol):
                 self._abort_after(listener.idle_seconds)
 
     def abort(self) -> None:
-        """Close at once, and throw away what has not been sent."""
+        """Close at once, discarding unsent data."""
         accepted = self._accepted
-        self.leave()
+        self.release_slot()
         if accepted is not None:
             accepted.abort()
 
-    def leave(self) -> None:
-        """Give up the place at the listener."""
+    def release_slot(self) -> None:
+        """Stop counting at the listener; no effect the second time."""
         self._stop_timer()
         if self._accepted is not None:
             self._accepted = None
@@ -227,7 +242,7 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
-        _hold_back(transport)
+        _limit_kernel_buffer(transport)
         if not self._listener.admit(self):
             transport.abort()
             return
@@ -239,10 +254,10 @@ class Connection(asyncio.Protocol):
             self._listener.secure(self, transport)
 
     def listen_to(self, transport: asyncio.Transport) -> None:
-        """Wait for the first request, for as long as there is patience."""
+        """Wait for the first request, up to REQUEST_SECONDS; transport: TLS's, if there is TLS."""
         self._transport = transport
-        transport.set_write_buffer_limits(_UNSENT)  # that of TLS has one of its own
-        self._abort_after(PATIENCE)
+        transport.set_write_buffer_limits(_UNSENT)  # a TLS transport has its own limit
+        self._abort_after(REQUEST_SECONDS)
         self._hurried = True
         if self._early:
             early, self._early = self._early, b""
@@ -256,7 +271,7 @@ class Connection(asyncio.Protocol):
             self._protocol = self._listener.make()
             self._protocol.connection_made(self._transport)
         if self._timer is not None and not self._hurried:
-            self._abort_after(PATIENCE)
+            self._abort_after(REQUEST_SECONDS)
             self._hurried = True
         self._protocol.data_received(data)
 
@@ -272,7 +287,7 @@ class Connection(asyncio.Protocol):
             self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.leave()
+        self.release_slot()
         if self._protocol is not None:
             self._protocol.connection_lost(exc)
         if self.on_lost is not None:
@@ -289,8 +304,8 @@ class Connection(asyncio.Protocol):
             self._timer = None
 
 
-def _hold_back(transport: asyncio.Transport) -> None:
-    """Have the kernel take more only when nearly all that it has is on its way."""
+def _limit_kernel_buffer(transport: asyncio.Transport) -> None:
+    """Limit the bytes that the kernel buffers for a socket before sending (TCP_NOTSENT_LOWAT)."""
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     sock = transport.get_extra_info("socket")
     if option is not None and sock is not None and sock.family != socket.AF_UNIX:

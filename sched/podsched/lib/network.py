@@ -1,4 +1,4 @@
-"""Addresses to listen on: free ports, and whether other machines can reach one."""
+"""Finds free ports, and tells whether other machines can reach an address."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import socket
 from collections.abc import Iterator
 from typing import Final
 
-#: Below those that Linux gives to outgoing connections (32768 and up; other systems 49152): one of
-#: theirs may be taken between the look and the listener that is started for it.
+#: The ports to choose from. They are below those that systems give to outgoing connections (Linux
+#: from 32768 on, others from 49152 on), because such a port may be taken between the check and the
+#: start of the listener.
 _PORTS: Final = range(20_000, 32_768)
-#: Places in _PORTS, around and around. Each process begins elsewhere, so that two that look at the
-#: same time find different ones.
+#: Indices into _PORTS, modulo its length. Each process starts at a different one, so that two
+#: processes that search at the same time find different ports.
 _places: Iterator[int] = itertools.count(os.getpid() * 127)
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a TCP port that was free on the host's address a moment ago, another one each time.
+    """Return a free TCP port of a host's address, a different one each time.
 
-    Raises:
-        OSError: there is none.
+    Another process may take it before the caller does. Raises OSError if no port is free.
     """
     for place in itertools.islice(_places, len(_PORTS)):
         port = _PORTS[place % len(_PORTS)]
@@ -31,9 +31,9 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def can_listen(host: str, port: int) -> bool:
-    """Return whether an address can be listened on now.
+    """Return whether a listener could be started on an address now.
 
-    Port 0 always can, if the host is one of this machine's.
+    For port 0 this tells whether the host is an address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -48,7 +48,8 @@ def can_listen(host: str, port: int) -> bool:
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach a listener on ``host``.
 
-    Names other than localhost are not looked up: an answer may change after this check.
+    Names other than localhost count as reachable. They are not resolved, because the result may
+    change after this check.
     """
     if host.lower() == "localhost":
         return True

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-# Ties the child to its parent before it becomes the program. A program of its own and not a
-# preexec_fn, which would run Python in a fork of a process that has gRPC's threads. The parent
-# may have died before the call took effect, hence the second look.
+# Asks the kernel for SIGKILL at the parent's death, and then executes the real program. This is a
+# separate program, because a preexec_fn would run Python code in a fork of a process with gRPC's
+# threads, which may deadlock. The parent may have died before the call to prctl took effect, so its
+# pid is checked afterwards.
 _DIE_WITH_PARENT = """
 import ctypes, os, signal, sys
 PR_SET_PDEATHSIG = 1
@@ -24,18 +25,19 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def dying_with_parent(command: Sequence[str]) -> list[str]:
-    """Return the command, wrapped so that the kernel kills it when the starting thread ends.
+    """Return a command that runs ``command`` and is killed by the kernel when its parent ends.
 
-    The program must be an absolute path.
+    Precisely, when the thread that started it ends (PR_SET_PDEATHSIG). The program must be an
+    absolute path.
     """
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
 
 
 def send_signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """Send a signal to a child process that may have ended a moment ago.
+    """Send a signal to a child process; no effect if it has ended.
 
-    ``Process.send_signal`` first reaps a child that has ended. Then the event loop, which waits for
-    it in another thread, does not learn its exit code and reports 255.
+    Unlike ``Process.send_signal``, this does not reap a child that has just ended. If that did, the
+    event loop, which waits for the child in another thread, would report 255 as its exit code.
     """
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
@@ -43,10 +45,7 @@ def send_signal(process: asyncio.subprocess.Process, number: signal.Signals) -> 
 
 
 def session_members(session: int) -> list[int]:
-    """Return the pids of the live processes in a session, read from /proc.
-
-    Zombies, which have ended and wait for their parent to take note, are left out.
-    """
+    """Return the pids of the running processes in a session, read from /proc; without zombies."""
     members = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -58,7 +57,7 @@ def session_members(session: int) -> list[int]:
 
 
 def _has_ended(entry: Path) -> bool:
-    """Whether the process of a directory in /proc is a zombie. Raises OSError when it is gone."""
-    # pid (name) state ...: the name may hold anything, parentheses and blanks included.
+    """Return whether the process of a directory in /proc is a zombie. Raises OSError if gone."""
+    # The format is: pid (name) state ... The name may contain parentheses and blanks.
     state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
     return state in ("Z", "X")

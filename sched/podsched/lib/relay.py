@@ -1,7 +1,8 @@
-"""TCP relays: every link between two processes leads through one, which can break it.
+"""TCP relays, which simulate network faults between two processes on one machine.
 
-A cut relay acts like a cut cable: nothing is closed, new connections are not accepted, and sent
-data waits. It arrives when the link is mended, however late, such as the writes of a former leader.
+The processes connect through a relay. A cut relay acts like a cut cable: nothing is closed, new
+connections are not accepted, and sent data waits. It arrives when the link is restored, however
+late, such as the writes of a former leader.
 """
 
 from __future__ import annotations
@@ -15,26 +16,27 @@ from dataclasses import dataclass
 from podsched.lib.tasks import TaskSet
 
 _CHUNK = 65536
-#: Seconds after which TCP sends a lost segment again, at first; it doubles from time to time.
+#: Simulated loss: seconds until TCP first retransmits a segment, and max number of retransmissions,
+#: each after twice the time of the one before.
 _RESEND, _DOUBLINGS = 0.2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """What a link does to bytes.
+    """The quality of a link.
 
-    forth, back: whether they pass, from who connected and to him. delay: seconds for each chunk.
-    loss: share of the chunks that TCP has to send again.
+    forward, backward: whether bytes from and to the connecting process pass. delay: seconds of
+    latency for each chunk. loss: fraction of the chunks that TCP must retransmit.
     """
 
-    forth: bool = True
-    back: bool = True
+    forward: bool = True
+    backward: bool = True
     delay: float = 0.0
     loss: float = 0.0
 
 
 class Relay:
-    """Forwards connections to an address; its ``port`` is taken at once."""
+    """Forwards connections to an address; it listens on ``port`` from its creation on."""
 
     def __init__(
         self,
@@ -43,12 +45,12 @@ class Relay:
         chance: Callable[[], float],
         listen_host: str = "127.0.0.1",
     ) -> None:
-        """``target``: host:port; chance: returns a random number in [0, 1) each time."""
+        """Listen on a free port. target: "host:port"; chance: returns a random number in [0, 1)."""
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._tasks = tasks
         self._chance = chance
-        self._weathers: list[LinkState] = []
+        self._states: list[LinkState] = []
         self._changed = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._listen_host = listen_host
@@ -59,26 +61,26 @@ class Relay:
 
     @property
     def address(self) -> str:
-        """Where to connect to instead of to the target."""
+        """The "host:port" to connect to instead of the target."""
         return f"{self._listen_host}:{self.port}"
 
-    def strike(self, weather: LinkState) -> None:
-        """Do this to bytes, too, until it is mended."""
-        self._weathers.append(weather)
+    def impair(self, state: LinkState) -> None:
+        """Add a fault until it is restored; several at a time add up to the worst of each."""
+        self._states.append(state)
 
-    def mend(self, weather: LinkState) -> None:
-        """Take back a ``strike``; others stay."""
-        self._weathers.remove(weather)
+    def restore(self, state: LinkState) -> None:
+        """Remove a fault that ``impair`` has added; others stay."""
+        self._states.remove(state)
         self._changed.set()
         self._changed = asyncio.Event()
 
     def reset(self) -> None:
-        """Close all connections; new ones are taken."""
+        """Close all connections; new ones are accepted."""
         for connection in self._connections:
             connection.cancel()
 
     def close(self) -> None:
-        """Close all connections and take no more."""
+        """Close all connections and stop listening."""
         self._serving.cancel()
         self.reset()
         self._socket.close()
@@ -86,7 +88,7 @@ class Relay:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await self._passing(forth=True)
+            await self._passing(forward=True)
             client, _ = await loop.sock_accept(self._socket)
             connection = self._tasks.start(self._join(client), "relayed connection")
             self._connections.add(connection)
@@ -99,10 +101,10 @@ class Relay:
             writers.append(writer)
             far_reader, far_writer = await asyncio.open_connection(*self._target)
             writers.append(far_writer)
-            # Once one direction is closed, gRPC has no use for the other one.
+            # When one direction is closed, close both: gRPC does not use half-closed connections.
             pumps = (
-                asyncio.ensure_future(self._pump(reader, far_writer, forth=True)),
-                asyncio.ensure_future(self._pump(far_reader, writer, forth=False)),
+                asyncio.ensure_future(self._pump(reader, far_writer, forward=True)),
+                asyncio.ensure_future(self._pump(far_reader, writer, forward=False)),
             )
             try:
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -117,27 +119,27 @@ class Relay:
                 open_writer.transport.abort()
 
     async def _pump(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, forth: bool
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, forward: bool
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(_CHUNK):
-                await self._passing(forth=forth)
+                await self._passing(forward=forward)
                 if pause := self._pause():
                     await asyncio.sleep(pause)
                 sink.write(data)
                 await sink.drain()
-            # What ends a connection does not pass either.
-            await self._passing(forth=forth)
+            # A closed connection is not visible through a cut link either.
+            await self._passing(forward=forward)
 
-    async def _passing(self, *, forth: bool) -> None:
-        while not all(w.forth if forth else w.back for w in self._weathers):
+    async def _passing(self, *, forward: bool) -> None:
+        while not all(w.forward if forward else w.backward for w in self._states):
             await self._changed.wait()
 
     def _pause(self) -> float:
-        if not self._weathers:
+        if not self._states:
             return 0.0
-        pause = max(weather.delay for weather in self._weathers)
-        loss = max(weather.loss for weather in self._weathers)
+        pause = max(state.delay for state in self._states)
+        loss = max(state.loss for state in self._states)
         for resent in range(_DOUBLINGS):
             if self._chance() >= loss:
                 break

@@ -1,4 +1,4 @@
-"""Waiting until something that follows a sequence of revisions has come so far."""
+"""Lets tasks wait until a follower of etcd's revisions has reached a certain revision."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import heapq
 
 
 class RevisionWaiters:
-    """The tasks that wait for a revision, the earliest first; used from one event loop."""
+    """A priority queue of tasks that wait for revisions; used from one event loop."""
 
     def __init__(self) -> None:
-        # The tickets keep the futures of equal revisions from being compared.
+        # Triples of revision, ticket and future. Tickets are unique, so that the heap never
+        # compares futures, which have no order.
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets = 0
 
@@ -22,11 +23,11 @@ class RevisionWaiters:
         await waiter
 
     def release(self) -> None:
-        """Wake all: the revisions that they wait for will never come."""
+        """Wake all waiting tasks, because their revisions will never come."""
         self.reached(max((revision for revision, _, _ in self._waiting), default=0))
 
     def reached(self, revision: int) -> None:
-        """Wake all who wait for this revision or an earlier one."""
+        """Wake all tasks that wait for this revision or an earlier one."""
         while self._waiting and self._waiting[0][0] <= revision:
             _, _, waiter = heapq.heappop(self._waiting)
             if not waiter.done():

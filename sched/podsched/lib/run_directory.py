@@ -1,13 +1,13 @@
-"""Directories of one run below the temporary folder, which other users cannot enter.
+"""Creates a private temporary directory for each run, and removes those of runs that were killed.
 
-    <temporary folder>/podsched-<user>/     ours alone: mode 0700, not a link
-        <name>-xxxxxxxx/                    one run's, locked by its process
+    <temporary folder>/podsched-<uid>/      owned by this user, mode 0700, not a symbolic link
+        <name>-xxxxxxxx/                    the directory of one run, locked by its process
 
-The temporary folder belongs to everyone. Some programs, Ray among them, open the directories that
-they are given to the world: the parent keeps the world out whatever they do. A run that was killed
-leaves its directory behind; the next one removes it. Whether a run still lives is told by a lock,
-which the kernel releases, and not by a process ID, which may be another's by now or of another
-container.
+All users can write to the temporary folder. Some programs, such as Ray, make the directories that
+they are given accessible to all users; the parent's mode keeps other users out nevertheless. A run
+that was killed leaves its directory behind, and the next run removes it. A lock (flock) shows that
+a run is alive, because the kernel releases it when the process ends. A process id in a file would
+not do: it may belong to another process by now, or to another container.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from pathlib import Path
 
 
 class UnsafeDirectory(OSError):
-    """What is to be the parent is not ours alone."""
+    """The parent directory is not owned by this user, or is accessible to others."""
 
 
 class RunDirectory:
-    """A directory that exists until ``remove``, or the end of the process and the next start."""
+    """The directory of this run; it exists until ``remove``.
+
+    If the process is killed before, the next run of this user removes it.
+    """
 
     def __init__(self, name: str, root: Path | None = None) -> None:
-        """Make it, and remove those that dead runs have left behind.
+        """Create the directory, and remove those that killed runs have left behind.
 
-        Raises:
-            UnsafeDirectory: somebody else owns the parent, may enter it, or made it a link.
-            OSError: it cannot be made.
+        root: the temporary folder. Raises UnsafeDirectory if another user owns the parent, may
+        enter it, or has made it a link; OSError if the directory cannot be created.
         """
         parent = _own_parent(root or Path(tempfile.gettempdir()))
         with _locked_parent(parent):
@@ -44,12 +46,12 @@ class RunDirectory:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def clear(self) -> None:
-        """Remove all that is in it."""
+        """Remove everything in the directory."""
         for entry in os.scandir(self.path):
             _remove(Path(entry.path))
 
     def remove(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove the directory with everything in it."""
         if self._lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._lock)
@@ -57,7 +59,10 @@ class RunDirectory:
 
 
 def files_of_running(name: str, file: str, root: Path | None = None) -> list[Path]:
-    """Return this file of each of this user's runs of a name that live, the newest run first."""
+    """Return the paths of a file in the directories of this user's live runs, newest run first.
+
+    name: of the runs; file: the name of the file in each directory.
+    """
     parent = (root or Path(tempfile.gettempdir())) / f"podsched-{os.getuid()}"
     try:
         found = parent.lstat()
@@ -71,7 +76,7 @@ def files_of_running(name: str, file: str, root: Path | None = None) -> list[Pat
 
 
 def _own_parent(root: Path) -> Path:
-    """Return the directory for all runs of this user, made if it is missing."""
+    """Return the parent directory for all runs of this user, creating it if it is missing."""
     path = root / f"podsched-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
@@ -87,7 +92,10 @@ def _own_parent(root: Path) -> Path:
 
 @contextlib.contextmanager
 def _locked_parent(parent: Path) -> Iterator[None]:
-    """Let no other process look for leftovers between a directory's making and its locking."""
+    """Hold a lock on the parent within the block.
+
+    So another process cannot mistake a new directory, which is not locked yet, for a leftover.
+    """
     handle = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -103,7 +111,7 @@ def _remove_leftovers(parent: Path) -> None:
 
 
 def _in_use(path: str) -> bool:
-    """Return whether its process lives; also where that cannot be found out."""
+    """Return whether the process of a run's directory is alive, or may be."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -118,7 +126,7 @@ def _in_use(path: str) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file, a link or a directory; what another removes meanwhile is gone as well."""
+    """Remove a file, link or directory; no error if another process removes it meanwhile."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
     else:

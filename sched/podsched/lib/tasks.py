@@ -1,15 +1,14 @@
-"""Tasks with a name, an owner and an end.
+"""Sets of asyncio tasks: every task has a name, an owner and an end.
 
-    start --> running --returns, is cancelled--> gone
+    start --> running --returns, is cancelled--> removed
                  |
                  '--raises, or returns although ``endless``--> the set has failed
 
-Guarantees: ``run`` waits for the first failure, or for ``end``; then it ends all other tasks, and
-raises the failure. So no task outlives its set, and no failure is lost. A task that its owner
-cancels has not failed.
+``run`` waits for the first failure or for ``end``, then cancels all other tasks and raises the
+failure. So no task outlives its set, and no failure is lost. Cancelling a task is not a failure.
 
-Unlike an ``asyncio.TaskGroup``, a set can be handed to those who start tasks in it before it runs,
-and its failure is the exception itself, not a group of them.
+Unlike in an ``asyncio.TaskGroup``, tasks can be started before ``run``, and the failure is raised
+as it is, not in an exception group.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class TaskSet:
     """The tasks of one owner."""
 
     def __init__(self, owner: str) -> None:
-        """``owner`` is named in what a failed task raises."""
+        """owner: named in a note of the exceptions of failed tasks."""
         self._owner = owner
         self._tasks: set[asyncio.Task[Any]] = set()
         self._over = asyncio.Event()
@@ -45,10 +44,11 @@ class TaskSet:
         endless: bool = False,
         ended: Callable[[asyncio.Task[T]], None] | None = None,
     ) -> asyncio.Task[T]:
-        """Start a task; ``endless`` if it must not return before it is cancelled.
+        """Start a task. Raises RuntimeError if the set has been stopped.
 
-        ``ended`` is called with the task when it is done, however it ended, even if it was
-        cancelled before its first step. What it raises is a failure of the set, too.
+        endless: the task must not return; if it does, the set fails. ended: called with the task
+        when it is done, also if it was cancelled before its first step. An exception of ``ended``
+        is a failure of the set, too.
         """
         if self._stopped:
             work.close()
@@ -74,19 +74,19 @@ class TaskSet:
         return task
 
     def fail(self, error: BaseException) -> None:
-        """Have ``run`` end with an error; the first one counts."""
+        """Make ``run`` stop all tasks and raise an error; later errors are ignored."""
         if self._failure is None:
             self._failure = error
         self._over.set()
 
     def end(self) -> None:
-        """Have ``run`` end all tasks and return."""
+        """Make ``run`` stop all tasks and return."""
         self._over.set()
 
     async def run(self) -> None:
-        """Wait until a task fails, then end the others and raise its exception.
+        """Wait until a task fails, then stop the others and raise its exception.
 
-        The tasks end with this call also when it is cancelled.
+        If this call is cancelled, it stops all tasks, too.
         """
         try:
             await self._over.wait()
@@ -96,21 +96,22 @@ class TaskSet:
             raise self._failure
 
     async def stop(self) -> None:
-        """Cancel all tasks and wait for their end; nothing can be started afterwards."""
+        """Cancel all tasks and wait until they have ended; no task can be started afterwards."""
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
-            # What is done may not have been removed yet; ``wait`` does not yield then.
+            # Callbacks, which remove done tasks, run in the next round of the loop, and ``wait``
+            # does not yield if all tasks are done.
             await asyncio.sleep(0)
         self._stopped = True
 
 
 @asynccontextmanager
 async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
-    """Open an ``asyncio.TaskGroup`` whose failure is the first exception, not a group of them.
+    """Open an ``asyncio.TaskGroup`` that raises its first exception, not an exception group.
 
-    Who calls a function with tasks inside can catch what it raises as if there were none.
+    So callers of a function that uses tasks can catch its exceptions by their classes.
     """
     try:
         async with asyncio.TaskGroup() as group:

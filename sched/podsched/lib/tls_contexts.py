@@ -1,7 +1,7 @@
-"""TLS for listeners and connections of asyncio, with certificates read anew when they change.
+"""TLS contexts for asyncio's listeners and connections, which reload changed certificates.
 
-gRPC has its own (``serve.server.credentials``, ``serve.client.channels``). Sessions are not
-resumed: a client whose authority was replaced would get in by its old session.
+gRPC has its own TLS (``serve.server.credentials``, ``serve.client.channels``). TLS sessions are not
+resumed: a client whose authority is no longer trusted could connect with its old session.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from podsched.lib.certificate_files import CertificateFiles
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files: the other side's authorities ("": not verified), certificate chain and key."""
+    """Paths of PEM files: CA certificates for the peer ("": not verified), certificate and key."""
 
     authorities: str
     certificate: str
     key: str
     oldest: ssl.TLSVersion = field(default=ssl.TLSVersion.TLSv1_2, kw_only=True)
-    """The oldest version of TLS that a listener speaks."""
+    """The oldest TLS version that a listener accepts."""
 
     def latest(self) -> CertificateFiles:
-        """Return their contents, which can be read anew. Raises CertificateError."""
+        """Read the files; return an object that can reload them. Raises CertificateError."""
         return CertificateFiles(self.authorities, self.certificate, self.key)
 
 
 class ServingContext:
-    """The ``context`` of a listener, of which each handshake gets the latest certificates.
+    """The SSL ``context`` of a listener; each handshake uses the latest certificates.
 
-    With authorities clients may show a certificate; with ``demand`` they must.
+    With authorities, clients may present a certificate; with ``demand`` they must.
     """
 
     def __init__(
@@ -55,7 +55,11 @@ class ServingContext:
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
-        """Give a handshake the latest context; called even if the client names no host."""
+        """Set the latest context for a handshake.
+
+        This is the callback for server names. OpenSSL calls it in every handshake, even if the
+        client sends no name, so it is the place to replace certificates of a listening socket.
+        """
         try:
             if self._files.changed():
                 self._latest = self._make()
@@ -80,16 +84,19 @@ class ServingContext:
 
 
 class ConnectingContext:
-    """The context of connections that this process opens, with its own certificate if it has one.
+    """The SSL context of outgoing connections, with an own certificate if the files have one.
 
-    ``any_host``: the certificate need not name the address that was called; the caller looks at its
-    user (``user_of``).
+    any_host: do not require that the peer's certificate has the address in its names; the caller
+    checks its user instead (``user_of``).
     """
 
     def __init__(
         self, files: TlsFiles, warn: Callable[[str], None], *, any_host: bool = False
     ) -> None:
-        """As ``ServingContext``. Raises CertificateError."""
+        """Read the files; ``warn`` is called later if changed files cannot be used.
+
+        Raises CertificateError.
+        """
         self._names = files
         self._files = files.latest()
         self._warn = warn
@@ -118,8 +125,8 @@ def _load(context: ssl.SSLContext, names: TlsFiles, files: CertificateFiles) -> 
         if pems.authorities is not None:
             context.load_verify_locations(cadata=pems.authorities.decode())
         if names.certificate:
-            # From the files, which may have changed since they were read: then they are read again
-            # at the next connection.
+            # ssl can only load a chain from files. If these have changed since ``pems`` was read,
+            # the next connection reloads them.
             context.load_cert_chain(names.certificate, names.key)
     except (OSError, ValueError) as error:  # SSLError is an OSError
         raise CertificateError(f"{names.certificate or names.authorities}: {error}") from error
@@ -127,7 +134,7 @@ def _load(context: ssl.SSLContext, names: TlsFiles, files: CertificateFiles) -> 
 
 
 def user_of(transport: asyncio.BaseTransport) -> str:
-    """Return the common name in the verified certificate of the other side; "" without one."""
+    """Return the common name in the peer's verified certificate; "" without a certificate."""
     certificate = transport.get_extra_info("peercert") or {}
     names = dict(pair for part in certificate.get("subject", ()) for pair in part)
     return str(names.get("commonName", ""))

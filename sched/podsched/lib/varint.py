@@ -1,9 +1,9 @@
-"""Numbers as protobuf writes them."""
+"""Encodes non-negative integers as protobuf's varints."""
 
 from __future__ import annotations
 
 
-def _written(number: int) -> bytes:
+def _encoded(number: int) -> bytes:
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -12,11 +12,11 @@ def _written(number: int) -> bytes:
     return bytes(out)
 
 
-#: Nearly all numbers written are lengths of keys and objects: looked up, not computed.
+#: Encodings of smaller numbers are precomputed: nearly all numbers are lengths of keys and objects.
 SMALL = 8192
-VARINTS = tuple(_written(number) for number in range(SMALL))
+VARINTS = tuple(_encoded(number) for number in range(SMALL))
 
 
 def varint(number: int) -> bytes:
-    """Return a non-negative number as protobuf writes it."""
-    return VARINTS[number] if number < SMALL else _written(number)
+    """Return the varint of a non-negative number."""
+    return VARINTS[number] if number < SMALL else _encoded(number)

@@ -30,7 +30,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from podsched.lib.docstrings import texts_below
+from podsched.lib.docstrings import attribute_docstrings
 
 # Up to this many values a loop over bisect is faster than NumPy's fixed cost (measured: about 60).
 _NUMPY_FROM = 64
@@ -319,7 +319,7 @@ class MetricSet:
     """
 
     def __init__(self, registry: MetricRegistry) -> None:
-        texts = texts_below(type(self))
+        texts = attribute_docstrings(type(self))
         for attribute, declared in vars(type(self)).items():
             if isinstance(declared, _Declared):
                 instrument = declared.make(texts[attribute])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from podsched.api.manifest import to_manifest
 from podsched.ask.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
 from podsched.ask.simulation import simulate
-from podsched.lib.bounded_text import MOST_VALUES
+from podsched.lib.bounded_text import MAX_VALUES
 from podsched.registry import BUILT_IN
 from podsched.v1 import objects_pb2 as v1
 from support.changes_world import World, message, random_world
@@ -102,7 +102,7 @@ def test_what_is_no_bundle_is_refused(content: bytes, why: str) -> None:
 
 
 def test_a_bundle_of_too_many_values_is_refused_before_they_are_made() -> None:
-    text = b'{"bundle": 1, "scenario": {"objects": [' + b"[]," * MOST_VALUES + b"0]}}"
+    text = b'{"bundle": 1, "scenario": {"objects": [' + b"[]," * MAX_VALUES + b"0]}}"
     with pytest.raises(BadBundle, match="more than"):
         read_bundle(gzip.compress(text, 1))
 

@@ -27,7 +27,7 @@ def test_a_new_token_is_used_and_one_that_is_none_is_not(
     token = BearerToken(str(file))
     for content, shown in (("another", "another"), ("", "another")):
         file.write_text(content)
-        monkeypatch.setattr(token._file, "_looked", -10.0)
+        monkeypatch.setattr(token._file, "_checked_at", -10.0)
         assert token.metadata() == (("authorization", f"Bearer {shown}"),)
 
 

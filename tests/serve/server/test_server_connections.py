@@ -52,7 +52,7 @@ def _is_closed(connection: socket.socket) -> bool:
 async def test_idle_connections_beyond_the_bound_are_closed_and_the_others_do_not_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 1.0)
+    monkeypatch.setattr(module, "REQUEST_SECONDS", 1.0)
     store = MemoryStore()
     server = await start_api_server(ServerSettings(max_connections=_MOST), store)
     client, other = ApiClient(server.address), ApiClient(server.address)

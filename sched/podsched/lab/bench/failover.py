@@ -162,7 +162,7 @@ class FailoverLoad:
 class _Links:
     """The connections of replicas to etcd and to API servers, through relays that can be cut."""
 
-    _CUT = LinkState(forth=False, back=False)
+    _CUT = LinkState(forward=False, backward=False)
 
     def __init__(self, tasks: TaskSet) -> None:
         self._tasks = tasks
@@ -181,12 +181,12 @@ class _Links:
     def cut(self, process: str) -> None:
         """Stop all traffic from and to a process."""
         for relay in self._of(process):
-            relay.strike(self._CUT)
+            relay.impair(self._CUT)
 
-    def mend(self, process: str) -> None:
+    def restore(self, process: str) -> None:
         """Let the waiting and all further traffic pass."""
         for relay in self._of(process):
-            relay.mend(self._CUT)
+            relay.restore(self._CUT)
 
     def _of(self, process: str) -> list[Relay]:
         return [relay for (name, _), relay in self._relays.items() if name == process]
@@ -333,7 +333,7 @@ class _Round:
     async def _mended(self, leader: ManagedProcess, restarts: int) -> None:
         """Repair the replica: connect, resume, or restart it."""
         if self._fault == PARTITION:
-            self._links.mend(leader.spec.name)
+            self._links.restore(leader.spec.name)
         elif self._fault == "SIGSTOP":
             leader.kill(signal.SIGCONT)
         else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from podsched.lib.listening import PATIENCE, connection_limit
+from podsched.lib.listening import REQUEST_SECONDS, connection_limit
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.access.authentication import CallAuthenticator
 from podsched.serve.server.access.tokens import TokenFile
@@ -186,7 +186,7 @@ class ApiServer:
                     connection_limit(settings.max_connections),
                 ),
                 # Time for the HTTP/2 preface. A connection closed before it counts until then.
-                ("grpc.server_handshake_timeout_ms", int(PATIENCE * 1000)),
+                ("grpc.server_handshake_timeout_ms", int(REQUEST_SECONDS * 1000)),
                 # Clients probe quiet connections every 10 s (``client.channels``). By default gRPC
                 # answers such pings with GOAWAY, which would break idle watches.
                 ("grpc.keepalive_permit_without_calls", 1),

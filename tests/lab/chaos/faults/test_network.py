@@ -16,18 +16,18 @@ class Links:
     leader = "scheduler-0"
 
     def __init__(self) -> None:
-        self.weather: list[LinkState] = []
+        self.state: list[LinkState] = []
         self.asked: list[tuple[str, str]] = []
 
     def links(self, source: str, target: str) -> list[Links]:
         self.asked.append((source, target))
         return [self]
 
-    def strike(self, weather: LinkState) -> None:
-        self.weather.append(weather)
+    def impair(self, state: LinkState) -> None:
+        self.state.append(state)
 
-    def mend(self, weather: LinkState) -> None:
-        self.weather.remove(weather)
+    def restore(self, state: LinkState) -> None:
+        self.state.remove(state)
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ async def test_a_link_is_struck_until_the_block_ends(
 ) -> None:
     system: Any = Links()
     async with KINDS[fault].do(system, 0.0) as told:
-        assert (told, system.asked, len(system.weather)) == (what, [link], 1)
-    assert system.weather == []
+        assert (told, system.asked, len(system.state)) == (what, [link], 1)
+    assert system.state == []

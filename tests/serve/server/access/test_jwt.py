@@ -117,7 +117,7 @@ def test_tokens_are_worth_nothing_once_their_key_is_gone(
     tokens, token, new = verifier(tmp_path), GOOD.token(), Issuer("k2")
     tokens.identity_of(token)
     new.write(tmp_path / "jwks.json")
-    monkeypatch.setattr(tokens._file, "_looked", -10.0)
+    monkeypatch.setattr(tokens._file, "_checked_at", -10.0)
     with pytest.raises(TokenRejected, match="not among the issuer's"):
         tokens.identity_of(token)
     tokens.identity_of(new.token())

@@ -80,7 +80,7 @@ async def test_a_connection_that_the_client_has_closed_is_gone(server: ApiServer
 async def test_half_a_request_keeps_nobody_out_and_does_not_last(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "PATIENCE", 0.3)
+    monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.3)
     opened = [connected(server, _HALF) for _ in range(_MOST)]
     assert await status(server) == "200"
     for each in opened:
@@ -100,7 +100,7 @@ async def test_a_client_that_does_not_send_its_body_takes_no_seat_from_others(
 async def test_half_a_request_after_a_whole_one_does_not_last_either(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "PATIENCE", 0.3)
+    monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.3)
     opened = connected(server, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
     assert await asyncio.to_thread(opened.recv, 1)
     opened.sendall(_HALF)

@@ -16,7 +16,7 @@ from typing import Final
 
 from podsched.lab.chaos.faults import etcd, load, network, processes
 from podsched.lab.chaos.faults.fault import Do, agent, api, leader, standby
-from podsched.lab.chaos.faults.network import CUT, HALF_OPEN, drop, strike
+from podsched.lab.chaos.faults.network import CUT, HALF_OPEN, drop, impair
 from podsched.lab.chaos.faults.processes import kill_ray, pause, ray_actors, ray_workers, send
 
 #: Seconds before the first fault, and the most after which one begins while another one lasts.
@@ -127,18 +127,18 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "compact-etcd": _kind(etcd.compact),
         "etcd-full": _kind(etcd.full, 2.0, 5.0),
         "slow-disk": _kind(etcd.slow_disk, 3.0, 8.0),
-        "cut-leader-etcd": _kind(strike(leader, "etcd", CUT, "{} -x- etcd"), 1.0, 8.0),
-        "cut-leader-api": _kind(strike(leader, "apiserver", CUT, "{} -x- API servers"), 1.0, 8.0),
+        "cut-leader-etcd": _kind(impair(leader, "etcd", CUT, "{} -x- etcd"), 1.0, 8.0),
+        "cut-leader-api": _kind(impair(leader, "apiserver", CUT, "{} -x- API servers"), 1.0, 8.0),
         "cut-leader-standbys": _kind(network.cut_leader_standbys, 1.0, 6.0),
         "cut-leader": _kind(network.cut_leader, 1.0, 8.0),
         "cut-clients": _kind(network.cut_clients, 1.0, 5.0),
-        "cut-api-etcd": _kind(strike(api, "etcd", CUT, "{} -x- etcd"), 1.0, 8.0),
-        "cut-agent": _kind(strike(agent, "", CUT, "{} -x- API servers"), 1.0, 8.0),
+        "cut-api-etcd": _kind(impair(api, "etcd", CUT, "{} -x- etcd"), 1.0, 8.0),
+        "cut-agent": _kind(impair(agent, "", CUT, "{} -x- API servers"), 1.0, 8.0),
         "half-open-etcd": _kind(
-            strike(network.etcd_user, "etcd", HALF_OPEN, "{} -> etcd, half open"), 1.0, 8.0
+            impair(network.etcd_user, "etcd", HALF_OPEN, "{} -> etcd, half open"), 1.0, 8.0
         ),
         "half-open-api": _kind(
-            strike(network.api_user, "apiserver", HALF_OPEN, "{} -> API servers, half open"),
+            impair(network.api_user, "apiserver", HALF_OPEN, "{} -> API servers, half open"),
             1.0,
             8.0,
         ),

@@ -9,42 +9,42 @@ from podsched.lab.chaos.faults.fault import APIS, Do, Doing, Target, chosen, lea
 from podsched.lab.chaos.system import CLIENT, PEERS, System
 from podsched.lib.relay import LinkState
 
-CUT = LinkState(forth=False, back=False)
+CUT = LinkState(forward=False, backward=False)
 #: What was sent arrives, its answer does not.
-HALF_OPEN = LinkState(back=False)
+HALF_OPEN = LinkState(backward=False)
 #: Seconds at least and in addition, and share of the chunks that are lost at least and in addition.
 _SLOW, _LOSSY = (0.01, 0.14), (0.01, 0.09)
 
 
-def strike(source: Target, to: str, weather: LinkState, what: str) -> Do:
+def impair(source: Target, to: str, state: LinkState, what: str) -> Do:
     """Change the links from a process to processes with a prefix; ``what`` describes it with {}."""
 
     @asynccontextmanager
     async def do(system: System, pick: float) -> Doing:
         name = source(system, pick)
-        async with _struck(system, [(name, to)], weather):
+        async with _impaired(system, [(name, to)], state):
             yield what.format(name)
 
     return do
 
 
 @asynccontextmanager
-async def _struck(system: System, ends: list[tuple[str, str]], weather: LinkState) -> Doing:
+async def _impaired(system: System, ends: list[tuple[str, str]], state: LinkState) -> Doing:
     relays = [relay for source, target in ends for relay in system.links(source, target)]
     for relay in relays:
-        relay.strike(weather)
+        relay.impair(state)
     try:
         yield ""
     finally:
         for relay in relays:
-            relay.mend(weather)
+            relay.restore(state)
 
 
 @asynccontextmanager
 async def cut_leader_standbys(system: System, _: float) -> Doing:
     """Cut the standbys off from the living leader."""
     name = system.leader
-    async with _struck(system, [(PEERS, name)], CUT):
+    async with _impaired(system, [(PEERS, name)], CUT):
         yield f"{name} -x- standbys"
 
 
@@ -52,7 +52,7 @@ async def cut_leader_standbys(system: System, _: float) -> Doing:
 async def cut_leader(system: System, _: float) -> Doing:
     """Cut the leader off from everything."""
     name = system.leader
-    async with _struck(system, [(name, ""), (PEERS, name)], CUT):
+    async with _impaired(system, [(name, ""), (PEERS, name)], CUT):
         yield f"{name} -x- everything"
 
 
@@ -60,7 +60,7 @@ async def cut_leader(system: System, _: float) -> Doing:
 async def cut_clients(system: System, pick: float) -> Doing:
     """Cut clients off from one API server, or from both."""
     target = chosen((*APIS, "apiserver"), pick)
-    async with _struck(system, [(CLIENT, target)], CUT):
+    async with _impaired(system, [(CLIENT, target)], CUT):
         yield f"clients -x- {target if target in APIS else 'API servers'}"
 
 
@@ -69,7 +69,7 @@ async def slow(system: System, pick: float) -> Doing:
     """Delay all traffic of a process."""
     name, part = _anybody(system, pick)
     delay = _SLOW[0] + part * _SLOW[1]
-    async with _struck(system, [(name, "")], LinkState(delay=delay)):
+    async with _impaired(system, [(name, "")], LinkState(delay=delay)):
         yield f"{name} is {delay * 1000:.0f} ms away"
 
 
@@ -78,7 +78,7 @@ async def lossy(system: System, pick: float) -> Doing:
     """Lose a part of a process's traffic, so that TCP must send it again."""
     name, part = _anybody(system, pick)
     loss = _LOSSY[0] + part * _LOSSY[1]
-    async with _struck(system, [(name, "")], LinkState(loss=loss)):
+    async with _impaired(system, [(name, "")], LinkState(loss=loss)):
         yield f"{name} loses {loss:.0%}"
 
 
