@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from podsched.cache.host_ports import Port, host_ports
+from podsched.api.host_ports import HostPort, host_ports
 from podsched.cache.pod_counter import PodCounter, TermTotal
 from podsched.framework.pods import PodClass, PodInfo, PodShape
 
@@ -47,12 +47,12 @@ class ClassUsage:
         return made
 
 
-def _ports(cls: PodClass) -> tuple[Port, ...]:
+def _ports(cls: PodClass) -> tuple[HostPort, ...]:
     """Return the host ports of the class; they depend only on its plain shape."""
     compiled = cls.shape.plain.compiled
-    found: tuple[Port, ...] | None = compiled.get(_PORTS)
+    found: tuple[HostPort, ...] | None = compiled.get(_PORTS)
     if found is None:
-        found = compiled[_PORTS] = tuple(host_ports(cls.spec_parts.bare))
+        found = compiled[_PORTS] = host_ports(cls.spec_parts.bare)
     return found
 
 

@@ -22,12 +22,13 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
+from podsched.api.host_ports import HostPort
 from podsched.api.quantity import as_int64
 from podsched.cache.class_usage import ClassUsage, ClassUsages
 from podsched.cache.column import Column
 from podsched.cache.counters import Counters
 from podsched.cache.fork import Fork
-from podsched.cache.host_ports import Port, PortsInUse
+from podsched.cache.host_ports import PortsInUse
 from podsched.cache.journal import JOURNAL_LIMIT, Journal
 from podsched.cache.node_table import FIRST_SIZE, NodeTable
 from podsched.cache.usage_columns import FIRST_COLUMNS, NONZERO, usage_of
@@ -403,7 +404,7 @@ class Columns:
     def value(self, value_id: int) -> str:
         return self.table.value(value_id)
 
-    def used_ports(self, row: int) -> Mapping[Port, int]:
+    def used_ports(self, row: int) -> Mapping[HostPort, int]:
         return self._ports.on(row)
 
     @property

@@ -33,9 +33,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from podsched.api.host_ports import HostPort
 from podsched.api.quantity import as_int64
 from podsched.cache.class_usage import ClassUsage
-from podsched.cache.host_ports import Port
 from podsched.cache.pod_counter import TermQuery
 from podsched.cache.usage_columns import NONZERO, POD_COUNT
 from podsched.framework.nodes import Bools, Int32s, Int64s, NodeColumns, PodQuery, TermFamily
@@ -99,7 +99,7 @@ class Fork:
         self._copies: list[tuple[PodInfo, Int64s]] = []
         self._deltas: dict[PodQuery, _Delta] = {}
         self._pods: dict[int, dict[str, PodInfo]] = {}
-        self._ports: dict[int, dict[Port, int]] = {}
+        self._ports: dict[int, dict[HostPort, int]] = {}
         self._ported: set[int] = set()
         self._usage: list[Int64s] = []
         self._cells: list[memoryview[Any]] = []
@@ -266,7 +266,7 @@ class Fork:
             return self._base.pods(int(self._rows[row]))
         return self._own_pods(row)
 
-    def used_ports(self, row: int) -> Mapping[Port, int]:
+    def used_ports(self, row: int) -> Mapping[HostPort, int]:
         if row not in self._ported:
             return self._base.used_ports(int(self._rows[row]))
         found = self._ports.get(row)

@@ -1,38 +1,26 @@
-"""Host ports in use on each node, and the host ports that a pod requests.
+"""Host ports in use on each node.
 
 Kept in dictionaries and not in columns, because few pods request a host port.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 
+from podsched.api.host_ports import HostPort
 from podsched.framework.verdicts import Rows
-from podsched.v1 import objects_pb2 as v1
 
-#: (hostIP, protocol, hostPort)
-Port = tuple[str, str, int]
-
-_NO_PORTS: Final[Mapping[Port, int]] = {}
-
-
-def host_ports(spec: v1.PodSpec) -> Iterator[Port]:
-    """Yield the host ports of containers and sidecars; no IP is 0.0.0.0, no protocol is TCP."""
-    sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
-    for container in (*spec.containers, *sidecars):
-        for port in container.ports:
-            if port.host_port > 0:
-                yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port
+_NO_PORTS: Final[Mapping[HostPort, int]] = {}
 
 
 class PortsInUse:
     """Per row, how many pods use each port."""
 
     def __init__(self) -> None:
-        self._used: dict[int, dict[Port, int]] = {}
+        self._used: dict[int, dict[HostPort, int]] = {}
         self._rows: Rows | None = None
 
     def copy(self) -> PortsInUse:
@@ -41,7 +29,7 @@ class PortsInUse:
         made._used = {row: dict(used) for row, used in self._used.items()}
         return made
 
-    def add(self, row: int, ports: Iterable[Port]) -> None:
+    def add(self, row: int, ports: Iterable[HostPort]) -> None:
         """Count one more pod with these ports on the row."""
         used = self._used.get(row)
         if used is None:
@@ -50,7 +38,7 @@ class PortsInUse:
         for port in ports:
             used[port] = used.get(port, 0) + 1
 
-    def remove(self, row: int, ports: Iterable[Port]) -> None:
+    def remove(self, row: int, ports: Iterable[HostPort]) -> None:
         """Count one pod fewer with these ports on the row."""
         used = self._used[row]
         for port in ports:
@@ -62,7 +50,7 @@ class PortsInUse:
             del self._used[row]
             self._rows = None
 
-    def on(self, row: int) -> Mapping[Port, int]:
+    def on(self, row: int) -> Mapping[HostPort, int]:
         """Return the ports in use on the row, with the number of pods."""
         return self._used.get(row, _NO_PORTS)
 

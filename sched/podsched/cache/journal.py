@@ -64,9 +64,8 @@ class Journal:
 
     def restart(self) -> None:
         """Make all earlier positions too old, so that readers read all rows again."""
-        self.start += (
-            len(self.rows) + 1
-        )  # One more, so that the latest position is too old as well.
+        # One more than the entries, so that even the latest position is too old.
+        self.start += len(self.rows) + 1
         self.rows.clear()
 
     def changed_since(self, position: int) -> Rows | None:

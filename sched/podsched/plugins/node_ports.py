@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from podsched.api.host_ports import ANY_ADDRESS, HostPort, host_ports
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
@@ -22,11 +23,6 @@ from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
-
-ANY_ADDRESS = "0.0.0.0"
-
-#: (hostIP, protocol, hostPort)
-HostPort = tuple[str, str, int]
 
 
 class NodePorts(WithoutArgs):
@@ -75,18 +71,6 @@ class NodePorts(WithoutArgs):
             ClusterEventWithHint.on(Resource.POD, pod, _after_pod_deleted, index=_index_of_ports),
             ClusterEventWithHint.on(Resource.NODE, ActionType.ADD),
         ]
-
-
-def host_ports(spec: v1.PodSpec) -> tuple[HostPort, ...]:
-    """Return the host ports of containers and sidecars; the defaults are 0.0.0.0 and TCP."""
-    containers = [c for c in spec.init_containers if c.restart_policy == "Always"]
-    containers.extend(spec.containers)
-    return tuple(
-        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
-        for container in containers
-        for port in container.ports
-        if port.host_port > 0
-    )
 
 
 def conflicts(wanted: Iterable[HostPort], used: Mapping[HostPort, int]) -> bool:

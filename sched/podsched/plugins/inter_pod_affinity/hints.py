@@ -69,8 +69,8 @@ class AffinityHints:
         if old is None:
             keys = [term.topology_key for term in terms.required_affinity]
             helps = not keys or bool(terms.required_anti_affinity)
-            return _queue_if(helps or any(key in labels for key in keys))
-        return _queue_if(_relabelling_helps(terms, old.metadata.labels, labels))
+            return QueueingHint.of(helps or any(key in labels for key in keys))
+        return QueueingHint.of(_relabelling_helps(terms, old.metadata.labels, labels))
 
     def _resolved(self, terms: Sequence[AffinityTerm]) -> list[AffinityTerm]:
         return [resolved(term, self._handle.cluster) for term in terms]
@@ -84,10 +84,6 @@ class AffinityHints:
             return False
         labels = namespace_labels(pod.namespace, self._handle.cluster)
         return any(term.matches(pod.namespace, pod.cls.labels, labels) for term in terms)
-
-
-def _queue_if(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 def _is_placed(pod: v1.Pod) -> bool:

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod uses up more evenly.
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod makes more evenly used.
 
 Formula: kube-scheduler v1.36 ``noderesources/balanced_allocation.go``: with s = (1 - standard
 deviation of the used shares) * 100, truncated, the score is 50 + (50 + s_with - s_without) / 2.
@@ -55,7 +55,7 @@ class NodeResourcesBalancedAllocation:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it looks at cpu and memory alone."""
+        """Whether it reads only cpu and memory, the default."""
         return self._amounts is not None
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -76,7 +76,7 @@ class NodeResourcesBalancedAllocation:
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Return 50..100 for two resources; 75 where the pod changes nothing."""
+        """Return 50 to 100 for two resources; 75 if the pod changes nothing."""
         requests = pod.cls.requests
         live = self._amounts.known(nodes) if self._amounts is not None else None
         if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
@@ -95,7 +95,7 @@ class NodeResourcesBalancedAllocation:
         return _HALF + truncated_quotient(_HALF + balance_with - balance_without, np.int64(2))
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
-        """Do the same for all rows; what is so without the pod is kept from pod to pod."""
+        """Score all rows; the balance without the pod is kept current by ``NodeAmounts``."""
         live = self._amounts.of(nodes) if self._amounts is not None else None
         if (
             live is not None
@@ -107,7 +107,11 @@ class NodeResourcesBalancedAllocation:
 
 
 def _gain(allocatable: Floats, used: Floats, wanted: Sequence[int], without: Int64s) -> Int64s:
-    """Return 50 + (50 + with - without) / 2, of what is not negative."""
+    """Return 50 + (50 + with - without) / 2, which is never negative.
+
+    Shapes: ``allocatable`` and ``used`` ``(2, rows)``, ``without`` ``(rows,)``: the balance without
+    the pod.
+    """
     scores = balance_of(allocatable, used + np.array(wanted, dtype=np.float64)[:, np.newaxis])
     scores -= without
     scores += 3 * _HALF

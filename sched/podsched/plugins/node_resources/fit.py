@@ -58,12 +58,13 @@ from podsched.plugins.node_resources.scoring_strategies import (
 REASON_PODS = "Too many pods"
 REASON_INSUFFICIENT = "Insufficient {}"
 _TOO_MANY_PODS = Reason(Code.UNSCHEDULABLE, REASON_PODS)
-#: Resources up to which the reasons surely have a bit each.
+#: Up to this many requested resources, each reason surely has a bit of its own (two per resource
+#: and one for pods, of 64).
 _MOST_WANTED = 31
 
-#: What requirements are counted in; all else in plain numbers.
+#: Units of requirements; all other resources are plain numbers.
 _UNITS = {CPU: "m", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes"}
-#: Reasons come in this order, and those of other resources by name after them.
+#: Reasons for these resources come first, in this order; other resources follow by name.
 _FIRST = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
@@ -89,7 +90,8 @@ class NodeResourcesFit:
         self._resources = weighted_resources(args.scoring_strategy.resources)
         self._strategy = strategy_of(args.scoring_strategy)
         scored = sorted((resource.name, resource.weight) for resource in self._resources)
-        #: Whether it scores by LeastAllocated over cpu and memory, of equal weight.
+        #: Whether Score is LeastAllocated over cpu and memory with equal weights, the default. Only
+        #: for this strategy there are fast passes over whole columns and a compiled loop.
         self.is_plain = scored == [(CPU, 1), (MEMORY, 1)] and self._strategy is least_allocated
         self._amounts = SharedAmounts()
         self._cluster = handle.cluster
@@ -102,7 +104,7 @@ class NodeResourcesFit:
         return pod.cls.amounts.key
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return nothing: the result depends on the row alone."""
+        """Return FIXED_INPUTS: the result depends on the row alone."""
         return FIXED_INPUTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
@@ -132,7 +134,10 @@ class NodeResourcesFit:
         return name in self._ignored_resources or group in self._ignored_groups
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Give a reason for each resource that is short; unresolvable if it exceeds allocatable."""
+        """Reject rows where a resource is short, with a reason for each such resource.
+
+        The reason is unresolvable if the request exceeds the node's allocatable.
+        """
         live = self._amounts.known(nodes)
         if live is not None and _fit_everywhere(state.data[self.name], live, rows):
             return all_pass(len(rows))
@@ -154,7 +159,11 @@ class NodeResourcesFit:
         return verdicts.done()
 
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
-        """Do the same for all rows, with a look at single resources only where one is short."""
+        """Filter all rows.
+
+        First finds the rows where anything is short, in three comparisons over columns of what is
+        free. Only for these rows, usually few, the reasons are computed.
+        """
         live = self._amounts.of(nodes)
         if _fits(state.data[self.name], live.least()):
             return all_pass(0)
@@ -179,7 +188,7 @@ class NodeResourcesFit:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return each resource and what is free of it, and the one pod more."""
+        """Return each requested resource with what is free of it, and one more pod."""
         found = []
         for resource, amount in state.data[self.name]:
             free = nodes.allocatable(resource)[rows] - nodes.requested(resource)[rows]
@@ -198,11 +207,14 @@ class NodeResourcesFit:
     def joint_choice(
         self, filters: Mapping[str, object], scores: Mapping[str, tuple[object, int]]
     ) -> JointChoice | None:
-        """Choose together with NodeResourcesBalancedAllocation, where that loop is compiled."""
+        """Return the compiled loop for this plugin and NodeResourcesBalancedAllocation.
+
+        None without numba, or if the profile's plugins or their arguments are not the default ones.
+        """
         return JointChoice.of(self, filters, scores) if self.is_plain else None
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Return the configured strategy's score."""
+        """Return the scores of the configured strategy, 0 to 100."""
         requests = state.data[self.score_key]
         live = self._amounts.known(nodes) if self.is_plain else None
         if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
@@ -214,7 +226,7 @@ class NodeResourcesFit:
         return self._strategy(columns)
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
-        """Do the same for all rows: in few passes for LeastAllocated over cpu and memory."""
+        """Score all rows: in few passes for LeastAllocated over cpu and memory."""
         requests: Mapping[str, int] = state.data[self.score_key]
         live = self._amounts.of(nodes) if self.is_plain else None
         if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
@@ -233,7 +245,7 @@ class NodeResourcesFit:
         return FitEvents(self._demand, self._cluster).registrations()
 
     def _demand(self, cls: PodClass) -> Mapping[str, int]:
-        """Return what Filter compares, and one of the pods that a node allows."""
+        """Return what Filter compares: the requests of compared resources, and one pod."""
         known: Mapping[str, int] | None = cls.compiled.get(self._demand_key)
         if known is None:
             wanted = {n: a for n, a in cls.requests.items() if a > 0 and self._compares(n)}
@@ -242,7 +254,10 @@ class NodeResourcesFit:
 
 
 def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Rows) -> Verdicts:
-    """Do what ``filter`` does cell by cell: nominated pods and dry runs concern a row or two."""
+    """Filter a few rows cell by cell, with the result of ``filter``.
+
+    Nominated pods and dry runs concern a row or two, for which NumPy's calls take longer.
+    """
     numbers = rows.tolist()
     count, most = nodes.pod_count, nodes.allowed_pod_number
     words = [int(count.item(row) >= most.item(row)) for row in numbers]
@@ -267,18 +282,22 @@ def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Row
 
 @functools.cache
 def _insufficient(resource: str) -> tuple[Reason, Reason]:
-    """Return the reasons that a resource is short: for good, and at present."""
+    """Return the two reasons for a short resource: unresolvable, and unschedulable for now."""
     text = REASON_INSUFFICIENT.format(resource)
     never = Reason(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text)
     return never, Reason(Code.UNSCHEDULABLE, text)
 
 
 def _fit_everywhere(wanted: Sequence[tuple[str, int]], live: NodeAmounts, rows: Rows) -> bool:
-    """Return whether each row has room, as nearly always; False: a closer look has to tell."""
+    """Return whether a pod surely fits on all of the rows; False: unknown.
+
+    A shortcut, because on most clusters most pods fit nearly everywhere. It tries the cheapest
+    lower bound of what is free first.
+    """
     return (
         not len(rows)
         or _fits(wanted, live.least())
-        # A closer look at a few rows costs no more than a pass over all of them.
+        # For a few rows, filtering them costs no more than computing the minimums again.
         or (
             len(rows) > FEW_ROWS
             and (
@@ -290,7 +309,10 @@ def _fit_everywhere(wanted: Sequence[tuple[str, int]], live: NodeAmounts, rows: 
 
 
 def _fits(wanted: Iterable[tuple[str, int]], free: Sequence[int]) -> bool:
-    """Return whether a pod fits into what is free of cpu, memory and pods, wanting no other."""
+    """Return whether a pod fits into what is free of (cpu, memory, pods).
+
+    False for a pod that requests any other resource.
+    """
     cpu, memory, pods = free
     for name, amount in wanted:
         if amount > (cpu if name == CPU else memory if name == MEMORY else -1):

@@ -58,7 +58,7 @@ class FitEvents:
     # ------------------------------------------------------------------ pods
 
     def after_pod_event(self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-        """Return whether the pod fits on the node of a pod that was deleted or scaled down."""
+        """Answer Queue if the pod now fits on the node of a pod that was deleted or scaled down."""
         if new is not None and new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
         wanted = self._demand(pod.cls)
@@ -120,7 +120,7 @@ class FitEvents:
     def after_victim_gone(
         self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
     ) -> QueueingHint:
-        """Wake a pod that is nominated to the node, to bind it or to preempt once more."""
+        """Answer Queue for a pod that is nominated to the node: it is bound or preempts again."""
         mine = self._cluster.nominated_node(pod.uid)
         there = bool(mine) and old is not None and _node_of(old, new) == mine
         return QueueingHint.QUEUE if there else QueueingHint.SKIP
@@ -135,7 +135,7 @@ class FitEvents:
     def after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
-        """Return whether the node, if empty, fits the pod and offers more than it did before."""
+        """Answer Queue if the pod would fit on the node if empty and the node offers more now."""
         if new is None:
             return QueueingHint.SKIP
         wanted = self._demand(pod.cls)
@@ -158,7 +158,7 @@ class FitEvents:
 
 
 def _node_of(old: v1.Pod, new: v1.Pod | None) -> str:
-    """Return the node of a pod that may be deleted, else the node it was nominated to."""
+    """Return the node of the event's pod or, if it was deleted, the node it was nominated to."""
     if new is not None:
         return new.spec.node_name
     return old.spec.node_name or old.status.nominated_node_name
@@ -174,12 +174,14 @@ def _fits(wanted: Mapping[str, int], room: Mapping[str, int]) -> bool:
 
 
 def _take(room: dict[str, int], names: Iterable[str], demands: Iterable[Mapping[str, int]]) -> None:
+    """Subtract demands from the room, for the named resources."""
     for demand in demands:
         for name in names:
             room[name] = room.get(name, 0) - demand.get(name, 0)
 
 
 def _give(room: dict[str, int], names: Iterable[str], demands: Iterable[Mapping[str, int]]) -> None:
+    """Add demands to the room, for the named resources."""
     for demand in demands:
         for name in names:
             room[name] = room.get(name, 0) + demand.get(name, 0)

@@ -1,8 +1,9 @@
-"""NodeResourcesFit and NodeResourcesBalancedAllocation together: the best row in one loop.
+"""Choose the best row for NodeResourcesFit and NodeResourcesBalancedAllocation in one loop.
 
-It serves pods for which all other plugins return the same (``decide.accelerators``), if the loop
-is compiled (``loops``) and both plugins read only cpu and memory, as by default. Pods that request
-other resources, and nodes with amounts that are not exact in float64, are left to the plugins.
+Used for pods that differ only in requests, for which all other plugins return the same results
+(``decide.accelerators.variants``). The loop must be compiled (``loops``), and both plugins must
+read only cpu and memory, as by default. For pods that request other resources, and for nodes with
+amounts that are not exact in float64, the plugins are called as usual.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NO_TOTALS: Floats = np.zeros(0)
 
 
 class JointChoice:
-    """Chooses for pods that differ only in requests; ``of`` returns None if it cannot."""
+    """Implements ``framework.lookahead.JointChoice`` with the compiled loop."""
 
     def __init__(self, loop: ChooseLoop, fit_weight: int, balance_weight: int) -> None:
         self._loop = loop
@@ -40,9 +41,9 @@ class JointChoice:
         filters: Mapping[str, object],
         scores: Mapping[str, tuple[object, int]],
     ) -> JointChoice | None:
-        """Return a choice if ``fit`` is the only filter and the two score alone, else None.
+        """Return a joint choice if ``fit`` is the only filter and only the two plugins score.
 
-        ``fit`` has to be plain (``is_plain``).
+        Otherwise return None. ``fit`` must be plain (``NodeResourcesFit.is_plain``).
         """
         loop, balanced = choose_loop(), NodeResourcesBalancedAllocation
         if loop is None or scores.keys() != {fit.name, balanced.name}:
@@ -56,14 +57,17 @@ class JointChoice:
 
     @staticmethod
     def base(size: int, fits: Bools | None, total: Scores | None) -> Floats:
-        """Return the others' totals of ``size`` rows, -1 where they do not fit."""
+        """Return the totals of all other plugins, shape ``(size,)``; -1 where one of them rejects.
+
+        ``fits`` is None if they reject no row, ``total`` is None if they score all rows the same.
+        """
         base = np.zeros(size) if total is None else total.astype(np.float64)
         if fits is not None:
             base[~fits] = -1.0
         return base
 
     def best(self, cls: PodClass, nodes: JournaledColumns, base: Floats) -> JointBest | None:
-        """Return the best row for a class; None: the plugins themselves have to be asked."""
+        """Return the best row for a class; None if the plugins have to be called instead."""
         requests, live = cls.requests, self._amounts.of(nodes)
         requested = exact_amounts(requests)
         counted = exact_amounts(cls.amounts.scored)
@@ -74,7 +78,7 @@ class JointChoice:
         if len(self._totals) != len(base):
             self._totals = np.empty(len(base))
         cpu, memory = requested
-        # What is not requested may be overdrawn.
+        # A pod that requests none of a resource fits even where that resource is overcommitted.
         row, total, feasible = self._loop(
             live.allocatable, live.nonzero, live.used, live.balance, live.room, base,
             float(counted[0]), float(counted[1]), float(cpu), float(memory),

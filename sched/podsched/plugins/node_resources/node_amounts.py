@@ -1,12 +1,12 @@
-"""Allocatable, used and free cpu and memory of all rows, updated from the journal.
+"""Arrays of allocatable, used and free cpu and memory of all rows, kept current from the journal.
 
-All plugins that read whole columns of these resources share them, so that a placed pod is applied
-only once.
+Both plugins of this package share them, so that a placed pod is applied only once.
 
-Scores of all rows are computed in float64, both resources in one array, where that is exact: a
+**Why float64.** Scores of all rows are computed in float64, both resources in one array, because a
 division of int64 takes ten times as long, and picking rows out of a column as long as five passes
-over it. floor(a / b) of integers is that of their float64 quotient q while a < 2**53, b < 2**45 and
-q < 128: q is off by at most 2**-46, and a quotient that is no integer is 1/b from the next one.
+over it. The results are exact within limits: for integers a < 2**53 and b < 2**45 with a quotient
+below 128, floor(a / b) equals the floor of the float64 quotient. That quotient is off by at most
+2**-46, and an exact quotient that is no integer is at least 1/b > 2**-45 below the next integer.
 
 Passes over a column per pod (an array of both resources counts twice):
 
@@ -66,12 +66,13 @@ class NodeAmounts:
     def least(self) -> list[int]:
         """Return amounts of cpu, memory and pods that are free on every node.
 
-        With these, most pods are known to fit all changed rows without reading the rows.
+        They may be lower than the true minimums. A pod that requests no more fits everywhere, so
+        most pods need no pass over the rows.
         """
         return self._least
 
     def least_again(self) -> list[int]:
-        """Do the same, but compute the minimums again if room was freed since the last call."""
+        """Return the true minimums, computed again if room was freed since the last call."""
         if self._given_back:
             self._least = _least(self.room)
             self._given_back = False
@@ -120,9 +121,10 @@ class NodeAmounts:
                 self.exact = False
 
     def _take_few(self, nodes: JournaledColumns, rows: Sequence[int]) -> bool:
-        """Do the same cell by cell; False if that cannot be done without a sum that wraps around.
+        """Update a few rows cell by cell; return False if a sum wraps around.
 
-        NumPy's calls would take several times as long, and this is done after every pod.
+        Then ``_take`` has to do it. This is called after every placed pod, and NumPy's calls would
+        take several times as long.
         """
         alive, there = nodes.alive, (nodes.allocatable(CPU), nodes.allocatable(MEMORY))
         requested = (nodes.requested(CPU), nodes.requested(MEMORY))
@@ -161,7 +163,7 @@ class NodeAmounts:
 def balance_of(allocatable: Floats, used: Floats) -> Int64s:
     """Return (1 - standard deviation of the used shares) * 100 of two resources, in 11 passes.
 
-    Shapes ``(2, rows)`` to ``(rows,)``.
+    Arguments have shape ``(2, rows)``, the result ``(rows,)``.
     """
     shares = used / allocatable
     np.minimum(shares, 1.0, out=shares)
@@ -179,14 +181,14 @@ _by_nodes: WeakKeyDictionary[JournaledColumns, NodeAmounts] = WeakKeyDictionary(
 
 
 class SharedAmounts:
-    """A plugin's access to the amounts of the columns that it is asked about."""
+    """A plugin's access to the ``NodeAmounts`` of the columns that it is called with."""
 
     def __init__(self) -> None:
         self._nodes: JournaledColumns | None = None
         self._amounts = NodeAmounts()
 
     def of(self, nodes: JournaledColumns) -> NodeAmounts:
-        """Return the amounts, up to date."""
+        """Return the amounts of these columns, up to date."""
         if nodes is not self._nodes:
             self._nodes = nodes
             self._amounts = _by_nodes.setdefault(nodes, NodeAmounts())
@@ -194,18 +196,18 @@ class SharedAmounts:
         return self._amounts
 
     def known(self, nodes: object) -> NodeAmounts | None:
-        """Do the same for columns that were asked for before, else return None: as for a fork."""
+        """Return the amounts if ``of`` was last called with these columns; None for a fork."""
         return self.of(self._nodes) if self._nodes is not None and nodes is self._nodes else None
 
 
 def exact_amounts(requests: Mapping[str, int]) -> Sequence[int] | None:
-    """Return what a pod requests of cpu and memory; None where scores would not be exact."""
+    """Return what a pod requests of cpu and memory; None if scores would not be exact."""
     wanted = requests.get(CPU, 0), requests.get(MEMORY, 0)
     return wanted if 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE else None
 
 
 def _used(nodes: JournaledColumns, rows: Rows | slice) -> tuple[Floats, Floats]:
-    """Return what is requested, and counted, of both resources."""
+    """Return the requested and the non-zero requested amounts, each of shape ``(2, rows)``."""
     requested = [nodes.requested(name)[rows] for name in (CPU, MEMORY)]
     counted = [nodes.nonzero_requested(name)[rows] for name in (CPU, MEMORY)]
     return np.stack(requested, dtype=np.float64), np.stack(counted, dtype=np.float64)

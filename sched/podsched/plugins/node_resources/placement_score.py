@@ -20,7 +20,7 @@ from podsched.plugins.node_resources.scoring_strategies import most_allocated
 def score_placements(
     nodes: NodeColumns, tried: Sequence[TriedPlacement], resources: Sequence[WeightedResource]
 ) -> Scores:
-    """Return the scores, shape ``(len(tried),)``."""
+    """Return the scores of the placements, 0 to 100, shape ``(len(tried),)``."""
     rows = [one.placement.rows(nodes) for one in tried]
     return most_allocated([_column(nodes, tried, rows, resource) for resource in resources])
 

@@ -1,4 +1,4 @@
-"""The resources that scores and filters read, as columns over rows.
+"""The resources that the plugins of this package read, as columns over rows.
 
 Which names count as resources of a node: kube-scheduler v1.36 ``util.IsScalarResourceName`` and
 ``noderesources/resource_allocation.go``.
@@ -74,10 +74,10 @@ def resource_columns(
     *,
     nonzero: bool,
 ) -> list[ResourceColumn]:
-    """Return the resources that count for a pod with these requests.
+    """Return the columns of the resources that count in a score for a pod with these requests.
 
-    ``nonzero`` takes cpu and memory with defaults for containers without requests. Scalar resources
-    that the pod does not request are left out, as are names that nodes do not count.
+    ``nonzero``: cpu and memory include the defaults for containers without requests. Scalar
+    resources that the pod does not request are left out, as are names that nodes do not count.
     """
     columns = []
     for resource in resources:

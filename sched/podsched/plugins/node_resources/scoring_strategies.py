@@ -41,17 +41,17 @@ def least_allocated(columns: Sequence[ResourceColumn]) -> Scores:
 
 
 def least_allocated_exactly(allocatable: Floats, used: Floats, wanted: Sequence[int]) -> Scores:
-    """Return ``least_allocated`` for two resources of weight 1, in 12 passes.
+    """Return the result of ``least_allocated`` for two resources of weight 1, in 12 passes.
 
-    Shapes ``(2, rows)`` to ``(rows,)``. ``wanted``: what the pod requests of each. See
-    ``node_amounts`` for why it is exact.
+    ``allocatable`` and ``used`` have shape ``(2, rows)``, the result ``(rows,)``. ``wanted``: what
+    the pod requests of each resource. ``node_amounts`` explains why float64 is exact here.
     """
     request = np.array(wanted, dtype=np.float64)[:, np.newaxis]
     percent = allocatable - used
     percent -= request
     percent *= MAX_NODE_SCORE
     percent /= allocatable
-    # Where too much is wanted the score is 0; rounding is by truncation, then of what is positive.
+    # A node where too much is requested scores 0. Without negative values, floor truncates.
     np.maximum(percent, 0.0, out=percent)
     np.floor(percent, out=percent)
     mean = percent[0]
@@ -67,7 +67,7 @@ def most_allocated(columns: Sequence[ResourceColumn]) -> Scores:
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
-    """Return the strategy that follows a broken line over the used share.
+    """Return the strategy that interpolates linearly between points over the used share.
 
     ``shape``: points (utilization in percent, score 0..10), ascending in utilization. Resources
     that score 0 take no part in the mean, which is rounded half up.

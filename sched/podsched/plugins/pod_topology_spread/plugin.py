@@ -322,9 +322,9 @@ class PodTopologySpread:
             return QueueingHint.SKIP
         hard = self._entry(pod, self._handle.cluster).constraints.hard
         if old is not None and new is not None:
-            return _queue_if(_update_helps(hard, pod, old, new))
+            return QueueingHint.of(_update_helps(hard, pod, old, new))
         changed = old if new is None else new
-        return _queue_if(changed is not None and _any_matches(hard, changed))
+        return QueueingHint.of(changed is not None and _any_matches(hard, changed))
 
     def _after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
@@ -333,12 +333,12 @@ class PodTopologySpread:
         keys = [constraint.topology_key for constraint in hard]
         before, after = _has_all(old, keys), _has_all(new, keys)
         if old is None or new is None:
-            return _queue_if(before or after)
+            return QueueingHint.of(before or after)
         if before != after:
             return QueueingHint.QUEUE
         labels, others = old.metadata.labels, new.metadata.labels
         moved = any(labels.get(key, "") != others.get(key, "") for key in keys)
-        return _queue_if(after and (moved or old.spec.taints != new.spec.taints))
+        return QueueingHint.of(after and (moved or old.spec.taints != new.spec.taints))
 
 
 def _projection(pod: PodInfo, constraints: Constraints, problem: str) -> Hashable:
@@ -382,10 +382,6 @@ def _normalized(scores: Sequence[int]) -> Sequence[int]:
         0 if score == IGNORED else MAX_NODE_SCORE * (highest + lowest - score) // highest
         for score in scores
     ]
-
-
-def _queue_if(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 def _namespace(pod: PodInfo) -> tuple[str]:

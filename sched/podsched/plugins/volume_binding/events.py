@@ -17,18 +17,15 @@ _ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 
 def volume_binding_events() -> list[ClusterEventWithHint]:
     """Register for changes of nodes, claims, volumes, classes, CSINodes and capacities."""
-    claim = _ADD_OR_UPDATE
-    pool = _ADD_OR_UPDATE
+    claim, changed = Resource.PERSISTENT_VOLUME_CLAIM, _ADD_OR_UPDATE
     return [
-        ClusterEventWithHint.on(Resource.STORAGE_CLASS, _ADD_OR_UPDATE, _after_class_change),
-        ClusterEventWithHint.on(
-            Resource.PERSISTENT_VOLUME_CLAIM, claim, _after_claim_change, index=waiting_by_claim
-        ),
-        ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, _ADD_OR_UPDATE),
+        ClusterEventWithHint.on(Resource.STORAGE_CLASS, changed, _after_class_change),
+        ClusterEventWithHint.on(claim, changed, _after_claim_change, index=waiting_by_claim),
+        ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, changed),
         ClusterEventWithHint.on(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-        ClusterEventWithHint.on(Resource.CSI_NODE, _ADD_OR_UPDATE, _after_csi_node_change),
+        ClusterEventWithHint.on(Resource.CSI_NODE, changed, _after_csi_node_change),
         ClusterEventWithHint.on(Resource.CSI_DRIVER, ActionType.UPDATE, _after_driver_change),
-        ClusterEventWithHint.on(Resource.CSI_STORAGE_CAPACITY, pool, _after_capacity_change),
+        ClusterEventWithHint.on(Resource.CSI_STORAGE_CAPACITY, changed, _after_capacity_change),
     ]
 
 
