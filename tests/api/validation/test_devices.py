@@ -121,6 +121,42 @@ def test_a_request_says_once_what_it_asks_for(request_: dict[str, Any], wrong: s
     assert complaints(claim(request_)) == [f"spec.devices.requests[0]{wrong}"]
 
 
+def asking(*expressions: str) -> dict[str, Any]:
+    selectors = [{"cel": {"expression": expression}} for expression in expressions]
+    return {"name": "r", "exactly": {"deviceClassName": "c", "selectors": selectors}}
+
+
+@pytest.mark.parametrize(
+    ("expression", "wrong"),
+    [
+        ('device.driver == "gpu.example.com"', ""),
+        ("device.nothing", 'Invalid value: "device.nothing": compilation failed: '),
+        ("device.driver", "must evaluate to bool or the unknown type, not string"),
+        (
+            f"{'[1, 2, 3, 4].all(x, ' * 10}true{')' * 10}",
+            "Forbidden: too complex, exceeds cost limit",
+        ),
+    ],
+)
+def test_selectors_compile_and_are_not_too_expensive(expression: str, wrong: str) -> None:
+    found = complaints(claim(asking(expression)))
+    assert len(found) == bool(wrong)
+    for each in found:
+        assert each.startswith("spec.devices.requests[0].exactly.selectors[0].cel.expression: ")
+        assert wrong in each
+
+
+def test_selectors_of_one_object_are_not_too_long_together() -> None:
+    """Each of them alone could be: compiling them all would take seconds."""
+    wrong = "selectors may not have more than 32768 bytes together"
+    many = [" " * 10_000 + "device.driver"] * 4
+    assert complaints(claim(asking(*many))) == [f"spec.devices.requests: Too long: {wrong}"]
+    assert len(complaints(claim(asking(*many[:3])))) == 3
+    selectors = asking(*many)["exactly"]["selectors"]
+    found = complaints(made("DeviceClass", {"selectors": selectors}))
+    assert found == [f"spec.selectors: Too long: {wrong}"]
+
+
 def test_the_requests_of_a_claim_have_different_names() -> None:
     assert complaints(claim(GPU, GPU)) == ['spec.devices.requests[1]: Duplicate value: "gpu"']
 

@@ -29,18 +29,7 @@ def recorded() -> list[Any]:
         return [pytest.param({}, marks=pytest.mark.skip(reason="the record is not beside us"))]
     with gzip.open(RECORD, "rt") as lines:
         cases = [json.loads(line) for line in lines]
-    return [
-        pytest.param(case, id=f"{case['kind']}-{case['name']}", marks=NO_CEL * needs_cel(case))
-        for case in cases
-    ]
-
-
-NO_CEL = [pytest.mark.xfail(strict=True, reason="the expressions of selectors are not compiled")]
-
-
-def needs_cel(case: dict[str, Any]) -> bool:
-    text = json.dumps(case["errors"])
-    return "compilation failed" in text or "exceeds cost limit" in text
+    return [pytest.param(case, id=f"{case['kind']}-{case['name']}") for case in cases]
 
 
 def read(manifest: dict[str, Any], operation: str) -> AnyObject:

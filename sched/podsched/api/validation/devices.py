@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from podsched.api import objects as o
 from podsched.api.codec import write
 from podsched.api.validation.device_parts import (
     MOST_CONFIGS,
+    are_worth_compiling,
     check_keys,
     device_name,
     driver_name,
@@ -73,6 +75,7 @@ def validate_device_class_replacement(at: Place, new: o.DeviceClass, old: o.Devi
 
 def _check_class(at: Place, spec: o.DeviceClassSpec, old: o.DeviceClassSpec) -> None:
     same = spec.selectors == old.selectors
+    same = same or not are_worth_compiling(at("selectors"), spec.selectors)
     validate_selectors(at("selectors"), spec.selectors, stored=same)
     same = spec.config == old.config
     for each, config in at("config").each(spec.config, MOST_CONFIGS):
@@ -148,8 +151,10 @@ def validate_resource_claim_template_replacement(
 def _check_spec(at: Place, spec: o.ResourceClaimSpec) -> None:
     claim, at = spec.devices, at("devices")
     names = _names(claim)
+    requests = claim.requests[: MOST_REQUESTS + 1]
+    compiles = are_worth_compiling(at("requests"), chain(*map(_selectors, requests)))
     for each, request in at("requests").each(claim.requests, MOST_REQUESTS):
-        _check_request(each, request)
+        _check_request(each, request, compiles=compiles)
     check_keys(at("requests"), claim.requests, lambda request: request.name, most=MOST_REQUESTS)
     for each, constraint in at("constraints").each(claim.constraints, MOST_CONSTRAINTS):
         _check_constraint(each, constraint, names)
@@ -165,26 +170,34 @@ def _names(claim: o.DeviceClaim) -> _Requests:
     }
 
 
-def _check_request(at: Place, request: o.DeviceRequest) -> None:
+def _selectors(request: o.DeviceRequest) -> Iterator[o.DeviceSelector]:
+    yield from request.exactly.selectors
+    for alternative in request.first_available:
+        yield from alternative.selectors
+
+
+def _check_request(at: Place, request: o.DeviceRequest, *, compiles: bool) -> None:
     at("name").rule(request.name, dns1123_label)
     exactly, alternatives = request.HasField("exactly"), request.first_available
     if exactly and alternatives:
         at.invalid(None, f"{_ONE_KIND}, but multiple fields are set")
     elif exactly:
-        _check_devices(at("exactly"), request.exactly)
+        _check_devices(at("exactly"), request.exactly, compiles=compiles)
     elif alternatives:
         at = at("firstAvailable")
         for each, alternative in at.each(alternatives, MOST_ALTERNATIVES):
             each("name").rule(alternative.name, dns1123_label)
-            _check_devices(each, alternative)
+            _check_devices(each, alternative, compiles=compiles)
         check_keys(at, alternatives, lambda each: each.name, most=MOST_ALTERNATIVES)
     else:
         at.required(_ONE_KIND)
 
 
-def _check_devices(at: Place, asked: o.ExactDeviceRequest | o.DeviceSubRequest) -> None:
+def _check_devices(
+    at: Place, asked: o.ExactDeviceRequest | o.DeviceSubRequest, *, compiles: bool
+) -> None:
     at("deviceClassName").name(asked.device_class_name, dns1123_subdomain)
-    validate_selectors(at("selectors"), asked.selectors)
+    validate_selectors(at("selectors"), asked.selectors, stored=not compiles)
     mode, count = asked.allocation_mode, asked.count
     if mode == "All":
         if count:
