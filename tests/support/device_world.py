@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from podsched.api.cel.errors import EvaluationError
 from podsched.plugins.dynamic_resources.model import Device
 
-DRIVERS = ("a.example", "b.example")
+DRIVER = "a.example"
 GATES = (
     "DRAAdminAccess",
     "DRAConsumableCapacity",
@@ -19,6 +20,8 @@ GATES = (
     "DRAPrioritizedList",
     "DRAListTypeAttributes",
 )
+#: What the devices and requests of a case may have. Few at a time, so that each matters.
+TRAITS = ("counters", "capacity", "shares", "taints", "constraints", "alternatives", "admin", "all")
 Document = dict[str, Any]
 
 
@@ -37,171 +40,118 @@ class AttributeSelector:
         return True
 
 
-def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Document]:
-    """Documents with any of the fields."""
-    return st.fixed_dictionaries({}, optional=fields)
+class World:
+    """Draws the parts of one case; ``traits``: what devices and requests have at times."""
 
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+        self._traits = draw(st.sets(st.sampled_from(TRAITS), max_size=4))
 
-def _rarely(value: Any, otherwise: Any) -> st.SearchStrategy[Any]:
-    return st.sampled_from([otherwise] * 5 + [value])
+    def _one(self, values: Sequence[Any]) -> Any:
+        return self._draw(st.sampled_from(values))
 
+    def _often(self, trait: str) -> bool:
+        return trait in self._traits and self._one([True, True, False])
 
-attributes = _some(
-    model=st.sampled_from([{"string": "x"}, {"string": "y"}]),
-    numa=st.sampled_from([{"int": 0}, {"int": 1}]),
-    links=st.sampled_from([{"strings": ["p", "q"]}, {"strings": ["q", "r"]}, {"string": "r"}]),
-)
-capacity = st.fixed_dictionaries(
-    {
-        "memory": st.fixed_dictionaries(
-            {"value": st.sampled_from(["4Gi", "6Gi"])},
-            optional={
-                "requestPolicy": st.sampled_from(
-                    [
-                        {"default": "1Gi"},
-                        {
-                            "default": "2Gi",
-                            "validRange": {"min": "1Gi", "max": "4Gi", "step": "1Gi"},
-                        },
-                        {"default": "2Gi", "validValues": ["2Gi", "4Gi"]},
-                    ]
-                )
-            },
-        )
-    },
-    optional={"lanes": st.just({"value": "3"})},
-)
-consumption = st.lists(
-    st.builds(
-        lambda name, amount: {"counterSet": name, "counters": {"slices": {"value": str(amount)}}},
-        st.sampled_from(["gpu-0", "gpu-1"]),
-        st.integers(1, 2),
-    ),
-    min_size=1,
-    max_size=1,
-)
-devices = st.lists(
-    st.fixed_dictionaries(
-        {"attributes": attributes},
-        optional={
-            "capacity": capacity,
-            "consumesCounters": consumption,
-            "allowMultipleAllocations": st.booleans(),
-            "taints": st.just([{"key": "broken", "effect": "NoSchedule"}]),
-            "bindingConditions": st.just(["Attached"]),
-        },
-    ),
-    min_size=1,
-    max_size=6,
-)
-
-
-@st.composite
-def pools(draw: st.DrawFn) -> list[Document]:
-    """Slices of up to two pools: counters and devices in one slice each."""
-    slices = []
-    for number in range(draw(st.integers(1, 2))):
-        driver = draw(st.sampled_from(DRIVERS))
-        pool = {"name": f"pool-{draw(st.integers(0, 1))}", "generation": 1}
-        pool["resourceSliceCount"] = draw(_rarely(3, 2))
-        of_pool = {"driver": driver, "pool": pool, "nodeName": "node"}
-        counters = [{"name": f"gpu-{n}", "counters": {"slices": {"value": "3"}}} for n in (0, 1)]
-        named = [{"name": f"dev-{n}"} | of for n, of in enumerate(draw(devices))]
-        for name, content in (("c", {"sharedCounters": counters}), ("d", {"devices": named})):
-            slices.append({"metadata": {"name": f"{name}-{number}"}, "spec": of_pool | content})
-    return slices
-
-
-selectors = st.lists(
-    st.sampled_from(["model=x", "model=y", "model"]).map(lambda of: {"cel": {"expression": of}}),
-    max_size=1,
-)
-_wanted = {
-    "deviceClassName": st.sampled_from(["any", "x"]),
-    "allocationMode": _rarely("All", "ExactCount"),
-    "count": st.integers(1, 3),
-}
-_options = {
-    "selectors": selectors,
-    "tolerations": st.just([{"key": "broken", "operator": "Exists"}]),
-    "capacity": st.sampled_from([{"requests": {"memory": "2Gi"}}, {"requests": {"lanes": "1"}}]),
-}
-exactly = st.fixed_dictionaries(_wanted, optional=_options | {"adminAccess": st.just(True)})
-alternatives = st.lists(
-    st.fixed_dictionaries(_wanted, optional=_options), min_size=1, max_size=2
-).map(lambda of: [{"name": f"alt-{n}"} | one for n, one in enumerate(of)])
-requests = st.one_of(
-    exactly.map(lambda of: {"exactly": of}),
-    exactly.map(lambda of: {"exactly": of}),
-    alternatives.map(lambda of: {"firstAvailable": of}),
-)
-constraints = st.lists(
-    st.fixed_dictionaries(
-        {},
-        optional={"requests": st.sampled_from([["req-0"], ["req-1"], ["req-0", "req-1"]])},
-    ).flatmap(
-        lambda of: st.sampled_from(
-            [
-                of | {kind: f"a.example/{name}"}
-                for kind in ("matchAttribute", "distinctAttribute")
-                for name in ("model", "numa", "links")
-            ]
-        )
-    ),
-    max_size=2,
-)
-
-
-@st.composite
-def claims(draw: st.DrawFn) -> list[Document]:
-    """One or two claims of one to three requests."""
-    return [
-        {
-            "metadata": {"name": f"claim-{number}"},
-            "spec": {
-                "devices": {
-                    "requests": [
-                        {"name": f"req-{n}"} | of
-                        for n, of in enumerate(draw(st.lists(requests, min_size=1, max_size=3)))
-                    ],
-                    "constraints": draw(constraints),
-                }
-            },
+    def case(self) -> Document:
+        """Return a case as ``podsched.plugins.dynamic_resources.cases`` runs it."""
+        off = self._one([*GATES, *[""] * 20])
+        slices = [of for number in range(self._one([1, 1, 2])) for of in self._pool(number)]
+        in_use = {"driver": DRIVER, "pool": "pool-0", "device": self._one(["dev-0", "dev-1"])}
+        consumed = in_use | {"consumed": {"memory": "1Gi"}}
+        of_class = {"selectors": [{"cel": {"expression": "model=x"}}]}
+        return {
+            "name": "made up",
+            "features": [gate for gate in GATES if gate != off],
+            "node": {"metadata": {"name": "node"}},
+            "classes": [
+                {"metadata": {"name": "any"}, "spec": {}},
+                {"metadata": {"name": "x"}, "spec": of_class},
+            ],
+            "slices": slices,
+            "allocated": self._one([{}, {}, {"devices": [in_use]}, {"capacity": [consumed]}]),
+            "claims": [self._claim(number) for number in range(self._one([1, 1, 2]))],
         }
-        for number in range(draw(st.integers(1, 2)))
-    ]
+
+    def _pool(self, number: int) -> list[Document]:
+        """Return a slice with counters and one with devices."""
+        pool = {"name": f"pool-{number}", "generation": 1, "resourceSliceCount": 2}
+        of_pool = {"driver": DRIVER, "pool": pool, "nodeName": "node"}
+        counters = [
+            {"name": f"gpu-{n}", "counters": {"slices": {"value": self._one(["2", "3"])}}}
+            for n in (0, 1)
+        ]
+        devices = [self._device(n) for n in range(self._one([2, 4, 5, 6]))]
+        content = ("c", {"sharedCounters": counters}), ("d", {"devices": devices})
+        return [
+            {"metadata": {"name": f"{name}-{number}"}, "spec": of_pool | of} for name, of in content
+        ]
+
+    def _device(self, number: int) -> Document:
+        device: Document = {"name": f"dev-{number}", "attributes": self._attributes()}
+        if self._often("counters"):
+            counters = {"slices": {"value": self._one(["1", "2"])}}
+            device["consumesCounters"] = [
+                {"counterSet": self._one(["gpu-0", "gpu-1"]), "counters": counters}
+            ]
+        if self._often("capacity") or "shares" in self._traits:
+            device["capacity"] = self._capacity()
+            device["allowMultipleAllocations"] = self._often("shares")
+        if self._often("taints"):
+            device["taints"] = [{"key": "broken", "effect": "NoSchedule"}]
+        return device
+
+    def _attributes(self) -> Document:
+        attributes: Document = {"model": {"string": self._one(["x", "x", "y"])}}
+        if "constraints" in self._traits:
+            attributes["numa"] = {"int": self._one([0, 1, 2])}
+            attributes["links"] = self._one([{"strings": ["p", "q"]}, {"string": "q"}, {}])
+        return attributes if self._one([True] * 9 + [False]) else {}
+
+    def _capacity(self) -> Document:
+        memory: Document = {"value": self._one(["2Gi", "4Gi", "6Gi"])}
+        ranged = {"default": "2Gi", "validRange": {"min": "1Gi", "max": "4Gi", "step": "1Gi"}}
+        values = {"default": "2Gi", "validValues": ["2Gi", "4Gi"]}
+        if policy := self._one([{}, {"default": "1Gi"}, ranged, values]):
+            memory["requestPolicy"] = policy
+        return {"memory": memory}
+
+    def _claim(self, number: int) -> Document:
+        devices = {"requests": [self._request(n) for n in range(self._one([1, 2, 2, 3]))]}
+        if self._often("constraints"):
+            devices["constraints"] = [self._constraint() for _ in range(self._one([1, 2]))]
+        return {"metadata": {"name": f"claim-{number}"}, "spec": {"devices": devices}}
+
+    def _constraint(self) -> Document:
+        kind = self._one(["matchAttribute", "distinctAttribute"])
+        constraint = {kind: f"{DRIVER}/{self._one(['model', 'numa', 'links'])}"}
+        requests = self._one([[], ["req-0"], ["req-1"], ["req-1", "req-2"]])
+        return constraint | ({"requests": requests} if requests else {})
+
+    def _request(self, number: int) -> Document:
+        name = {"name": f"req-{number}"}
+        if not self._often("alternatives"):
+            exactly = self._exactly() | ({"adminAccess": True} if self._often("admin") else {})
+            return name | {"exactly": exactly}
+        return name | {"firstAvailable": [{"name": f"alt-{n}"} | self._exactly() for n in (0, 1)]}
+
+    def _exactly(self) -> Document:
+        is_all = self._often("all") and self._one([True, False])
+        exactly: Document = {
+            "deviceClassName": self._one(["any", "any", "x"]),
+            "allocationMode": "All" if is_all else "ExactCount",
+            "count": self._one([1, 1, 2, 3]),
+        }
+        if selector := self._one(["", "", "", "model=x", "model=y", "model"]):
+            exactly["selectors"] = [{"cel": {"expression": selector}}]
+        if self._often("taints"):
+            exactly["tolerations"] = [{"key": "broken", "operator": "Exists"}]
+        if self._often("capacity"):
+            exactly["capacity"] = {"requests": {"memory": self._one(["1Gi", "3Gi"])}}
+        return exactly
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Document:
-    """Allocation cases, as ``podsched.plugins.dynamic_resources.cases`` runs them."""
-    off = draw(st.sampled_from([*GATES, *[""] * 15]))
-    slices = draw(pools())
-    names = [
-        {"driver": of["spec"]["driver"], "pool": of["spec"]["pool"]["name"], "device": "dev-1"}
-        for of in slices
-    ]
-    allocated = draw(
-        st.sampled_from(
-            [
-                {},
-                {"devices": names[:1]},
-                {"capacity": [of | {"consumed": {"memory": "1Gi"}} for of in names[:1]]},
-            ]
-        )
-    )
-    return {
-        "name": "made up",
-        "features": [gate for gate in GATES if gate != off],
-        "node": {"metadata": {"name": "node"}},
-        "classes": [
-            {"metadata": {"name": "any"}, "spec": {}},
-            {
-                "metadata": {"name": "x"},
-                "spec": {"selectors": [{"cel": {"expression": "model=x"}}]},
-            },
-        ],
-        "slices": slices,
-        "allocated": allocated,
-        "claims": draw(claims()),
-    }
+    """Allocation cases."""
+    return World(draw).case()
