@@ -83,6 +83,13 @@ def test_with_fair_sharing_the_smallest_share_after_admission_comes_first() -> N
     assert [key for key, entry in entries.items() if entry.admitted] == ["b1"]
 
 
+def test_a_cohort_whose_head_was_admitted_has_a_larger_share_with_the_next() -> None:
+    cohorts = (Cohort("team", None, {CPU: Quota(100)}), Cohort("left", "team"))
+    snapshot = cluster(queue("a", 0, "left"), queue("b", 0, "left"), queue("c", 0), cohorts=cohorts)
+    heads = {"a": head("a1", 10, 1), "b": head("b1", 10), "c": head("c1", 15)}
+    assert list(cycle(snapshot, heads, Rules(fair=True))) == ["a1", "c1", "b1"]
+
+
 def test_a_head_that_may_not_reclaim_what_it_needs_keeps_what_is_left_of_its_quota() -> None:
     snapshot = cluster(queue("a", 2), queue("b", 0))
     snapshot.add("a", running("a1", 1))

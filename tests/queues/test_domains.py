@@ -60,6 +60,11 @@ def test_without_constraints_pods_go_where_the_least_is_free() -> None:
     assert of(topology(*RACKS), pods(5)) == {"a": 2, "b": 2, "c": 1}
 
 
+def test_the_last_host_is_the_smallest_that_is_large_enough() -> None:
+    nodes = topology(node("r1", "a", 3), node("r1", "b", 2), node("r1", "c", 1))
+    assert of(nodes, pods(4, TopologyRequest(required=RACK))) == {"a": 3, "c": 1}
+
+
 def test_slices_stay_together() -> None:
     request = TopologyRequest(required=RACK, slices=((HOST, 2),))
     assert of(topology(*RACKS), pods(4, request)) == {"a": 2, "b": 2}

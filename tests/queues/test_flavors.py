@@ -73,6 +73,11 @@ def test_pod_sets_see_what_the_ones_before_them_take() -> None:
     assert chosen(assignment) == [{"cpu": "one"}, {"cpu": "two"}]
 
 
+def test_the_search_ends_with_the_first_pod_set_that_gets_no_flavor() -> None:
+    assignment = assign(pods(9), pods(1, "more"), quotas={"one": 3000})
+    assert [pods.name for pods in assignment.pod_sets] == ["main"]
+
+
 def test_pod_sets_of_a_group_get_one_flavor() -> None:
     group = (pods(2, group="g"), pods(2, "more", group="g"))
     assert chosen(assign(*group, quotas={"one": 3000, "two": 4000})) == [{"cpu": "two"}] * 2

@@ -80,6 +80,23 @@ def test_quota_is_reclaimed_from_a_queue_only_while_it_borrows() -> None:
     assert not classic_victims(snapshot, preemptor(snapshot, "a", 6))
 
 
+def test_a_queue_that_is_back_within_its_quota_loses_no_more() -> None:
+    quotas = {"a": 4, "b": 2, "c": 2}
+    snapshot = Snapshot(
+        [
+            ClusterQueue(
+                name, "team", quotas={CPU: Quota(quota)}, preemption=Preemption(reclaim=Policy.ANY)
+            )
+            for name, quota in quotas.items()
+        ]
+    )
+    for name, priority in (("b", 0), ("c", 1)):
+        for index in range(2):
+            snapshot.add(name, running(f"{name}{index}", 2, priority))
+    chosen = names(classic_victims(snapshot, preemptor(snapshot, "a", 4)))
+    assert sorted(chosen) == ["b0", "c0"]
+
+
 def test_priorities_up_to_the_threshold_make_room_for_borrowing() -> None:
     snapshot = two_queues(Preemption(Policy.NEVER, Policy.LOWER, True, 0))
     snapshot.add("b", running("above", 3, 1))
@@ -87,7 +104,10 @@ def test_priorities_up_to_the_threshold_make_room_for_borrowing() -> None:
     assert names(classic_victims(snapshot, preemptor(snapshot, "a", 5, 9))) == {
         "below": Reason.BORROWING
     }
-    assert not classic_victims(snapshot, preemptor(snapshot, "a", 6, 9))
+    snapshot = two_queues(Preemption(Policy.NEVER, Policy.LOWER, True, 0))
+    snapshot.add("b", running("above", 6, 1))
+    snapshot.add("b", running("below", 2, 0))
+    assert not classic_victims(snapshot, preemptor(snapshot, "a", 5, 9))
 
 
 def test_an_eviction_that_has_begun_is_counted_first() -> None:

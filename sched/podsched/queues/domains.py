@@ -218,19 +218,20 @@ class _Search:
         chosen: list[Domain] = []
         need, leaders = self._need, self._leaders
         left = _leader_first(ordered, need, leaders, _slices)
-        while leaders > 0 and left and left[0].leaders:
-            domain = left.pop(0)
+        for domain in left:
+            if leaders <= 0 or not domain.leaders:
+                break
             chosen.append(domain)
             leaders -= domain.leaders
             need -= domain.led_slices
         if leaders > 0:
             raise self._failure(self._leaders - leaders, level)
-        left = self._sorted(left)
-        while need > 0 and left:
-            domain = left[0]
+        left = self._sorted(left[len(chosen) :])
+        for index, domain in enumerate(left):
+            if need <= 0:
+                break
             if not self._ascending and domain.slices >= need:
-                domain = _best_fit(left, need, 0, _slices)
-            left.remove(domain)
+                domain = _best_fit(left[index:], need, 0, _slices)
             chosen.append(domain)
             need -= domain.slices
         if need > 0:
@@ -242,13 +243,14 @@ class _Search:
     ) -> list[_Part]:
         """Return what domains take, in their order, until all have room; the last is a best fit."""
         parts: list[_Part] = []
-        left = _leader_first(domains, need, leaders, room)
-        while (need > 0 or leaders > 0) and left:
-            domain = left[0]
+        ordered = _leader_first(domains, need, leaders, room)
+        for index, domain in enumerate(ordered):
+            if need <= 0 and leaders <= 0:
+                break
             led = leaders > 0
             if not self._ascending and room(domain)[led] >= need and domain.leaders >= leaders:
-                domain = _best_fit(left, need, leaders, room)
-            left.remove(domain)
+                # It takes all that is left, so no domain is taken twice.
+                domain = _best_fit(ordered[index:], need, leaders, room)
             taken, lead = min(room(domain)[led], need), min(domain.leaders, leaders)
             parts.append(_Part(domain, taken * size, lead))
             need, leaders = need - taken, leaders - lead

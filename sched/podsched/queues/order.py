@@ -23,12 +23,16 @@ class Requeue(StrEnum):
     NAMESPACE_MISMATCH = "NamespaceMismatch"
     FAILED_AFTER_NOMINATION = "FailedAfterNomination"
     PENDING_PREEMPTION = "PendingPreemption"
+    PENDING_MIGRATION = "PendingMigration"
     PREEMPTION_FAILED = "PreemptionFailed"
     GATED = "PreemptionGated"
 
 
-_AT_ONCE = frozenset(
-    (Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTION, Requeue.PREEMPTION_FAILED)
+_AT_ONCE = (
+    Requeue.FAILED_AFTER_NOMINATION,
+    Requeue.PENDING_PREEMPTION,
+    Requeue.PENDING_MIGRATION,
+    Requeue.PREEMPTION_FAILED,
 )
 
 

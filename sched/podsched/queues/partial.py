@@ -22,7 +22,8 @@ def search_counts(
     All pod sets shrink in proportion to what each can give up.
     """
     give = [
-        pods.count - (pods.count if pods.min_count is None else pods.min_count) for pods in pod_sets
+        max(0, pods.count - (pods.count if pods.min_count is None else pods.min_count))
+        for pods in pod_sets
     ]
     total = sum(give)
     if total <= 0:

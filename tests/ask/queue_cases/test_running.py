@@ -79,6 +79,8 @@ def test_a_result_says_whether_it_is_as_expected() -> None:
     [
         ("{", "JSONDecodeError"),
         ('{"kind": "none"}', "BadCase: unknown kind 'none'"),
+        ('{"kind": "reserve", "expect": {}}', "BadCase: 'assignmentUsage' is missing"),
+        ('{"kind": "topology", "podSets": [], "levels": [], "nodes": []}', "BadCase: a topology"),
         (
             '{"kind": "available", "usage": {"gone": {}}, "expect": {}}',
             "BadCase: no ClusterQueue 'gone'",

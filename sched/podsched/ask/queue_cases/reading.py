@@ -260,6 +260,8 @@ def read_topology(case: Case) -> Topology:
         if not node.get("unschedulable")
         and all(node["labels"].get(key) == value for key, value in wanted)
     )
+    if not case["levels"]:
+        raise BadCase("a topology without levels")
     return Topology("default", case["levels"], nodes)
 
 
