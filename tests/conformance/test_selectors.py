@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from podsched.ask.selector_cases import selector_results
+from support.device_cases import SHARED
 
 HERE = Path(__file__).parent / "selectors" / "cel-more.jsonl.gz"
 #: Cases with inputs of Kubernetes' own tests, which are not kept here.
-BESIDE = Path(__file__).parents[3] / "shared" / "dra" / "cel.jsonl.gz"
+BESIDE = SHARED / "cel.jsonl.gz"
 FILES = [
     HERE,
     pytest.param(

@@ -320,7 +320,7 @@ class Checker:
             self._validate_pattern(literal)
 
     def _validate_pattern(self, node: Literal) -> None:
-        if isinstance(compiled(node.value), Failure):
+        if isinstance(node.value, str) and isinstance(compiled(node.value), Failure):
             self._fail(node, "invalid matches argument")
 
 

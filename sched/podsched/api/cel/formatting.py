@@ -10,7 +10,15 @@ from typing import Any
 from podsched.api.cel import types
 from podsched.api.cel.operators import text_of
 from podsched.api.cel.types import Type
-from podsched.api.cel.values import BoolKey, Budget, Duration, Failure, Timestamp, type_name
+from podsched.api.cel.values import (
+    BoolKey,
+    Budget,
+    DoubleKey,
+    Duration,
+    Failure,
+    Timestamp,
+    type_name,
+)
 
 _CLAUSE = re.compile(r"%(?:(%)|(?:\.([0-9]{0,9}))?([sdfebxXo]))", re.ASCII)
 _DEFAULT_PRECISION = 6
@@ -139,7 +147,7 @@ def _text(value: Any, budget: Budget) -> str:
     if isinstance(value, dict):
         budget.spend(len(value))
         entries = {
-            _within(key.value if isinstance(key, BoolKey) else key, budget): _within(
+            _within(key.value if isinstance(key, (BoolKey, DoubleKey)) else key, budget): _within(
                 element, budget
             )
             for key, element in value.items()

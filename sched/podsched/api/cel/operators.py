@@ -94,7 +94,7 @@ def _add_uint(one: int, other: int) -> Uint | Failure:
 @declare("_+_(list('A), list('A)) -> list('A)", shared=True, budget=True)
 def _concatenated(one: list[Any], other: list[Any], budget: Budget) -> list[Any]:
     # Go joins lists in constant time, and so they cost; here they are copied.
-    budget.spend(len(one) + len(other))
+    budget.spend((len(one) + len(other)) // 16)
     return one + other
 
 

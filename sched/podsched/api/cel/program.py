@@ -229,7 +229,7 @@ class Compiler:
                 raise CompileError(f"program instantiation failed: {value.message}")
             return _constant(value)
         in_turn = call.in_turn or len(steps) > 2
-        if node.function in ("matches", "find", "findAll") and constants[1] is not _VARIES:
+        if node.function in ("matches", "find", "findAll") and isinstance(constants[1], str):
             expression = compiled(constants[1])
             if isinstance(expression, Failure):
                 raise CompileError(f"program instantiation failed: {expression.message}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from podsched.api.cel.declarations import declare
 from podsched.api.cel.formatting import formatted
-from podsched.api.cel.values import NO_OVERLOAD, Budget, Failure
+from podsched.api.cel.values import Budget, Failure
 
 
 @declare(".contains(string, string) -> bool")
@@ -233,8 +233,6 @@ def compiled(pattern: str) -> Any:
     # Only programs that evaluate selectors need it: clients are installed without.
     import re2
 
-    if not isinstance(pattern, str):
-        return NO_OVERLOAD
     options = re2.Options()
     options.log_errors = False
     try:

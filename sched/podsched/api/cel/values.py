@@ -5,7 +5,7 @@ CEL                   Python
 ====================  ==========================================================================
 bool, int, string...  bool, int, str, bytes, float, None
 uint                  Uint
-list, map             list, dict; keys that are bool are members of BoolKey, since 1 == True
+list, map             list, dict; keys that are bool or double are wrapped, since 1 == True == 1.0
 timestamp, duration   Timestamp, Duration: nanoseconds
 optional              Optional
 an error              Failure: a value, since ``||``, ``&&`` and ``all`` absorb errors
@@ -38,6 +38,13 @@ class BoolKey(enum.Enum):
 
     FALSE = False
     TRUE = True
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleKey:
+    """A key of a map that is a double: integers do not find it."""
+
+    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +184,8 @@ class Budget:
 
     __slots__ = ("left",)
 
-    #: Values compared, copied or written.
-    MOST = 1_000_000
+    #: Values compared or written, and sixteen times as many copied: a quarter of a second.
+    MOST = 300_000
 
     def __init__(self) -> None:
         self.left = self.MOST
@@ -264,8 +271,11 @@ _STRICT: dict[type, Callable[[Any, Any], bool]] = {
 
 def find(container: Any, key: Any) -> Any:
     """Return the value of a map's key, or MISSING."""
-    if type(key) is bool:
+    class_ = type(key)
+    if class_ is bool:
         key = BoolKey(key)
+    elif class_ is float and DoubleKey(key) in container:
+        key = DoubleKey(key)
     try:
         return container[key]
     except (KeyError, TypeError):
@@ -277,16 +287,19 @@ MISSING: Any = Failure("no such key")
 
 def key_of(value: Any) -> Any:
     """Return the value as a key of a dict; a failure if it can be none."""
-    if type(value) is bool:
+    class_ = type(value)
+    if class_ is bool:
         return BoolKey(value)
-    if type(value) in (str, int, Uint):
+    if class_ is float:
+        return DoubleKey(value)
+    if value is None or class_ in (str, int, Uint, Timestamp, Duration):
         return value
     return Failure(f"unsupported key type: {type_name(value)}")
 
 
 def keys(container: dict[Any, Any]) -> list[Any]:
     """Return the keys of a map as values."""
-    return [key.value if type(key) is BoolKey else key for key in container]
+    return [key.value if type(key) in (BoolKey, DoubleKey) else key for key in container]
 
 
 def compare(one: Any, other: Any) -> int | Failure:

@@ -1,0 +1,237 @@
+"""CEL selectors of devices: what the recorded cases of tests/conformance do not say."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.api.device_selectors import (
+    CompileError,
+    Device,
+    EvaluationError,
+    Features,
+    compile_selector,
+)
+from podsched.api.quantity import parse
+from support.cel_expressions import DEVICE, DOMAIN
+from support.examples import examples
+
+ATTRIBUTES = f'device.attributes["{DOMAIN}"]'
+CAPACITY = f'device.capacity["{DOMAIN}"]'
+
+
+def matches(expression: str, device: Device = DEVICE) -> bool:
+    return compile_selector(expression).matches(device)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        # Operators and their order.
+        "1 + 2 * 3 == 7 && (1 + 2) * 3 == 9",
+        "-7 / 2 == -3 && -7 % 2 == -1",
+        "false ? false : true ? true : false",
+        "!!true && --1 == 1",
+        "1 < 2 == true",
+        "[1, 2, 3,].size() == 3 && {1: 2,}.size() == 1",
+        "// a comment\ntrue // and another",
+        # Literals.
+        "0x1F == 31 && 1.5e3 == 1500.0 && 5u == uint(5)",
+        r"'\x41\u00e9\101\t' == 'AéA' + '\u0009' && '''a'b'''.size() == 3",
+        r"r'\n'.size() == 2 && b'\xff'.size() == 1",
+        "-9223372036854775808 < 0",
+        # Values of different types.
+        "dyn(1) == 1.0 && dyn(1u) == 1 && dyn('1') != 1",
+        "[1, 2] == [1, 2] && {'a': 1} == {'a': 1} && [] == []",
+        "{true: 1, false: 2}[true] == 1",
+        "dyn({1: 'a'})[1.0] == 'a'",
+        "1u in dyn([1]) && !(dyn('a') in dyn([1]))",
+        # Macros.
+        "[[1, 2], [3]].all(x, x.exists(y, y % 2 == 1))",
+        "[3, 1, 2].sortBy(x, -x) == [3, 2, 1]",
+        "['a', 'b'].all(i, v, i < 2 && v < 'c')",
+        "{'a': 1}.transformMapEntry(k, v, {v: k}) == {1: 'a'}",
+        "[1, 2, 3].map(x, x > 1, x * x) == [4, 9]",
+        "cel.bind(x, 1, cel.bind(y, x + 1, x + y)) == 3",
+        "optional.of(2).optFlatMap(x, optional.of(x * 2)).value() == 4",
+        # A variable of a macro hides the device.
+        "[1].all(device, device == 1)",
+        # Not evaluated, so it does not fail.
+        f"cel.bind(x, {ATTRIBUTES}.none, true)",
+        # Optional values.
+        "[?optional.none(), 1] == [1] && {?'a': optional.none()} == {}",
+        "{'a': {'b': 1}}.?a.b.value() == 1",
+        "!{'a': 1}.?b.hasValue() && [1][?3].orValue(7) == 7",
+        "has({'a': 1}.a) && !has({'a': 1}.b)",
+        # Strings.
+        "'größe'.upperAscii() == 'GRößE' && 'größe'.size() == 5",
+        "'a-b-c'.split('-', 2) == ['a', 'b-c'] && 'abc'.split('') == ['a', 'b', 'c']",
+        "'banana'.replace('a', 'o', 2) == 'bonona' && 'ab'.replace('', '-') == '-a-b-'",
+        "'abcabc'.lastIndexOf('b') == 4 && 'abcabc'.indexOf('b', 2) == 4",
+        "'%s is %s'.format(['a', 'b']) == 'a is b'",
+        "string(1.5) == '1.5' && string(123456789.0) == '1.23456789e+08'",
+        "'baaac'.findAll('a*') == ['', 'aaa', '']",
+        "'abc'.matches('^a.c$') && !'abc'.matches('^b')",
+        # Times.
+        "timestamp('2024-02-29T12:00:00Z') + duration('24h') == timestamp('2024-03-01T12:00:00Z')",
+        "timestamp('2024-02-29T23:00:00Z').getDate('Europe/Berlin') == 1",
+        "string(duration('1m30.5s')) == '90.5s'",
+        # Kubernetes' types.
+        "quantity('1Ki') == quantity('1024') && quantity('-1').isLessThan(quantity('0'))",
+        "!quantity('1000m').isInteger() && quantity('1').asInteger() == 1",
+        "semver('1.0.0-rc.1').isLessThan(semver('1.0.0')) && isSemver('v1.2', true)",
+        "cidr('10.0.0.0/8').containsIP('10.1.2.3') && !isIP('::ffff:1.2.3.4')",
+        "url('https://[::1]:80/a%20b?x=1&x=2').getQuery()['x'] == ['1', '2']",
+        "url('https://a.example:80/').getHost() == 'a.example:80'",
+        "!format.dns1123Label().validate('my-name').hasValue()",
+        "sets.equivalent([1, 1, 2], [2, 1])",
+        "lists.range(3) == [0, 1, 2] && [[[1]], [[2]]].flatten(2) == [1, 2]",
+        "type(1) == int && type('') == string && type([]) == list",
+    ],
+)
+def test_the_language(expression: str) -> None:
+    assert matches(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "1 +",
+        "true ? 1",
+        "'a",
+        "`a`",
+        "1 == '1'",
+        "[1, 'a'].size() == 2",
+        "for == 1",
+        "all([1], x, true)",
+        "[1].all(1, true)",
+        "has(device)",
+        "device.attributes.exists(x.y, true)",
+        "'a'.matches('(')",
+        "duration('1x') == duration('1s')",
+        "int('a') == 1",
+        "99999999999999999999 > 0",
+        "device.driver.foo",
+        "kubernetes.Quantity{} == quantity('1')",
+        f"{CAPACITY}.memory > 1",
+        "'%d'.format(['a']) == ''",
+    ],
+)
+def test_what_does_not_compile(expression: str) -> None:
+    with pytest.raises(CompileError):
+        compile_selector(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (f"{ATTRIBUTES}.none", "no such key: none"),
+        ("1 / (2 - 2) == 1", "division by zero"),
+        ("9223372036854775807 + 1 > 0", "integer overflow"),
+        (f"{ATTRIBUTES}.model > 1", "no such overload"),
+        ("optional.none().value() == 1", "optional.none\\(\\) dereference"),
+        (f"{ATTRIBUTES}.fw == '2.10.3'", "no such overload"),
+        (f"{ATTRIBUTES}.model", "could not be converted to bool"),
+    ],
+)
+def test_what_fails_for_a_device(expression: str, message: str) -> None:
+    with pytest.raises(EvaluationError, match=message):
+        matches(expression)
+
+
+def test_a_version_that_is_none_fails_every_selector() -> None:
+    with pytest.raises(EvaluationError, match="attribute fw: parse semantic version"):
+        matches("true", Device(DOMAIN, {"fw": {"version": "1"}}))
+
+
+def test_what_a_gate_adds_cannot_be_used_in_new_objects_without_it() -> None:
+    off = Features(consumable_capacity=False)
+    for expression in ("device.allowMultipleAllocations", f"{ATTRIBUTES}.model.includes('a')"):
+        assert compile_selector(expression, features=off)
+        with pytest.raises(CompileError):
+            compile_selector(expression, features=off, new=True)
+
+
+TERMS = {
+    "true": True,
+    "false": False,
+    f"{ATTRIBUTES}.ecc": True,
+    f'{ATTRIBUTES}.model == "h100"': False,
+    f"{ATTRIBUTES}.none == 1": None,
+    f"{ATTRIBUTES}.index / 0 == 1": None,
+}
+Formula = tuple[str, bool | None]
+
+
+def both(one: Formula, other: Formula) -> Formula:
+    values = (one[1], other[1])
+    value = False if False in values else None if None in values else True
+    return f"({one[0]} && {other[0]})", value
+
+
+def either(one: Formula, other: Formula) -> Formula:
+    values = (one[1], other[1])
+    value = True if True in values else None if None in values else False
+    return f"({one[0]} || {other[0]})", value
+
+
+def neither(one: Formula) -> Formula:
+    return f"!({one[0]})", None if one[1] is None else not one[1]
+
+
+def chosen(condition: Formula, one: Formula, other: Formula) -> Formula:
+    value = None if condition[1] is None else one[1] if condition[1] else other[1]
+    return f"({condition[0]} ? {one[0]} == true : {other[0]})", value
+
+
+FORMULAS = st.recursive(
+    st.sampled_from(sorted(TERMS)).map(lambda term: (term, TERMS[term])),
+    lambda inner: st.one_of(
+        st.builds(both, inner, inner),
+        st.builds(either, inner, inner),
+        st.builds(neither, inner),
+        st.builds(chosen, inner, inner, inner),
+    ),
+    max_leaves=12,
+)
+
+
+@given(FORMULAS)
+@examples(200)
+def test_an_error_is_absorbed_where_the_other_side_decides(formula: Formula) -> None:
+    result = compile_selector(formula[0]).result(DEVICE)
+    assert result.match is formula[1]
+    assert (result.error is None) is (formula[1] is not None)
+
+
+AMOUNTS = st.sampled_from(["0", "1", "500m", "1k", "1Ki", "40Gi", "80Gi", "80G", "1e3", "-1"])
+
+
+@given(
+    st.sampled_from(["gpu", "nic"]), st.sampled_from(["a100", "h100", ""]), AMOUNTS, AMOUNTS,
+    st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+)  # fmt: skip
+@examples(200)
+def test_a_usual_selector_reads_as_it_is_written(
+    driver: str, model: str, amount: str, wanted: str, operator: str
+) -> None:
+    device = Device(driver, {"model": {"string": model}}, {"memory": amount})
+    expression = (
+        f'device.driver == "gpu" && device.attributes["gpu"].model in ["a100", "h100"]'
+        f' && device.capacity["gpu"].memory.compareTo(quantity("{wanted}")) {operator} 0'
+    )
+    order = parse(amount) - parse(wanted)
+    fits = {
+        "==": order == 0,
+        "!=": order != 0,
+        "<": order < 0,
+        "<=": order <= 0,
+        ">": order > Fraction(0),
+        ">=": order >= 0,
+    }[operator]
+    result = compile_selector(expression).result(device)
+    assert result.match is (driver == "gpu" and model != "" and fits)
