@@ -92,6 +92,11 @@ _ODD_LINES = (
     "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAQAAAAA", " folded",
     "Content-Encoding: gzip", "X: " + "x" * 9000, *["X: x"] * 3,
 )  # fmt: skip
+#: Members of a spec that are bulky at times, those in which most went wrong more often.
+_LISTS = (
+    "containers", "containers", "tolerations", "taints", "ports", "rules", "x", "volumes",
+    "hostAliases", "topologySpreadConstraints", "schedulingGates", "podGroupTemplates",
+)  # fmt: skip
 _OPS = ("add", "remove", "replace", "move", "copy", "test", "x")
 _POINTERS = (
     "", "/", "/metadata/labels/a", "/metadata/labels", "/spec/containers/0", "/spec/containers/-",
@@ -276,11 +281,11 @@ class HttpFuzzer:
         item = rng.choice(("{}", "[]", "0", '""', '{"name":"a"}', '{"ports":[{},{}]}'))
         most = _MOST_BYTES // (len(item) + 1) - 100
         items = f"[{','.join([item] * min(most, rng.choice((200, 1100, 11_000, most, most))))}]"
-        name = rng.choice(
-            ("containers", "containers", "tolerations", "taints", "ports", "rules", "x")
-        )
+        name = rng.choice(_LISTS)
         if content_type == "application/json-patch+json":
-            return f'[{{"op":"add","path":"/spec/{name}","value":{items}}}]'.encode()
+            add = f'{{"op":"add","path":"/spec/{name}","value":{items}}}'
+            copy = f'{{"op":"copy","from":"/spec/{name}","path":"/spec/{name}/-"}}'
+            return f"[{','.join([add, *[copy] * rng.choice((0, 0, 1, 40))])}]".encode()
         if rng.random() < 0.3:
             return f'{{"metadata":{{"name":"a"}},"{name}":{items}}}'.encode()
         return f'{{"metadata":{{"name":"a"}},"spec":{{"{name}":{items}}}}}'.encode()
