@@ -48,8 +48,8 @@ class Kind:
     #: Values of fields that a client has not set; ``defaulting`` fills in the rest.
     defaults: Mapping[str, object] = field(default_factory=dict)
     #: The module of ``validation`` with the functions that check its objects, each called
-    #: validate_KIND, with _update or _status at its end. They are not imported here: programs that
-    #: only read and print objects need no rules.
+    #: validate_KIND, with _update, _replacement, _status or _status_update at its end. They are not
+    #: imported here: programs that only read and print objects need no rules.
     rules: str = ""
     #: The function of ``validation.names`` that checks its objects' names.
     name_rule: str = "dns1123_subdomain"

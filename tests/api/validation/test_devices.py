@@ -121,6 +121,19 @@ def test_a_request_says_once_what_it_asks_for(request_: dict[str, Any], wrong: s
     assert complaints(claim(request_)) == [f"spec.devices.requests[0]{wrong}"]
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong"), [("1500m", False), ("-1", False), ("9" * 5000, True), ("1GiB", True)]
+)
+def test_amounts_of_capacity_are_quantities(text: str, wrong: bool) -> None:
+    amounts = {"gpu.example.com/memory": text}
+    asked = {"deviceClassName": "c", "capacity": {"requests": amounts}}
+    found = complaints(claim({"name": "gpu", "exactly": asked}))
+    result = {**RESULT, "consumedCapacity": amounts}
+    found += status_complaints(claim(status={"allocation": allocation(result)}), claim())
+    assert len(found) == (2 if wrong else 0)
+    assert all("quantities must match the regular expression" in each for each in found)
+
+
 def asking(*expressions: str) -> dict[str, Any]:
     selectors = [{"cel": {"expression": expression}} for expression in expressions]
     return {"name": "r", "exactly": {"deviceClassName": "c", "selectors": selectors}}

@@ -40,7 +40,7 @@ def _rule_of(kind: Kind, change: str = "") -> str:
 _NAME_RULES = _rules(lambda kind: f"validation.names.{kind.name_rule}")
 _CREATE = _rules(_rule_of)
 _UPDATE = _rules(lambda kind: _rule_of(kind, "_update"))
-#: What takes the place of both where what is stored already is checked less.
+#: Rules of an update instead of both, for kinds of which what is stored already is checked less.
 _REPLACEMENT = _rules(lambda kind: _rule_of(kind, "_replacement"))
 _STATUS = _rules(lambda kind: _rule_of(kind, "_status"))
 _STATUS_UPDATE = _rules(lambda kind: _rule_of(kind, "_status_update"))

@@ -28,16 +28,18 @@ from podsched.api.validation.device_parts import (
     validate_json_size,
     validate_selectors,
 )
-from podsched.api.validation.meta import validate_labels
+from podsched.api.validation.meta import validate_annotations, validate_labels
 from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.place import Place
 from podsched.api.validation.placement import validate_node_selector
-from podsched.api.validation.resource_lists import is_native, validate_quantities
+from podsched.api.validation.resource_lists import is_native, parse_or_report
 
 MOST_REQUESTS: Final = 32
 MOST_CONSTRAINTS: Final = 32
 MOST_ALTERNATIVES: Final = 8
 MOST_RESULTS: Final = 32
+#: Of the capacities of one device: it has no more.
+MOST_AMOUNTS: Final = 32
 MOST_CONSUMERS: Final = 256
 _MOST_DEVICE_CONDITIONS: Final = 8
 _MOST_DATA_BYTES: Final = 10 << 10
@@ -136,8 +138,7 @@ def validate_resource_claim_template(at: Place, item: o.ResourceClaimTemplate) -
     """Validate the labels and annotations of the claims, and their spec."""
     metadata, at = item.spec.metadata, at("spec")
     validate_labels(at("metadata.labels"), metadata.labels)
-    for key in at("metadata.annotations").keys(metadata.annotations):
-        at("metadata.annotations").rule(key, qualified_name)
+    validate_annotations(at("metadata.annotations"), metadata.annotations)
     _check_spec(at("spec"), item.spec.spec)
 
 
@@ -209,7 +210,13 @@ def _check_devices(
     else:
         at("allocationMode").not_supported(mode, ("All", "ExactCount"))
     validate_device_tolerations(at("tolerations"), asked.tolerations)
-    validate_quantities(at("capacity.requests"), asked.capacity.requests)
+    _check_amounts(at("capacity.requests"), asked.capacity.requests)
+
+
+def _check_amounts(at: Place, amounts: Mapping[str, str]) -> None:
+    # As in Kubernetes, they may have any name and sign.
+    for name in at.keys(amounts, MOST_AMOUNTS):
+        parse_or_report(at[name], amounts[name])
 
 
 def _check_constraint(at: Place, constraint: o.DeviceConstraint, names: _Requests) -> None:
@@ -290,6 +297,7 @@ def _check_allocation(at: Place, allocation: o.AllocationResult, names: _Request
         validate_binding_conditions(each, result)
         validate_device_tolerations(each("tolerations"), result.tolerations)
         _check_share(each("shareID"), result)
+        _check_amounts(each("consumedCapacity"), result.consumed_capacity)
     for each, config in devices("config").each(allocation.devices.config, 2 * MOST_CONFIGS):
         if not config.source:
             each("source").required()

@@ -34,7 +34,7 @@ def validate_metadata(
     if metadata.labels:
         validate_labels(at("labels"), metadata.labels)
     if metadata.annotations:
-        _annotations(at("annotations"), metadata.annotations)
+        validate_annotations(at("annotations"), metadata.annotations)
     if metadata.owner_references:
         _owners(at("ownerReferences"), metadata.owner_references)
     if metadata.finalizers:
@@ -58,7 +58,8 @@ def _namespace(at: Place, namespace: str, namespaced: bool) -> None:
         at.forbidden("not allowed on this type")
 
 
-def _annotations(at: Place, annotations: Mapping[str, str]) -> None:
+def validate_annotations(at: Place, annotations: Mapping[str, str]) -> None:
+    """Validate the keys of annotations, and their size together."""
     total = 0
     for key in at.keys(annotations):
         for reason in qualified_name(key.lower()):
