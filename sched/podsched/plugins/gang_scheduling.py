@@ -36,7 +36,7 @@ REASON_WAITING = "waiting for minCount pods from a gang to be scheduled"
 
 
 class GangScheduling:
-    """See the module."""
+    """PreEnqueue and PlacementFeasible: wait until minCount members exist, and fit."""
 
     name: ClassVar[str] = "GangScheduling"
 
@@ -74,8 +74,8 @@ class GangScheduling:
     def _about(self, event: ClusterEvent, key_of: Callable[[Any], str]) -> ClusterEventWithHint:
         """Return a registration that wakes the members of the event's group.
 
-        Its index names none while the group is incomplete: without this check every new member
-        would cost a look at all earlier ones, 50 million for a gang of 10,000.
+        Its index finds no member while the group is incomplete. Without this check every new member
+        would call the hint for all earlier ones, 50 million times for a gang of 10,000.
         """
 
         def key(old: Any | None, new: Any | None) -> str:

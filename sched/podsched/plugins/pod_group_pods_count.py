@@ -12,7 +12,7 @@ from podsched.plugins.without_args import WithoutArgs
 
 
 class PodGroupPodsCount(WithoutArgs):
-    """See the module."""
+    """PlacementScore: the number of members that have a node."""
 
     name: ClassVar[str] = "PodGroupPodsCount"
 

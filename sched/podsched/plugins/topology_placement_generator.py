@@ -29,7 +29,7 @@ REASON_NO_DOMAIN = (
 
 
 class TopologyPlacementGenerator(WithoutArgs):
-    """See the module."""
+    """PlacementGenerate lists the domains; PreFilter restricts members to the placement's nodes."""
 
     name: ClassVar[str] = "TopologyPlacementGenerator"
     traits: ClassVar[Traits] = Traits(
@@ -46,7 +46,7 @@ class TopologyPlacementGenerator(WithoutArgs):
     ) -> Sequence[Placement] | Status:
         """Return the domains in the order of their first rows; without a constraint, all nodes.
 
-        Domains of preferred labels come before, each label as a level of its own.
+        Domains of preferred labels come first, with one level per label.
         """
         required = self._required(group, placed, cluster)
         if isinstance(required, Status) or not group.preferred_topology:

@@ -1,4 +1,4 @@
-"""Selection of victims: which pods to evict on each node, found on forks of the nodes' rows.
+"""Select victims: which pods to evict on each node, found by dry runs on a fork of the rows.
 
 All candidate nodes are tried at once: one fork row for each, all lower-priority pods removed, one
 pass of the filters; then, in each round, the next pod of every row is put back (reprieved) and the
@@ -129,7 +129,8 @@ class _NodeDryRun:
     """The dry run on one node.
 
     ``to_reprieve`` are the potential victims in the order in which they are put back; the first
-    ``violating`` of them are protected by a budget. ``victims`` are those that had to stay away.
+    ``violating`` of them are protected by a budget. ``victims`` are those that could not be put
+    back.
     """
 
     row: int

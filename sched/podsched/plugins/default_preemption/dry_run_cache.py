@@ -1,4 +1,4 @@
-"""Dry runs of preemption, cached per pod class until something they depend on changes.
+"""A cache of dry runs of preemption, per pod class, until something they depend on changes.
 
 Often many pods of one template preempt, and kube-scheduler tries at least a hundred nodes for each.
 The result of a dry run is valid for the next pod of the class as long as nothing that it depends on
@@ -46,7 +46,11 @@ _UNTRIED, _CANDIDATE, _REJECTED = 0, 1, 2
 
 
 class Moment(NamedTuple):
-    """The versions of what dry runs depend on: two as a whole, three as positions in journals."""
+    """The versions of what dry runs depend on.
+
+    If ``inputs`` or ``budgets`` changes, all results are dropped. The other three are positions in
+    journals, which tell the rows that changed.
+    """
 
     inputs: Hashable
     budgets: int
@@ -78,7 +82,7 @@ class _ClassEntry:
         return cls(moment, np.zeros(size, dtype=np.int8), costs)
 
     def of(self, rows: Rows) -> DryRun:
-        """Return the results for those of these rows that were tried."""
+        """Return the results for the rows among ``rows`` that were tried."""
         verdict = self.verdict[rows]
         candidates, rejected = rows[verdict == _CANDIDATE], rows[verdict == _REJECTED]
         return DryRun(
@@ -101,7 +105,7 @@ class _ClassEntry:
         return candidates
 
     def suffices(self, candidates: Rows, wanted: int) -> bool:
-        """Do the same as ``DryRun.suffices``."""
+        """Return the result of ``DryRun.suffices`` for these candidates."""
         if len(candidates) < wanted:
             return False
         return bool(np.count_nonzero(self.costs[0][candidates]) < len(candidates))
@@ -117,7 +121,10 @@ class _ClassEntry:
 
 
 class Found:
-    """The result of a search, valid until a change. ``is_complete``: all nodes were tried."""
+    """The result of a search, valid until the cluster changes.
+
+    ``is_complete``: the search was not stopped before it had tried enough nodes.
+    """
 
     def __init__(
         self, entry: _ClassEntry, rows: Rows, candidates: Rows, *, is_complete: bool
@@ -181,7 +188,7 @@ class DryRunCache:
         runner: FilterRunner,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Found:
-        """Try chunk after chunk, until there are as many candidates as the first one has rows.
+        """Try chunk after chunk until there are as many candidates as the first chunk has rows.
 
         Ends early, after a part of a chunk, if ``should_stop`` returns True.
         """
@@ -309,7 +316,7 @@ class DryRunCache:
 
 
 def _in_parts(nodes: NodeColumns, rows: Rows) -> Sequence[Rows]:
-    """Return rows in parts with some PART pods on them, or a single row with more."""
+    """Divide rows into parts with about PART pods on their nodes."""
     parts, begins, pods = [], 0, 0
     # Mostly two or three rows, for which arrays would take longer.
     for place, row in enumerate(rows.tolist(), start=1):

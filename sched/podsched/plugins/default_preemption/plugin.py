@@ -58,7 +58,7 @@ def is_terminating_by_preemption(pod: PodInfo) -> bool:
 
 
 class _Ahead(NamedTuple):
-    """The last search before PostFilter, for an attempt of a pod with this state."""
+    """The result of dry runs that ``dry_run_some`` made before PostFilter, for one attempt."""
 
     uid: str
     state: CycleState
@@ -113,7 +113,7 @@ class DefaultPreemption:
     def _search(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult | tuple[Found, int]:
-        """Return what was found and the best row, or the result where there is none."""
+        """Return what was found and the best row, or PostFilter's result if there is none."""
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
@@ -220,8 +220,8 @@ class DefaultPreemption:
         before, self._ahead = self._ahead, _Ahead(pod.uid, state, found)
         if found.is_complete:
             return False
-        # Where what the filters read beyond the row changes again and again, all results are
-        # dropped again and again: this pod would never be done.
+        # If what the filters read beyond the row changes between all parts, all results are dropped
+        # each time, and dividing the dry runs would never end. Then PostFilter makes them at once.
         return before is None or before.uid != pod.uid or before.found.memory is found.memory
 
     def search_victims(
@@ -252,8 +252,8 @@ class DefaultPreemption:
 
     def _after_pod_deleted(self, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
         del pod, old, new
-        # While evictions are under way PreEnqueue holds the pod back; afterwards any room is
-        # worth a try.
+        # While evictions are under way, PreEnqueue keeps the pod out of activeQ. Afterwards any
+        # deleted pod may have made room.
         return QueueingHint.QUEUE
 
     # ------------------------------------------------------------------ choosing
@@ -289,10 +289,10 @@ class DefaultPreemption:
         runner: FilterRunner,
         rows: Rows,
     ) -> tuple[Found, int | None]:
-        """Try nodes from a random one on, until there are enough candidates; also the best row.
+        """Try nodes from a random one on until there are enough candidates; also return the best.
 
-        A decision that rests on a remote dry run is confirmed by one made here; if they differ, the
-        nodes are tried again without the remote ones.
+        If the best row's dry run was made by another process, it is repeated here. If the results
+        differ, the nodes are tried again without any remote results.
         """
         draw = self._draw(pod)
         found = self._found_ahead(state, cluster, runner)
@@ -317,7 +317,10 @@ class DefaultPreemption:
         return found if found.is_complete and found.holds(cluster, runner) else None
 
     def _chunks(self, rows: Rows, draw: float) -> Sequence[Rows]:
-        """Return the rows in the order in which they are tried, as many at a time as are wanted."""
+        """Return the rows in the order of their tries, in chunks.
+
+        A chunk has as many rows as candidates are wanted.
+        """
         wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
         offset = int(draw * len(rows))
         rotated = np.concatenate([rows[offset:], rows[:offset]])
@@ -340,7 +343,7 @@ class DefaultPreemption:
 def _first_with_victims(
     nodes: NodeColumns, rows: Rows, pod: PodInfo, most: int | None
 ) -> tuple[Rows, int]:
-    """Return the rows up to the one at which ``most`` have victims, and how many are left out."""
+    """Return the first rows of which at most ``most`` have victims, and how many are left out."""
     if most is None:
         return rows, 0
     for place, row in enumerate(rows.tolist()):

@@ -1,4 +1,4 @@
-"""Victims for a whole group: workload-aware preemption of kube-scheduler v1.36.
+"""Select victims for a whole PodGroup: workload-aware preemption of kube-scheduler v1.36.
 
 Victims are chosen over the whole cluster, in *units*: all pods of a group that is evicted whole
 (``disruptionMode: PodGroup``), otherwise single pods. First the group is tried without any unit of

@@ -41,7 +41,7 @@ class AffinityHints:
     def after_pod_change(
         self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
     ) -> QueueingHint:
-        """Return whether a pod that came, went or was relabelled can make ``pod`` fit."""
+        """Answer Queue if a pod that was added, deleted or relabelled can make ``pod`` fit."""
         if old is not None and new is not None and new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
         if not all(_is_placed(changed) for changed in (old, new) if changed is not None):
@@ -62,7 +62,7 @@ class AffinityHints:
     def after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
-        """Return whether a node that came or was relabelled can make ``pod`` fit."""
+        """Answer Queue if a node that was added or relabelled can make ``pod`` fit."""
         if new is None:
             return QueueingHint.SKIP
         terms, labels = terms_of(pod.cls), new.metadata.labels
@@ -101,9 +101,9 @@ def _all_match(terms: Sequence[AffinityTerm], pod: v1.Pod | None) -> bool:
 
 
 def _relabelling_helps(terms: PodTerms, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Return whether the labels that the terms' topology keys name changed to the pod's advantage.
+    """Return whether changed labels of a node can help: those that are topology keys of terms.
 
-    An affinity key got a new value, or an anti-affinity key lost its old one.
+    They help if an affinity key got a new value or an anti-affinity key lost its old one.
     """
     if not terms.required:
         return old != new

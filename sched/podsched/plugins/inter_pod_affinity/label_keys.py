@@ -1,8 +1,9 @@
-"""The label keys that terms of pods select by; other labels cannot change a pod's placement.
+"""The label keys that terms of other pods select by; no other label affects where a pod fits.
 
-The terms are those of placed pods, which the cache counts, and of nominated pods, which filters add
-on forks. The keys of placed pods' terms are exact. The keys of nominated pods are kept until those
-of placed pods change, because preemption nominates pod after pod and most of these have no terms.
+So pods that differ only in other labels share evaluations. The terms are those of placed pods,
+which the cache counts, and of nominated pods, which filters add on forks. The keys of placed pods'
+terms are exact. The keys of nominated pods are kept until those of placed pods change, because
+preemption nominates pod after pod and most of these have no terms.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Seen = tuple[int, int, int, int]
 
 
 class LabelKeys:
-    """Follows the keys of one cluster's terms."""
+    """The label keys of one cluster's terms, kept current."""
 
     def __init__(self) -> None:
         self._placed: tuple[int, int, int] | None = None

@@ -1,9 +1,9 @@
-"""InterPodAffinity: pods near or away from other pods, as they or the others ask for it.
+"""InterPodAffinity: places pods near or away from other pods, by terms of the pod and of others.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/interpodaffinity`` (``filtering.go``,
-``scoring.go``). The cache counts the pods that a term matches on each row, as pods come and go, so
-deciding on a pod costs no more than adding these counts up over the domains of the terms' topology
-keys. A pod without terms that no other pod's term matches is skipped.
+``scoring.go``). A counter of the cache has the number of pods per row that a term matches. So a
+decision only has to add these counts up over the domains of the terms' topology keys; it looks at
+no pod. A pod without terms that no other pod's term matches is skipped.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _EXISTING_ANTI_AFFINITY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Counts summed over the domains of a topology key, per row, and which rows have the key."""
+    """For each row, the count of its domain of a topology key, and whether it has the key."""
 
     key: str
     present: Bools
@@ -94,7 +94,10 @@ class _AntiAffinity:
 
 @dataclass(slots=True)
 class _Filtering:
-    """What PreFilter computed. ``verdicts`` has shape ``(size,)`` and holds for rows, not forks."""
+    """What PreFilter computed.
+
+    ``verdicts``, of shape ``(size,)``, is valid for live rows; rows of forks are judged anew.
+    """
 
     target: TermTarget
     affinity: _Affinity | None
@@ -143,7 +146,7 @@ class InterPodAffinity:
         self._hints = AffinityHints(handle)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the pod's terms, and its labels as far as terms of any pod look at them."""
+        """Return a number for the pod's terms and those of its labels that terms select by."""
         return self._index.projection(pod, cluster)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -156,7 +159,7 @@ class InterPodAffinity:
         return (serial, nodes.topology_version, nodes.size, *counts)
 
     def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
-        """Return whether the pod's terms match another pod, or that pod's repel it."""
+        """Return a function that tells whether required terms of the pod or of another match."""
         return Concern(pod, cluster).has
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
@@ -221,7 +224,7 @@ class InterPodAffinity:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return for each topology key which pods have to be in a node's domain, or must not be."""
+        """Return for each topology key which pods must be in a node's domain, or must not be."""
         filtering = cast(_State, state.data[self.name]).filtering
         assert filtering is not None
         base = rows if nodes.base is nodes else nodes.base_rows[rows]
@@ -247,7 +250,7 @@ class InterPodAffinity:
         return found
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
-        """Return a Lookahead where one more pod changes no verdict and no score of other rows.
+        """Return a Lookahead if one more pod changes no verdict and no score of other rows.
 
         Pods may repel each other from domains of one node each. They may attract each other once
         there are some: a row that fits is in domains that have such pods, and one more there makes
@@ -298,20 +301,20 @@ class InterPodAffinity:
         for key, weighted in relations.weighted:
             for weight, other in weighted:
                 add(key, nodes.counter(other) * weight)
-        # Each in a new array, since a counter goes on counting.
+        # ``spread`` makes new arrays, which may be written to; those of counters may not.
         total, *others = [self._domains.of(nodes, k).spread(c) for k, c in by_key.items()]
         for more in others:
             total += more
         return total
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Return the weights of all preferences that pods in the node's domains fulfil."""
+        """Return the sum of the weights of all terms that pods in the node's domains match."""
         scores = cast(_State, state.data[self.name]).scores
         assert scores is not None
         return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
-        """Do the same for all rows."""
+        """Return the scores of all rows."""
         scores = cast(_State, state.data[self.name]).scores
         assert scores is not None
         return scores.copy()
@@ -337,7 +340,10 @@ class InterPodAffinity:
 
 
 def _verdicts(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[np.int8]:
-    """Return the rule that each row breaks, 0 for none; a fork's own changes are counted."""
+    """Return which rule each row violates (one of the constants), 0 for none.
+
+    Rows of a fork count what its own pods change.
+    """
     base = rows if nodes.base is nodes else nodes.base_rows[rows]
     result = np.zeros(len(rows), dtype=np.int8)
     result[_repelled(filtering, nodes, rows, base)] = _EXISTING_ANTI_AFFINITY
@@ -352,14 +358,18 @@ def _verdicts(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[
 def _with_own_changes(
     counted: _Counted, query: PodQuery, nodes: NodeColumns, rows: Rows, base: Rows
 ) -> Int64s:
-    """Return the rows' counts; a fork's include what its own pods change."""
+    """Return the counts of the rows' domains; rows of a fork add what their own pods change."""
     counts = counted.counts[base]
     delta = nodes.own_delta(query)
     return counts if delta is None else counts + delta[rows] * counted.present[base]
 
 
 def _near(affinity: _Affinity, nodes: NodeColumns, rows: Rows, base: Rows) -> Bools:
-    """Return the rows with all keys and all pods to be near, or where the pod may be the first."""
+    """Return which rows meet the required affinity.
+
+    A row must have all topology keys and the matching pods in its domains, unless there are no such
+    pods anywhere and the pod matches its own terms: then it may be the first.
+    """
     has_keys = np.ones(len(rows), dtype=np.bool_)
     has_pods = np.ones(len(rows), dtype=np.bool_)
     anywhere: Int64s = np.full(len(rows), affinity.anywhere, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""The terms that concern a pod class: its own, and those of placed pods that match it.
+"""Find the terms that concern a pod class: its own, and those of placed pods that match it.
 
-Found once per class, and again only when terms appear in the cluster or disappear or a namespace
-changes; a cluster without such terms costs a comparison of versions per pod.
+Done once per class, and again only if terms appear in the cluster or disappear, or if a namespace
+changes. In a cluster without such terms a pod costs one comparison of versions.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from podsched.plugins.inter_pod_affinity.terms import (
     terms_of,
 )
 
-#: Most terms that are remembered for a class.
+#: Max terms for which a class remembers whether they match.
 _MAX_KNOWN: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """Queries that count pods, by topology key.
+    """The queries that concern a pod class, by topology key.
 
     Filter reads ``affinity`` (pods that all required terms match, with the terms' keys),
     ``anti_affinity`` and ``repelled`` (required anti-affinity of placed pods). Score reads
@@ -83,7 +83,11 @@ class _Entry:
 
 
 class RelationsIndex:
-    """The relations of each class, kept current. ``hard_weight``: hardPodAffinityWeight."""
+    """Finds and keeps the relations of each class.
+
+    ``hard_weight`` and ``ignore_preferred`` are the plugin's arguments hardPodAffinityWeight and
+    ignorePreferredTermsOfExistingPods.
+    """
 
     def __init__(self, hard_weight: int, *, ignore_preferred: bool) -> None:
         self._hard_weight = hard_weight
@@ -103,7 +107,7 @@ class RelationsIndex:
         return entry.relations, entry.serial
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> int:
-        """Return a number for the pod's terms and what terms of any pod can see of it."""
+        """Return a number that is equal for pods with equal terms and equal selected labels."""
         return self._entry(pod, cluster).id
 
     def _entry(self, pod: PodInfo, cluster: ClusterView) -> _Entry:
@@ -123,7 +127,10 @@ class RelationsIndex:
         return entry
 
     def _projected(self, pod: PodInfo, cluster: ClusterView, keys: Set[str] | None) -> _Entry:
-        """Return the entry of a pod of which terms see labels with these keys and its own."""
+        """Return the entry of a pod; its labels count only if terms select by their keys.
+
+        ``keys`` are those of other pods' terms; None: no other pod has terms.
+        """
         terms = terms_of(pod.cls)
         if terms == NO_TERMS and keys is None:
             return self._nothing
@@ -172,7 +179,7 @@ class RelationsIndex:
 
 
 class _MatchMemo:
-    """Remembers which terms match a class, so that a new term costs little where there are many."""
+    """Remembers which terms match a class, so that a new term does not check all others again."""
 
     __slots__ = ("_known", "target")
 

@@ -1,4 +1,4 @@
-"""Compile the terms of inter-pod affinity, and count the pods that they match.
+"""Compile the terms of inter-pod affinity, and define the queries that count matching pods.
 
 Rules: kube-scheduler v1.36 ``framework/types.go`` (AffinityTerm). ``matchLabelKeys`` and
 ``mismatchLabelKeys`` are not read: the API server has merged them into the label selector.
@@ -22,7 +22,7 @@ NO_LABELS: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Pods that ``selector`` matches, in namespaces named or selected by their labels."""
+    """A compiled term: selects pods by labels, in namespaces given by name or by a selector."""
 
     namespaces: frozenset[str]
     namespace_selector: Selector
@@ -222,7 +222,7 @@ class TermTarget:
 
 
 class Concern:
-    """Tells which other pods, wherever they run, may affect where a pod fits."""
+    """Tells whether another pod may affect where a pod fits, on whatever node the other runs."""
 
     def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
         cls, own = pod.cls, terms_of(pod.cls)
@@ -272,7 +272,7 @@ class PodTermFamily:
         return found
 
 
-#: Required anti-affinity, which rejects other pods.
+#: Required anti-affinity, by which pods on nodes reject other pods.
 REPELLING: Final = PodTermFamily("required anti-affinity", "required_anti_affinity")
 #: Required affinity, which scores by hardPodAffinityWeight.
 ATTRACTING: Final = PodTermFamily("required affinity", "required_affinity")

@@ -1,8 +1,9 @@
-"""NodeVolumeLimits: a node has no more volumes of a CSI driver than its CSINode allows.
+"""NodeVolumeLimits: no more volumes of a CSI driver on a node than its CSINode allows.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/nodevolumelimits/csi.go``. Each volume counts once,
-over the pods on the node and its VolumeAttachments. Most nodes are far from their limits: if the
-number of references (a counter) is within the limit, the volumes need not be compared.
+over the pods on the node and its VolumeAttachments, so volumes must be compared. But most nodes are
+far from their limits: if even the number of references to volumes, which a counter has, is within
+the limit, nothing is compared.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _NONE: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class VolumeReferences:
-    """Counts claims and in-tree volumes of pods, a volume as often as it is used."""
+    """Counts the claims and in-tree volumes of pods; a volume that two pods use counts twice."""
 
     reads_requests: ClassVar[bool] = False
 
@@ -67,7 +68,7 @@ class VolumeReferences:
 
 @dataclass(frozen=True, slots=True)
 class MayFail:
-    """Counts pods whose volumes may be impossible to determine, which fails the node."""
+    """Counts pods whose volumes perhaps cannot be determined; then the node is rejected."""
 
     reads_requests: ClassVar[bool] = False
 

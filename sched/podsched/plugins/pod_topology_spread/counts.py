@@ -1,4 +1,4 @@
-"""The pods that a spread constraint counts, added up over its domains, as arrays over rows.
+"""Add up, per topology domain, the pods that a spread constraint counts; and their skews.
 
 Rules: ``filtering.go`` and ``scoring.go`` of kube-scheduler v1.36
 (``framework/plugins/podtopologyspread``). For a constraint over zones, with maxSkew 1:
@@ -10,10 +10,10 @@ Rules: ``filtering.go`` and ``scoring.go`` of kube-scheduler v1.36
     counts         2     1     2     .     1      over the row's domain
     minimum 1 (of b), second 2 (of the other domains): one more pod exceeds the skew on a
 
-Everything has one entry per row of the columns it was computed on, so verdicts on any part of the
-rows can be computed on their own. A fork's rows add what their own pods change in the domain of
-their node; ``second`` is the minimum where that domain is itself the lowest. Pure data and
-arithmetic: ``plugin`` decides when to compute it.
+All arrays have one cell per row of the live columns, so verdicts can be computed for any part of
+the rows. Each row of a fork adds what its own pods change in the domain of its node. If that domain
+is the lowest, the minimum of the others is ``second``, which is why the two lowest counts are kept.
+Pure data and arithmetic: ``plugin`` decides when to compute it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class HardSpread:
     enough: bool
 
     def skew(self, nodes: NodeColumns, rows: Rows) -> Int64s:
-        """Return the skew that one more pod on each row would make, of forks' rows, too."""
+        """Return the skew that one more pod on each row would cause; also for rows of a fork."""
         on_fork = nodes.base is not nodes
         base = nodes.base_rows[rows] if on_fork else rows
         counts = self.counts[base]
@@ -83,7 +83,10 @@ class HardSpread:
         return self.counts[rows] > self.max_skew + minimum - self.self_match
 
     def exceeded_on_fork(self, fork: NodeColumns, rows: Rows) -> Bools:
-        """Return the same for rows of a fork, each with its own changes in its node's domain."""
+        """Return, for each row of a fork, whether one more pod on it exceeds maxSkew.
+
+        Each row counts its own changes in the domain of its node.
+        """
         exceeded: Bools = self.skew(fork, rows) > self.max_skew
         return exceeded
 
@@ -114,9 +117,9 @@ class SoftSpread(NamedTuple):
         total += np.where(present, self._of(counts), 0.0)
 
     def by_domain(self) -> NDArray[np.float64]:
-        """Return what rows of each domain that have the label are given.
+        """Return, for each domain, what a row with the label gets as its score.
 
-        To be called where ``sums`` are known.
+        May be called only if ``sums`` is not None.
         """
         assert self.sums is not None
         return self._of(self.sums)
@@ -128,9 +131,9 @@ class SoftSpread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoredRows:
-    """The rows that soft constraints score, of those that are feasible.
+    """The feasible rows, and those of them that soft constraints score (``rows``).
 
-    ``domains``: for each constraint, how many of its domains they are in.
+    ``domains``: for each constraint, the number of domains that ``rows`` are in.
     """
 
     feasible: Rows
@@ -139,7 +142,11 @@ class ScoredRows:
 
 
 class Participation:
-    """Which rows take part in the constraints of a pod class, as long as the topology stays."""
+    """Which rows and domains take part in the constraints of a pod class.
+
+    It depends on labels, taints and the pod, not on other pods. So it is computed once and kept as
+    long as ``topology_version`` stays.
+    """
 
     def __init__(
         self, constraints: Constraints, pod: PodInfo, nodes: NodeColumns, domains: TopologyDomains
@@ -153,7 +160,7 @@ class Participation:
         )
         required = self.soft_complete if constraints.require_all else nodes.alive
         soft = _taking_part(constraints.soft, pod, nodes, rows, required)
-        #: None where all nodes take part, as nearly always: there are no pods on other rows.
+        #: None if all nodes take part, as nearly always: then the cache's sums can be used.
         self._soft = [None if np.array_equal(part, nodes.alive) else part for part in soft]
         if not constraints.require_all:
             self.soft_domains = [domain.absent_as_empty() for domain in self.soft_domains]
@@ -179,7 +186,7 @@ class Participation:
         return domains.sums(self.soft_counts(index, nodes.counter(query)))
 
     def scored(self, feasible: Rows) -> ScoredRows:
-        """Return which of the feasible rows are scored; the latest answer is remembered."""
+        """Return which of the feasible rows are scored; the last result is kept."""
         if self._scored.feasible is not feasible:
             rows = feasible[~self.ignored[feasible]]
             domains = tuple(_number_of_domains(domain, rows) for domain in self.soft_domains)
@@ -187,11 +194,11 @@ class Participation:
         return self._scored
 
     def entries(self) -> NDArray[np.intp]:
-        """Return where the rows' scores are in a table by domain, for a single soft constraint.
+        """Return the index of each row's score in a table by domain, for a single soft constraint.
 
-        The table has an entry for rows without the label after those of ``sums``, and one for rows
-        that are not scored. If every node has the label, all pods that
-        spread over the key share one array.
+        After the domains the table has an entry for rows without the label, and one for rows that
+        are not scored. If every node has the label, all pods that spread over the key share one
+        array.
         """
         domains = self.soft_domains[0]
         if self._all_scored:
@@ -217,7 +224,7 @@ def _taking_part(
     rows: Rows,
     required: Bools,
 ) -> list[Bools]:
-    """Return for each constraint the rows that its node inclusion policies admit."""
+    """Return for each constraint the rows whose pods count, by its node inclusion policies."""
     with_affinity = with_taints = required
     if any(constraint.honor_affinity for constraint in constraints):
         with_affinity = required & _honored_affinity(pod, nodes, rows)

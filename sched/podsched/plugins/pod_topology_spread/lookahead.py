@@ -1,7 +1,7 @@
-"""The verdicts of DoNotSchedule constraints while pods of one class are placed one after another.
+"""Look-ahead for DoNotSchedule constraints: tell when placing one more pod changes a verdict.
 
-One more pod in a domain changes a verdict only when the domain reaches its limit or when the least
-count rises; between such moments a batch of equal pods is placed without filtering the rows again.
+One more pod in a domain changes a verdict only if the domain reaches its limit or the lowest count
+rises. Until then a batch of equal pods is placed without filtering the rows again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from podsched.plugins.pod_topology_spread.counts import NO_MINIMUM, HardSpread
 
 
 class ConstraintLookahead:
-    """One constraint's counts, kept up to date pod by pod; each placed pod counts ``adds``."""
+    """One constraint's counts, updated for each placed pod, which adds ``adds`` to its domain."""
 
     def __init__(self, spread: HardSpread, counted: Bools, adds: int) -> None:
-        """Look ahead; ``counted``: by id, the domains that the minimum is taken over."""
+        """Start from the counts of ``spread``.
+
+        ``counted``, of shape ``(domains + 1,)``: the domains over which the minimum is taken.
+        """
         self._spread = spread
         self._adds = adds
         self._counted = counted
@@ -46,7 +49,7 @@ class ConstraintLookahead:
 
 
 class SpreadLookahead:
-    """The Lookahead over all constraints of a class."""
+    """Implements ``framework.lookahead.Lookahead`` for all constraints of a class."""
 
     covers_own_row: bool = True
 

@@ -1,8 +1,8 @@
-"""PodTopologySpread: pods spread evenly over topology domains, strictly or preferably.
+"""PodTopologySpread: spreads pods evenly over topology domains, as a rule or as a preference.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/podtopologyspread``. The cache counts the pods that
-a constraint selects on each row, as pods come and go, so deciding on a pod costs no more than
-adding these counts up over the domains.
+Rules: kube-scheduler v1.36 ``framework/plugins/podtopologyspread``. A counter of the cache has the
+number of pods per row that a constraint selects. So a decision only has to add these counts up
+over the domains (``counts``); it looks at no pod.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ from podsched.v1 import objects_pb2 as v1
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_MISSING_LABEL = REASON + " (missing required label)"
 
-#: Scores, as of a few zones, that are normalised faster one by one than by NumPy, 1 us a call.
+#: Up to this many scores, such as those of a few zones, are normalised one by one: a call of NumPy
+#: takes 1 µs.
 FEW_SCORES: Final = 16
 #: The raw score of nodes that lack a topology key; they get 0 and do not count in normalisation.
 IGNORED: Final = -1
@@ -64,7 +65,7 @@ IGNORED: Final = -1
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _Entry:
-    """The constraints of all classes that are equal to them; see ``_projection``."""
+    """What all classes with equal projections (``_projection``) share."""
 
     constraints: Constraints
     #: Unique among all entries.
@@ -77,7 +78,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _OfClass:
-    """The entry of a class; of one without ``own`` constraints as of ``version``."""
+    """The entry of a class; without ``own`` constraints valid at this version of the defaults."""
 
     entry: _Entry
     own: bool
@@ -86,10 +87,10 @@ class _OfClass:
 
 @dataclass(slots=True)
 class _Scoring:
-    """What PreScore computed; ``ignored`` has shape ``(size,)``.
+    """What PreScore computed; ``ignored`` (rows that are not scored) has shape ``(size,)``.
 
-    With a single constraint, ``table`` has the scores by domain, and ``entries`` where in it the
-    rows' are.
+    With a single constraint, ``table`` has a score for each domain, and ``entries``, of shape
+    ``(size,)``, the index of each row's score in it.
     """
 
     spreads: list[SoftSpread]
@@ -126,7 +127,7 @@ class PodTopologySpread:
         self._classes: WeakKeyDictionary[PodClass, _OfClass] = WeakKeyDictionary()
         self._entries: WeakValueDictionary[Hashable, _Entry] = WeakValueDictionary()
         self._serial = 0
-        #: The entry of pods that nothing spreads, which most are.
+        #: The entry of pods without constraints, which most pods are.
         self._without = _Entry(Constraints(""), 0)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -143,7 +144,7 @@ class PodTopologySpread:
         return (entry.serial, nodes.topology_version, nodes.size, *counts)
 
     def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
-        """Return whether another pod is of the namespace: only such pods are counted."""
+        """Return a function that tells whether another pod can count: it has the same namespace."""
         return lambda other: other.namespace == pod.namespace
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
@@ -159,9 +160,9 @@ class PodTopologySpread:
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject nodes without a key's label, unresolvably, and those that exceed a skew.
+        """Reject nodes without a topology label (unresolvable) and nodes that exceed a skew.
 
-        The first constraint that a node fails decides.
+        The first constraint that a node violates determines its status.
         """
         verdicts = Verdicter(len(rows))
         on_fork = nodes.base is not nodes
@@ -179,7 +180,7 @@ class PodTopologySpread:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return for each constraint the skew with the pod, and the one that is allowed."""
+        """Return for each constraint the skew that the pod would cause, and the allowed skew."""
         own = cast(_State, state.data[self.name])
         hard = self._entry(pod, self._handle.cluster).constraints.hard
         base = rows if nodes.base is nodes else nodes.base_rows[rows]
@@ -191,7 +192,10 @@ class PodTopologySpread:
         return found
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
-        """Return a Lookahead for classes that only filter; scores change with every pod."""
+        """Return a Lookahead for pods with DoNotSchedule constraints only.
+
+        None for pods with ScheduleAnyway constraints, because each placed pod changes the scores.
+        """
         entry = self._entry(pod, cluster)
         own = state.data.get(self.name)
         if entry.constraints.soft or not isinstance(own, _State):
@@ -254,7 +258,8 @@ class PodTopologySpread:
         highest = int(scores.max(initial=IGNORED))
         least = int(scores.min(initial=highest))
         if least > IGNORED and 0 < highest < len(scores):
-            # Few values: looked up, for a division of each score takes as long as all the rest.
+            # Few distinct values: computed once each and looked up, because dividing every score
+            # takes as long as all other steps together.
             values = np.arange(highest + 1)
             return (MAX_NODE_SCORE * (highest + least - values) // highest)[scores]
         ignored = scores == IGNORED
@@ -342,7 +347,10 @@ class PodTopologySpread:
 
 
 def _projection(pod: PodInfo, constraints: Constraints, problem: str) -> Hashable:
-    """Return what the plugin reads of a pod that has constraints: its labels only by selectors."""
+    """Return what the plugin reads of a pod that has constraints.
+
+    Of the labels it is only whether the selectors match them.
+    """
     cls = pod.cls
     matches = tuple(
         constraint.selector.matches(cls.labels)
@@ -361,7 +369,10 @@ def _rounded(scores: NDArray[np.float64]) -> Scores:
 
 
 def _table(spread: SoftSpread) -> Scores:
-    """Return rounded scores by domain, and those of ``Participation.entries``' two places more."""
+    """Return the rounded scores by domain, then one for rows without the label, then IGNORED.
+
+    ``Participation.entries`` has the indices.
+    """
     by_domain = spread.by_domain()
     if len(by_domain) <= FEW_SCORES:
         few = [math.floor(score) + (score % 1.0 >= 0.5) for score in by_domain.tolist()]
@@ -373,7 +384,7 @@ def _table(spread: SoftSpread) -> Scores:
 
 
 def _normalized(scores: Sequence[int]) -> Sequence[int]:
-    """Return what ``PodTopologySpread.normalize`` does, of a few scores."""
+    """Return the result of ``PodTopologySpread.normalize`` for a few scores, one by one."""
     counted = [score for score in scores if score != IGNORED]
     highest, lowest = max(counted, default=0), min(counted, default=0)
     if highest <= 0:
@@ -393,7 +404,7 @@ def _namespaces(old: v1.Pod | None, new: v1.Pod | None) -> list[str]:
 
 
 def _is_involved(changed: v1.Pod, pod: PodInfo) -> bool:
-    """Return whether a pod is the waiting one, or placed or nominated in its namespace."""
+    """Return whether a pod is the waiting pod, or is placed or nominated in its namespace."""
     if changed.metadata.uid == pod.uid:
         return True
     placed = bool(changed.spec.node_name or changed.status.nominated_node_name)

@@ -1,7 +1,7 @@
-"""Node properties matched over rows: names, labels, node selector terms and taints.
+"""Match names, labels, node selector terms and taints of nodes, for many rows at once.
 
-The work is done once per distinct label value or set of taints and looked up for each row, so that
-it costs the same for 10 nodes as for 10,000 but for the look-up.
+Each distinct label value or set of taints is matched once, and the result is looked up for each
+row. So the cost of matching does not depend on the number of nodes, only that of the look-up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from podsched.framework.nodes import ABSENT, Bools, Int32s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
-#: Up to so many values are compared one by one; more are looked up in a table.
+#: Up to this many values are compared one by one; more are looked up by ``np.isin``.
 _FEW = 8
 
 
@@ -52,7 +52,10 @@ def per_taint_set(
 
 
 def match_requirement(requirement: Requirement, nodes: NodeColumns, rows: Rows) -> Bools:
-    """Return whether each row's labels meet it; no label meets NotIn and DoesNotExist."""
+    """Return for each row whether its labels meet a requirement.
+
+    A node without the label meets NotIn and DoesNotExist.
+    """
     ids = nodes.label(requirement.key)[rows]
     match requirement.operator:
         case "Exists":

@@ -13,9 +13,10 @@ from podsched.framework.verdicts import Scores
 
 
 def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
-    """Scale scores so that the largest becomes 100 (with ``reverse``: 0, and 0 becomes 100).
+    """Scale scores so that the largest becomes 100.
 
-    Depends on each score and the largest alone.
+    With ``reverse`` the largest becomes 0, and 0 becomes 100. A result depends only on the score
+    and the largest score (``Traits.normalizes_by_extremes``).
     """
     if not len(scores):
         return scores
@@ -31,7 +32,7 @@ def truncated_quotient(
 ) -> NDArray[np.int64]:
     """Return quotients rounded towards zero, as in Go; the divisors are positive."""
     quotient = dividend // divisor
-    # Floor and truncation differ only below zero, which needs an overflow or a falling shape.
+    # Floor and truncation differ only below zero, after an overflow or with a decreasing shape.
     if len(dividend) and dividend.min() < 0:
         quotient += (dividend < 0) & (quotient * divisor != dividend)
     return quotient

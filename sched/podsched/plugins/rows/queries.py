@@ -6,9 +6,9 @@ from typing import Any
 
 
 class ContentQuery:
-    """A base class of queries that are equal by content; the hash of the content is computed once.
+    """A base class of queries that are equal if their contents are; the hash is computed once.
 
-    A pickled query leaves out the hash, which differs from process to process.
+    A pickled query leaves out the hash, because hashes of strings differ between processes.
     """
 
     __slots__ = ("_content", "_hash")

@@ -1,8 +1,8 @@
-"""Topology domains as columns: which domain of a topology key a row belongs to, and sums over them.
+"""Topology domains as columns: the domain of each row, and sums of counts over domains.
 
-A domain is a value of the key's label among the nodes there are. Domains are numbered anew when the
-topology changes and kept until then, so that adding a count up over domains and handing the sums
-back to the rows are two NumPy steps. Numbers mean nothing outside one ``Domains``.
+A domain is a value that some node has for the label of a topology key, such as a zone. Domains are
+numbered 0, 1, ... until the topology changes. So adding counts up per domain and giving each row
+the sum of its domain are two NumPy steps. Numbers of different ``Domains`` do not compare.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ class Domains:
     single: bool
 
     def sums(self, counts: Int64s) -> Int64s:
-        """Return, shape ``(count + 1,)``, the sums per domain; last that of rows without one."""
+        """Return the sum of counts per domain, shape ``(count + 1,)``.
+
+        The last cell is for rows without a domain.
+        """
         if self.single:
             result = np.zeros(self.count + 1, dtype=np.int64)
             result[self.ids[self.present]] = counts[self.present]
@@ -40,7 +43,10 @@ class Domains:
         return np.bincount(self.ids, counts, self.count + 1).astype(np.int64)
 
     def spread(self, counts: Int64s) -> Int64s:
-        """Return, shape ``(size,)``, each row's sum over its domain; 0 for rows without one."""
+        """Return for each row the sum of counts over its domain, shape ``(size,)``.
+
+        It is 0 for rows without a domain.
+        """
         if self.single:
             return np.where(self.present, counts, 0)
         sums = self.sums(counts)
@@ -52,14 +58,14 @@ class Domains:
         return self.count == 1 and bool(np.array_equal(self.present, alive))
 
     def absent_as_empty(self) -> Domains:
-        """Return the same with rows that lack the label in the domain of the value ""."""
+        """Return domains in which rows without the label belong to the domain of the value ""."""
         if self.empty == self.count:
             return self
         ids = np.where(self.present, self.ids, self.empty)
         return Domains(ids, self.present, self.count, self.empty, single=False)
 
     def having(self, rows: Bools) -> Bools:
-        """Return, shape ``(count + 1,)``, the domains that have one of the rows."""
+        """Return for each domain whether it has one of the rows, shape ``(count + 1,)``."""
         result = np.zeros(self.count + 1, dtype=np.bool_)
         result[self.ids[rows]] = True
         result[self.count] = False
@@ -67,7 +73,7 @@ class Domains:
 
 
 class TopologyDomains:
-    """The domains of topology keys, remembered as long as the topology stays."""
+    """The domains of topology keys, kept as long as ``topology_version`` stays."""
 
     def __init__(self) -> None:
         self._nodes: NodeColumns | None = None

@@ -1,4 +1,4 @@
-"""Find the volumes that suit unbound claims, and where volumes could be provisioned for them.
+"""Find the volumes that an unbound claim may get, and where one could be provisioned for it.
 
 Rules: the parts of component-helpers ``FindMatchingVolume`` and of kube-scheduler v1.36
 ``volumebinding/binder.go`` that do not depend on the node; ``matching`` has the others.
@@ -61,7 +61,10 @@ def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KnownVolume:
-    """The parts of a volume that matching reads. ``ref``: (namespace, name, uid) of its claim."""
+    """The parts of a PersistentVolume that matching reads.
+
+    ``ref``: (namespace, name, uid) of the claim that it is bound or pre-bound to.
+    """
 
     name: str
     storage_class: str

@@ -1,4 +1,4 @@
-"""Read the volumes of a cluster by storage class, each once; assumed volumes included."""
+"""The volumes of a cluster by storage class, each read once; assumed volumes included."""
 
 from __future__ import annotations
 

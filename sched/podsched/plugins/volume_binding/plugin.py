@@ -89,8 +89,8 @@ _KINDS = (CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY)
 class BoundVolume:
     """The node affinity of a bound claim's volume.
 
-    For ``migrated_nodes`` it is a CSI volume with the node affinity ``translated``, or
-    ``untranslatable`` tells why that is unknown.
+    On ``migrated_nodes`` the volume is a CSI volume, whose node affinity is ``translated``.
+    ``untranslatable`` says why that could not be computed, "" if it could.
     """
 
     affinity: NodeTerms | None
@@ -304,7 +304,7 @@ class VolumeBinding:
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
     ) -> PreBindPlan:
-        """Return a plan to write what Reserve assumed and to wait until every claim is bound."""
+        """Return a plan: write what Reserve assumed, then wait until every claim is bound."""
         reserved = self._reserved.get(pod.uid)
         if reserved is None:
             return PreBindPlan()
