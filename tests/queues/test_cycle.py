@@ -23,7 +23,7 @@ from podsched.queues.quota import Cohort, Node, Quota
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from support.examples import examples
-from support.queue_trees import CPU, assert_permitted, nodes, snapshots
+from support.queue_trees import CPU, admit, assert_permitted, nodes, snapshots
 
 CPUS = (ResourceGroup(frozenset(("cpu",)), ("default",)),)
 
@@ -46,7 +46,8 @@ def running(key: str, amount: int, priority: int = 0) -> Workload:
 def cycle(
     snapshot: Snapshot, heads: dict[str, Workload], rules: Rules = Rules()
 ) -> dict[str, Entry]:
-    return {entry.workload.key: entry for entry in run_cycle(snapshot, heads.items(), rules)}
+    placed = [replace(workload, queue=name) for name, workload in heads.items()]
+    return {entry.workload.key: entry for entry in run_cycle(snapshot, placed, rules)}
 
 
 def cluster(*queues: ClusterQueue, cohorts: tuple[Cohort, ...] = ()) -> Snapshot:
@@ -77,7 +78,7 @@ def test_with_fair_sharing_the_smallest_share_after_admission_comes_first() -> N
     snapshot = cluster(
         queue("b", 0), queue("c", 0), cohorts=(Cohort("team", None, {CPU: Quota(100)}),)
     )
-    snapshot.add("b", running("b0", 10))
+    admit(snapshot, "b", running("b0", 10))
     heads = {"b": head("b1", 50), "c": head("c1", 75)}
     entries = cycle(snapshot, heads, Rules(fair=True))
     assert [key for key, entry in entries.items() if entry.admitted] == ["b1"]
@@ -92,19 +93,19 @@ def test_a_cohort_whose_head_was_admitted_has_a_larger_share_with_the_next() -> 
 
 def test_a_head_that_may_not_reclaim_what_it_needs_keeps_what_is_left_of_its_quota() -> None:
     snapshot = cluster(queue("a", 2), queue("b", 0))
-    snapshot.add("a", running("a1", 1))
+    admit(snapshot, "a", running("a1", 1))
     entries = cycle(snapshot, {"a": head("a2", 2), "b": head("b1", 1)})
     assert [entry.admitted for entry in entries.values()] == [False, False]
     assert entries["a2"].requeue is Requeue.NO_CANDIDATES
     always = Preemption(reclaim=Policy.ANY)
     snapshot = cluster(queue("a", 2, preemption=always), queue("b", 0))
-    snapshot.add("a", running("a1", 1))
+    admit(snapshot, "a", running("a1", 1))
     assert cycle(snapshot, {"a": head("a2", 2), "b": head("b1", 1)})["b1"].admitted
 
 
 def test_victims_are_named_and_nothing_is_admitted_in_their_place_yet() -> None:
     snapshot = cluster(queue("a", 4, preemption=Preemption(Policy.LOWER)))
-    snapshot.add("a", running("low", 3))
+    admit(snapshot, "a", running("low", 3))
     entry = cycle(snapshot, {"a": head("high", 4, 9)})["high"]
     assert entry.preempts
     assert [victim.workload.key for victim in entry.victims] == ["low"]
@@ -132,7 +133,7 @@ def test_what_a_cycle_admits_fits_together(snapshot: Snapshot, data: st.DataObje
     for index in range(data.draw(st.integers(0, 6))):
         name = data.draw(st.sampled_from(names))
         amount = data.draw(st.integers(0, min(6, snapshot.node(name).available(CPU))))
-        snapshot.add(name, running(f"w{index}", amount, data.draw(st.integers(0, 3))))
+        admit(snapshot, name, running(f"w{index}", amount, data.draw(st.integers(0, 3))))
     before = {node: node.usage.get(CPU, 0) for node in nodes(snapshot)}
     heads = {
         name: head(f"head-{name}", data.draw(st.integers(1, 8)), data.draw(st.integers(0, 3)))
@@ -186,8 +187,8 @@ def test_the_tournament_is_as_if_held_anew_for_each_head(
     for place, name in enumerate(sorted(snapshot.queues)):
         snapshot.add_usage(name, {CPU: data.draw(st.integers(0, 3))})
         workload = head(f"head-{name}", data.draw(st.integers(1, 6)), data.draw(st.integers(0, 1)))
-        heads[name] = replace(workload, queued_at=float(place))
-    done = run_cycle(snapshot, heads.items(), Rules(fair=True))
+        heads[name] = replace(workload, queue=name, queued_at=float(place))
+    done = run_cycle(snapshot, heads.values(), Rules(fair=True))
     left = {entry.queue.name: entry for entry in done}
     for entry in done:
         node = snapshot.node(entry.queue.name)

@@ -22,7 +22,7 @@ from podsched.queues.victims import (
     victim_order,
 )
 from support.examples import examples
-from support.queue_trees import CPU, nodes, snapshots
+from support.queue_trees import CPU, admit, nodes, snapshots
 
 
 def running(key: str, amount: int, priority: int = 0, **other: object) -> Workload:
@@ -56,8 +56,8 @@ def two_queues(of_a: Preemption = LOWER) -> Snapshot:
 def test_the_lowest_priority_goes_and_no_more_than_is_needed() -> None:
     snapshot = two_queues()
     for key, priority in (("low", 1), ("middle", 2), ("high", 3)):
-        snapshot.add("a", running(key, 2, priority))
-    snapshot.add("b", running("full", 2))
+        admit(snapshot, "a", running(key, 2, priority))
+    admit(snapshot, "b", running("full", 2))
     assert names(classic_victims(snapshot, preemptor(snapshot, "a", 2, 9))) == {
         "low": Reason.IN_QUEUE
     }
@@ -65,8 +65,8 @@ def test_the_lowest_priority_goes_and_no_more_than_is_needed() -> None:
 
 def test_a_smaller_victim_is_put_back_if_a_later_one_is_enough() -> None:
     snapshot = two_queues()
-    snapshot.add("a", running("small", 1, 1))
-    snapshot.add("a", running("large", 7, 2))
+    admit(snapshot, "a", running("small", 1, 1))
+    admit(snapshot, "a", running("large", 7, 2))
     assert names(classic_victims(snapshot, preemptor(snapshot, "a", 6, 9))) == {
         "large": Reason.IN_QUEUE
     }
@@ -75,7 +75,7 @@ def test_a_smaller_victim_is_put_back_if_a_later_one_is_enough() -> None:
 def test_quota_is_reclaimed_from_a_queue_only_while_it_borrows() -> None:
     snapshot = two_queues(Preemption(reclaim=Policy.ANY))
     for key in ("b1", "b2", "b3"):
-        snapshot.add("b", running(key, 2))
+        admit(snapshot, "b", running(key, 2))
     assert names(classic_victims(snapshot, preemptor(snapshot, "a", 4))) == {"b1": Reason.RECLAIM}
     assert not classic_victims(snapshot, preemptor(snapshot, "a", 6))
 
@@ -92,28 +92,28 @@ def test_a_queue_that_is_back_within_its_quota_loses_no_more() -> None:
     )
     for name, priority in (("b", 0), ("c", 1)):
         for index in range(2):
-            snapshot.add(name, running(f"{name}{index}", 2, priority))
+            admit(snapshot, name, running(f"{name}{index}", 2, priority))
     chosen = names(classic_victims(snapshot, preemptor(snapshot, "a", 4)))
     assert sorted(chosen) == ["b0", "c0"]
 
 
 def test_priorities_up_to_the_threshold_make_room_for_borrowing() -> None:
     snapshot = two_queues(Preemption(Policy.NEVER, Policy.LOWER, True, 0))
-    snapshot.add("b", running("above", 3, 1))
-    snapshot.add("b", running("below", 5, 0))
+    admit(snapshot, "b", running("above", 3, 1))
+    admit(snapshot, "b", running("below", 5, 0))
     assert names(classic_victims(snapshot, preemptor(snapshot, "a", 5, 9))) == {
         "below": Reason.BORROWING
     }
     snapshot = two_queues(Preemption(Policy.NEVER, Policy.LOWER, True, 0))
-    snapshot.add("b", running("above", 6, 1))
-    snapshot.add("b", running("below", 2, 0))
+    admit(snapshot, "b", running("above", 6, 1))
+    admit(snapshot, "b", running("below", 2, 0))
     assert not classic_victims(snapshot, preemptor(snapshot, "a", 5, 9))
 
 
 def test_an_eviction_that_has_begun_is_counted_first() -> None:
     snapshot = two_queues()
-    snapshot.add("a", running("low", 4, 1))
-    snapshot.add("a", running("evicted", 4, 8, evicted=True))
+    admit(snapshot, "a", running("low", 4, 1))
+    admit(snapshot, "a", running("evicted", 4, 8, evicted=True))
     assert list(names(classic_victims(snapshot, preemptor(snapshot, "a", 2, 9)))) == ["evicted"]
 
 
@@ -125,7 +125,7 @@ def test_with_fair_sharing_the_queue_of_the_largest_share_loses() -> None:
     )
     for name, count in (("a", 3), ("b", 5), ("c", 1)):
         for index in range(count):
-            snapshot.add(name, running(f"{name}{index}", 1))
+            admit(snapshot, name, running(f"{name}{index}", 1))
     assert names(fair_victims(snapshot, preemptor(snapshot, "a", 1))) == {"b0": Reason.FAIR}
     # With 2 the shares would only change places.
     assert not fair_victims(snapshot, preemptor(snapshot, "a", 2))
@@ -154,8 +154,8 @@ def test_policies_go_by_priority_and_time(policy: Policy, permitted: list[str]) 
 def test_within_a_queue_local_queues_with_more_past_usage_lose_first() -> None:
     snapshot = two_queues()
     for key, priority, usage in (("x", 1, 0.1), ("y", 9, 0.9), ("z", 5, 0.9)):
-        snapshot.add("a", running(key, 1, priority, local_queue_usage=usage))
-    ordered = victim_order(snapshot, snapshot.workloads["a"].values(), "a")
+        admit(snapshot, "a", running(key, 1, priority, local_queue_usage=usage))
+    ordered = victim_order(snapshot.workloads["a"].values(), "a")
     assert [one.key for one in ordered] == ["z", "y", "x"]
 
 
@@ -177,7 +177,7 @@ def test_victims_make_room_and_none_of_them_can_stay(
     for index in range(data.draw(st.integers(0, 8))):
         name = data.draw(st.sampled_from(queues))
         amount = data.draw(st.integers(0, min(6, snapshot.node(name).available(CPU))))
-        snapshot.add(name, running(f"w{index}", amount, data.draw(st.integers(0, 3))))
+        admit(snapshot, name, running(f"w{index}", amount, data.draw(st.integers(0, 3))))
     before = {node: node.usage.get(CPU, 0) for node in nodes(snapshot)}
     name = data.draw(st.sampled_from(queues))
     new = preemptor(snapshot, name, data.draw(st.integers(1, 8)), data.draw(st.integers(0, 3)))

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
-from podsched.queues.objects import ClusterQueue, Flavor, Policy, Preemption, ResourceGroup
+from podsched.queues.objects import (
+    ClusterQueue,
+    Flavor,
+    Policy,
+    Preemption,
+    ResourceGroup,
+    Workload,
+)
 from podsched.queues.quota import Cohort, FlavorResource, Node, Quota
 from podsched.queues.snapshot import Snapshot
 
@@ -76,6 +85,11 @@ def plain_available(node: Node) -> int:
     if limit is not None:
         above = min(above, (quota - local) - max(0, usage - local) + limit)
     return max(0, local - usage) + above
+
+
+def admit(snapshot: Snapshot, queue: str, workload: Workload) -> None:
+    """Admit a workload to a queue."""
+    snapshot.add(replace(workload, queue=queue))
 
 
 def nodes(snapshot: Snapshot) -> list[Node]:

@@ -67,16 +67,14 @@ class Entry:
     """Its victims are to be evicted, as far as that has not begun."""
 
 
-def run_cycle(
-    snapshot: Snapshot, heads: Iterable[tuple[str, Workload]], rules: Rules
-) -> list[Entry]:
-    """Return what becomes of the heads, each given with its queue, in the order of their turns.
+def run_cycle(snapshot: Snapshot, heads: Iterable[Workload], rules: Rules) -> list[Entry]:
+    """Return what becomes of the heads of queues, in the order of their turns.
 
     The snapshot is as before; the caller admits the admitted, and evicts the victims.
     """
     entries = []
-    for name, workload in heads:
-        queue = snapshot.queues[name]
+    for workload in heads:
+        queue = snapshot.queues[workload.queue]
         assignment, victims = nominate(snapshot, queue, workload, rules)
         entries.append(_entry(workload, queue, assignment, victims))
     turns, done = _Turns(snapshot, rules), list[Entry]()
@@ -146,7 +144,7 @@ def _possibility(
         level, _ = snapshot.node(queue.name).borrowing_level(key, amount)
     if not victims:
         return Outcome.NO_CANDIDATES, level
-    own = any(snapshot.queue_of(victim) == queue.name for victim in victims)
+    own = any(victim.queue == queue.name for victim in victims)
     return (Outcome.PREEMPT if own else Outcome.RECLAIM), level
 
 

@@ -152,9 +152,9 @@ class _Turns:
         self._dropped: set[Node] = set()
         self._lines: dict[str, list[Workload]] = {}
         self._ranks: dict[str, int] = {}
-        ordered = victim_order(snapshot, candidates, preemptor.queue.name)
+        ordered = victim_order(candidates, preemptor.queue.name)
         for place, workload in enumerate(ordered):
-            self._lines.setdefault(snapshot.queue_of(workload), []).append(workload)
+            self._lines.setdefault(workload.queue, []).append(workload)
             self._ranks[workload.key] = place
 
     def __iter__(self) -> Iterator[tuple[Node, list[Workload]]]:

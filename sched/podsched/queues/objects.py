@@ -122,6 +122,8 @@ class Workload:
 
     key: str
     pod_sets: tuple[PodSet, ...] = ()
+    queue: str = ""
+    """The ClusterQueue that it waits in, or is admitted to."""
     uid: str = ""
     job_uid: str = ""
     priority: int = 0

@@ -27,15 +27,10 @@ class Snapshot:
         self.forest = plant(cohorts, nodes)
         self.workloads: dict[str, dict[str, Workload]] = {name: {} for name in self.queues}
         """Of each queue: what is admitted, by key."""
-        self._queue_of: dict[str, str] = {}
 
     def node(self, queue: str) -> Node:
         """Return the place of a ClusterQueue in its tree."""
         return self.forest.queues[queue]
-
-    def queue_of(self, workload: Workload) -> str:
-        """Return the queue that a workload is, or was, admitted to."""
-        return self._queue_of[workload.key]
 
     def admits(self, queue: str) -> bool:
         """Whether a ClusterQueue exists, has all its flavors, and is below no cycle of cohorts."""
@@ -46,21 +41,15 @@ class Snapshot:
             and all(name in self.flavors for group in found.groups for name in group.flavors)
         )
 
-    def add(self, queue: str, workload: Workload) -> None:
+    def add(self, workload: Workload) -> None:
         """Admit a workload with the usage that it carries."""
-        self.workloads[queue][workload.key] = workload
-        self._queue_of[workload.key] = queue
-        self.add_usage(queue, workload.usage)
+        self.workloads[workload.queue][workload.key] = workload
+        self.add_usage(workload.queue, workload.usage)
 
     def remove(self, workload: Workload) -> None:
         """Take an admitted workload out."""
-        queue = self.queue_of(workload)
-        del self.workloads[queue][workload.key]
-        self.remove_usage(queue, workload.usage)
-
-    def put_back(self, workload: Workload) -> None:
-        """Admit a workload again to the queue that it was taken out of."""
-        self.add(self.queue_of(workload), workload)
+        del self.workloads[workload.queue][workload.key]
+        self.remove_usage(workload.queue, workload.usage)
 
     def add_usage(self, queue: str, usage: Amounts) -> None:
         """Count usage in a queue without a workload."""
@@ -89,10 +78,10 @@ class Snapshot:
         """Do not count the usage of admitted workloads for a while."""
         gone = list(workloads)
         for workload in gone:
-            self.remove_usage(self.queue_of(workload), workload.usage)
+            self.remove_usage(workload.queue, workload.usage)
         yield
         for workload in gone:
-            self.add_usage(self.queue_of(workload), workload.usage)
+            self.add_usage(workload.queue, workload.usage)
 
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
@@ -102,4 +91,4 @@ class Snapshot:
             self.remove(workload)
         yield
         for workload in gone:
-            self.put_back(workload)
+            self.add(workload)

@@ -89,9 +89,7 @@ def preempted_message(preemptor: Workload, reason: Reason, path: str, victim_pat
     )
 
 
-def victim_order(
-    snapshot: Snapshot, victims: Iterable[Workload], preemptor_queue: str
-) -> list[Workload]:
+def victim_order(victims: Iterable[Workload], preemptor_queue: str) -> list[Workload]:
     """Return workloads in the order in which they are preempted.
 
     The already evicted come first, then other queues, then within a queue LocalQueues with more
@@ -99,22 +97,20 @@ def victim_order(
     """
     # Usage of LocalQueues is compared within a queue only, so queues are sorted one by one; between
     # queues, priorities decide.
-    ordered = sorted(victims, key=lambda one: _by_priority(snapshot, one, preemptor_queue))
+    ordered = sorted(victims, key=lambda one: _by_priority(one, preemptor_queue))
     of_queue: dict[tuple[bool, str], list[Workload]] = {}
     for one in ordered:
-        of_queue.setdefault((one.evicted, snapshot.queue_of(one)), []).append(one)
+        of_queue.setdefault((one.evicted, one.queue), []).append(one)
     turns = {
         key: iter(sorted(ones, key=lambda one: -(one.local_queue_usage or 0)))
         for key, ones in of_queue.items()
     }
-    return [next(turns[one.evicted, snapshot.queue_of(one)]) for one in ordered]
+    return [next(turns[one.evicted, one.queue]) for one in ordered]
 
 
-def _by_priority(
-    snapshot: Snapshot, one: Workload, preemptor_queue: str
-) -> tuple[bool, bool, int, float, str, str]:
+def _by_priority(one: Workload, preemptor_queue: str) -> tuple[bool, bool, int, float, str, str]:
     reserved = float("inf") if one.reserved_at is None else one.reserved_at
-    own = snapshot.queue_of(one) == preemptor_queue
+    own = one.queue == preemptor_queue
     return not one.evicted, own, one.priority, -reserved, one.uid, one.key
 
 
@@ -131,7 +127,7 @@ def classic_victims(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
         attempts = (False, True)
     else:
         attempts = (True, False)
-    parts = [_sorted(snapshot, part, preemptor) for part in (hierarchical, others, own)]
+    parts = [_sorted(part, preemptor) for part in (hierarchical, others, own)]
     line = [one for part in parts for one in part if one.workload.evicted]
     line += [one for part in parts for one in part if not one.workload.evicted]
     for borrowing in attempts:
@@ -151,7 +147,7 @@ def classic_victims(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
 def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool]) -> list[Victim]:
     """Return the victims that are needed, from those taken out; the snapshot is as before."""
     for index in range(len(taken) - 2, -1, -1):
-        snapshot.put_back(taken[index].workload)
+        snapshot.add(taken[index].workload)
         if fits():
             # The last one takes the free place: the order is Kueue's.
             taken[index] = taken[-1]
@@ -165,7 +161,7 @@ def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool])
 def restore(snapshot: Snapshot, taken: Iterable[Victim]) -> None:
     """Put victims back."""
     for victim in taken:
-        snapshot.put_back(victim.workload)
+        snapshot.add(victim.workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +174,10 @@ class _Candidate:
     """What has to exceed its quota: the victim's queue, and each cohort below the common one."""
 
 
-def _sorted(
-    snapshot: Snapshot, candidates: list[_Candidate], preemptor: Preemptor
-) -> list[_Candidate]:
+def _sorted(candidates: list[_Candidate], preemptor: Preemptor) -> list[_Candidate]:
     by_key = {candidate.workload.key: candidate for candidate in candidates}
     workloads = [candidate.workload for candidate in candidates]
-    ordered = victim_order(snapshot, workloads, preemptor.queue.name)
+    ordered = victim_order(workloads, preemptor.queue.name)
     return [by_key[workload.key] for workload in ordered]
 
 

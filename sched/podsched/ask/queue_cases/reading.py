@@ -57,8 +57,9 @@ def read_snapshot(case: Case) -> Snapshot:
         snapshot.add_usage(_known(snapshot, queue), read_amounts(usage))
     for one in case.get("workloads", ()):
         if "reserved" in one:
-            queue = one["reserved"]["clusterQueue"]
-            snapshot.add(_known(snapshot, queue), read_workload(case, one))
+            workload = read_workload(case, one)
+            _known(snapshot, workload.queue)
+            snapshot.add(workload)
     return snapshot
 
 
@@ -229,6 +230,7 @@ def read_workload(case: Case, written: Mapping[str, Any]) -> Workload:
     return Workload(
         key=key_of(written),
         pod_sets=read_pod_sets(case, written) if "podSets" in written else (),
+        queue=reserved.get("clusterQueue", written.get("clusterQueue", "")),
         uid=written.get("uid", ""),
         job_uid=written.get("labels", {}).get(_JOB_UID, ""),
         priority=written.get("priority", 0) + boost,

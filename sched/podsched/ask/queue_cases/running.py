@@ -13,7 +13,6 @@ from podsched.ask.queue_cases.reading import (
     BadCase,
     Case,
     gate,
-    key_of,
     matches,
     read_amounts,
     read_pod_sets,
@@ -29,7 +28,7 @@ from podsched.queues.cycle import Entry, Rules, find_victims, reserved, run_cycl
 from podsched.queues.domains import Placed, place
 from podsched.queues.fair_victims import BOTH, FairStrategy
 from podsched.queues.flavors import Assigner
-from podsched.queues.objects import ClusterQueue, Strategy, Workload
+from podsched.queues.objects import Strategy, Workload
 from podsched.queues.order import Requeue
 from podsched.queues.partial import search_counts
 from podsched.queues.pending import Pending
@@ -173,14 +172,8 @@ def _reserve(case: Case) -> Result:
 
 def _victim_order(case: Case) -> Result:
     own = case["preemptorClusterQueue"]
-    queue_of = {
-        key_of(one): one.get("reserved", {}).get("clusterQueue", "") for one in case["workloads"]
-    }
-    snapshot = Snapshot([ClusterQueue(name) for name in {own, *queue_of.values()}])
     workloads = [read_workload(case, one) for one in case["workloads"]]
-    for workload in workloads:
-        snapshot.add(queue_of[workload.key], replace(workload, usage={}))
-    return {"order": [one.key for one in victim_order(snapshot, workloads, own)]}
+    return {"order": [one.key for one in victim_order(workloads, own)]}
 
 
 def _queue_order(case: Case) -> Result:
@@ -312,7 +305,7 @@ def _preempted(
                 preemptor,
                 victim.reason,
                 path,
-                snapshot.node(snapshot.queue_of(victim.workload)).path,
+                snapshot.node(victim.workload.queue).path,
             ),
         }
         for victim in sorted(victims, key=lambda one: one.workload.key)
@@ -337,14 +330,14 @@ def _cycle(case: Case) -> Result:
             got["assignments"][workload.key] = _written(one["reserved"])
         elif (name := local.get((one["namespace"], one.get("queue")), "")) in snapshot.queues:
             strategy = snapshot.queues[name].strategy
-            waiting.setdefault(name, Pending(strategy)).push(workload)
+            waiting.setdefault(name, Pending(strategy)).push(replace(workload, queue=name))
     heads = []
     for name, pending in waiting.items():
         head = pending.pop() if snapshot.admits(name) else None
         if head is None:
             continue
         if matches(selectors[name], labels.get(namespace_of[head.key], {})):
-            heads.append((name, head))
+            heads.append(head)
             continue
         pending.requeue(head, Requeue.NAMESPACE_MISMATCH)
         reason = Waiting.MISCONFIGURED.value
