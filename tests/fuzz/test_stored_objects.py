@@ -49,7 +49,7 @@ def _decoded(item: AnyObject, mirror: Mirror, state: SchedulingState) -> AnyObje
     """What informer and cache make of an object."""
     raw = wrap(item).SerializeToString()
     (event,) = mirror.take([RawWatchEvent(type=v1.ADDED, object=raw)])
-    assert event.new == item and not mirror.set_aside
+    assert event.new == item and not mirror.undecodable
     if event.kind in WATCHED_KINDS:
         state.apply(event, 0.0)
         reason = state.set_aside.reason(event.kind, event.key)

@@ -259,8 +259,8 @@ class FuzzWorld:
         if self._readers is not None and self._readers.done():
             self._finding(f"the leader has ended: {self._readers.exception()!r}")
         for informer in (self._informer, self._everything):
-            if informer.set_aside:
-                self._finding(f"{informer.set_aside} objects cannot be decoded")
+            if informer.undecodable:
+                self._finding(f"{informer.undecodable} objects cannot be decoded")
         if len(self.runner.state.set_aside):
             self._finding("objects are set aside")
 

@@ -62,7 +62,7 @@ class Backend(Protocol):
         ...
 
     @property
-    def set_aside(self) -> int:
+    def undecodable(self) -> int:
         """Number of objects that cannot be decoded."""
         ...
 

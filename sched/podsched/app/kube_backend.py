@@ -84,9 +84,9 @@ class KubeBackend:
         return self._informer
 
     @property
-    def set_aside(self) -> int:
+    def undecodable(self) -> int:
         """See ``Backend``."""
-        return self._informer.set_aside
+        return self._informer.undecodable
 
     async def connect(self) -> LeaseLock:
         """See ``Backend``. The election itself waits for the API server."""

@@ -70,9 +70,9 @@ class PodschedBackend:
         return self._informer
 
     @property
-    def set_aside(self) -> int:
+    def undecodable(self) -> int:
         """See ``Backend``."""
-        return self._informer.set_aside
+        return self._informer.undecodable
 
     async def connect(self) -> EtcdLock:
         """See ``Backend``."""

@@ -413,7 +413,7 @@ class Replica:
             "health": health,
             "page": self._page_address(),
             "load": self._load.line(),
-            "set-aside": str(len(self._runner.state.set_aside) + self._backend.set_aside),
+            "set-aside": str(len(self._runner.state.set_aside) + self._backend.undecodable),
             "seen": f"{time.time():.3f}",
         }
 

@@ -88,7 +88,7 @@ async def test_a_list_is_taken_without_it(followed: Followed) -> None:
     script = followed.script
     revision = script.send(encoded("a"), nested("bad"), b"\xff", encoded("b"), listed=True)
     assert await followed.take(revision) == [("ADDED", "default/a"), ("ADDED", "default/b")]
-    assert followed.informer.set_aside == 2
+    assert followed.informer.undecodable == 2
 
 
 async def test_an_object_that_becomes_undecodable_is_gone_until_it_changes(
@@ -99,10 +99,10 @@ async def test_an_object_that_becomes_undecodable_is_gone_until_it_changes(
     revision = script.send(nested("a"), encoded("c"))
     events = await followed.take(revision)
     assert events[2:] == [("DELETED", "default/a"), ("ADDED", "default/c")]
-    assert followed.informer.set_aside == 1
+    assert followed.informer.undecodable == 1
     events = await followed.take(script.send(encoded("a")))
     assert events[4:] == [("ADDED", "default/a")]
-    assert followed.informer.set_aside == 0
+    assert followed.informer.undecodable == 0
 
 
 async def test_its_deletion_ends_it(followed: Followed) -> None:
@@ -111,7 +111,7 @@ async def test_its_deletion_ends_it(followed: Followed) -> None:
     script.send(nested("a"))
     events = await followed.take(script.send(nested("a"), kind=v1.DELETED))
     assert events == [("ADDED", "default/a"), ("DELETED", "default/a")]
-    assert followed.informer.set_aside == 0
+    assert followed.informer.undecodable == 0
 
 
 async def test_it_is_named_in_the_log_once(

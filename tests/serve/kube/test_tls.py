@@ -59,7 +59,7 @@ def test_while_they_do_not_belong_together_the_old_ones_stay_in_use(tmp_path: Pa
 def test_the_files_of_a_kubeconfig_are_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("podsched.lib.changing_file._LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("podsched.lib.changing_file._CHECK_SECONDS", 0.0)
     files = make_certificates(tmp_path)
     document = {
         "current-context": "x",

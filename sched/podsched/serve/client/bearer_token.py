@@ -1,4 +1,4 @@
-"""The bearer token that a client sends with every call, from a file that may change."""
+"""Reads the bearer token that a client sends with every call from a file that may change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _TOKEN = re.compile(rb"[-A-Za-z0-9._~+/]{1,8192}=*")
 
 
 class BearerToken:
-    """A token in a file, with or without a line break. Raises CertificateError."""
+    """A token in a file, with or without a line break at the end.
+
+    Raises CertificateError if the file cannot be read or has no token.
+    """
 
     def __init__(self, path: str) -> None:
         try:
@@ -44,7 +47,10 @@ class BearerToken:
 
 
 def check_in_clear(endpoint: str) -> None:
-    """Raise CertificateError if a token sent without TLS would leave this machine."""
+    """Raise CertificateError unless an endpoint without TLS is on this machine.
+
+    Otherwise others on the network could read the token.
+    """
     if not is_loopback(endpoint.rpartition(":")[0]):
         raise CertificateError(
             f"{endpoint}: a token is sent to other machines only with TLS: give --tls-ca"

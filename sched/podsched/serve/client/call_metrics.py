@@ -14,7 +14,7 @@ class Followed(Protocol):
     @property
     def revision(self) -> int: ...
     @property
-    def set_aside(self) -> int: ...
+    def undecodable(self) -> int: ...
     @property
     def relists(self) -> int: ...
 
@@ -57,7 +57,7 @@ class ClientTelemetry:
 
         def update() -> None:
             metrics.informer_revision.set(informer.revision)
-            metrics.informer_undecodable.set(informer.set_aside)
+            metrics.informer_undecodable.set(informer.undecodable)
             metrics.informer_relists_total.labels().value = float(informer.relists)
 
         self._registry.before_collect(update)

@@ -1,10 +1,10 @@
-"""Connections to several API servers: one in use, the others for failover.
+"""Manages the connections to several API servers: one is in use, the others are for failover.
 
-If a server cannot be reached, the next endpoint in order is used. There is no record of failed
-servers, because gRPC reconnects with its own backoff. Streams and calls share the connection.
+If a server cannot be reached, the next endpoint in order is used. Failed servers are not
+remembered, because gRPC reconnects with its own backoff. Streams and calls share the connection.
 
-After a failure, certificates are reloaded if their files have changed, because gRPC reconnects with
-those of its channel's creation.
+gRPC reconnects with the certificates with which a channel was created. So if the files have changed
+when a call fails, new channels are opened.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ class ClientOptions:
 
 
 class Channels:
-    """The channels, by endpoint, opened when first used.
+    """The gRPC channels by endpoint, opened when first used.
 
-    Raises CertificateError for unusable TLS files or tokens, ValueError without an endpoint.
+    endpoints: "host:port", several separated by commas or as a sequence. Raises CertificateError
+    for unusable TLS files or tokens, ValueError without an endpoint.
     """
 
     def __init__(self, endpoints: str | Sequence[str], options: ClientOptions) -> None:
@@ -132,8 +133,8 @@ def _open(
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        # gRPC takes this as the least time for one attempt to connect, too. With 100 ms, commands
-        # failed at a busy server: its event loop answers new connections late.
+        # gRPC also uses this as the min time for an attempt to connect. With 100 ms, commands
+        # failed at a busy server, whose event loop answers new connections late.
         ("grpc.min_reconnect_backoff_ms", 1000),
         ("grpc.max_reconnect_backoff_ms", 2000),
         ("grpc.keepalive_time_ms", 10_000),

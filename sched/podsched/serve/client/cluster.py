@@ -21,7 +21,7 @@ from podsched.v1 import api_pb2 as v1
 
 
 class InformerPort(Protocol):
-    """See ``Informer``."""
+    """Keeps objects of some kinds current in memory; see ``serve.client.informer.Informer``."""
 
     synced: asyncio.Event
 
@@ -40,7 +40,7 @@ class InformerPort(Protocol):
 
 
 class ClusterWrites(Protocol):
-    """The writes of a term, except events."""
+    """The fenced writes that a leader makes during its term."""
 
     async def bind_pods(
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""

@@ -1,10 +1,10 @@
 """The client's exceptions; each class says who is at fault and whether to retry.
 
     ClientError
-    ├── NotFound               there is no such object
-    ├── AlreadyExists          there is one of this name
+    ├── NotFound               the object does not exist
+    ├── AlreadyExists          an object of this name exists
     ├── Conflict               the object has changed: read it again, then retry
-    │   └── PreconditionFailed it is another object (uid) or version than was named
+    │   └── PreconditionFailed its uid or version is not the one that was named
     ├── Invalid                the request has mistakes, all in ``violations``: the caller
     ├── Forbidden              the caller's roles, or policy, do not permit it
     │   └── Unauthorized       the caller is not authenticated: certificate or token
@@ -77,11 +77,11 @@ class ClientError(Exception):
 
 
 class NotFound(ClientError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class AlreadyExists(ClientError):
-    """There is an object of this name already."""
+    """An object of this name exists already."""
 
 
 class Conflict(ClientError):
@@ -101,7 +101,7 @@ class Invalid(ClientError):
 
 
 class Forbidden(ClientError):
-    """Policy does not permit it."""
+    """The caller's roles, or a policy, do not permit the request."""
 
 
 class Unauthorized(Forbidden):
@@ -155,7 +155,7 @@ class Unreadable(ClientError):
 
 
 class ServerBug(ClientError):
-    """The server failed in a way it should not."""
+    """The server failed because of a bug; its log has the details."""
 
 
 _BY_REASON: dict[str, type[ClientError]] = {
@@ -249,8 +249,8 @@ _NOT_SENT = ("failed to connect", "errors resolving", "dns resolution failed")
 _REFUSED = "rst_stream with error code 7"
 
 
-def _not_done(message: str) -> bool:
-    """Return whether gRPC's message means that the server has not begun the call."""
+def _was_not_executed(message: str) -> bool:
+    """Return whether gRPC's message in lower case shows that the server has not begun the call."""
     return message.startswith(_NOT_SENT) or _REFUSED in message
 
 
@@ -261,6 +261,6 @@ def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
     if code is grpc.StatusCode.CANCELLED:
         # By the server: a caller that cancels gets CancelledError.
         return OutcomeUnknown("the server broke the call off")
-    if code is grpc.StatusCode.UNAVAILABLE and not _not_done(message.lower()):
+    if code is grpc.StatusCode.UNAVAILABLE and not _was_not_executed(message.lower()):
         return OutcomeUnknown(message)
     return _BY_CODE.get(code.value[0], ClientError)(message)

@@ -1,17 +1,20 @@
-"""Keeps the objects of some kinds current in memory, by one watch of all of them.
+"""Keeps the objects of some kinds current in memory, by one watch of all these kinds.
 
-Guarantees: a handler gets every change once, in the order of etcd's revisions across all kinds; a
-batch ends with a whole revision, up to which all changes are delivered, unless it is partial; after
-a gap in the history (Compacted) it gets the differences between the stores and the cluster. After a
-batch that is not partial the stores equal the cluster at ``revision``. An object that cannot be
-decoded is set aside: it is counted, logged, and treated as deleted.
+Guarantees:
+
+- The handler gets every change once, in the order of etcd's revisions across all kinds.
+- After a batch that is not partial, the stores equal the cluster at ``revision``.
+- After a gap in the history (Compacted), the handler gets the differences between the stores and
+  the cluster.
+
+An object that cannot be decoded is counted, logged, and treated as deleted.
 
     starting  --first list-->    synced
     synced    --stream breaks--> resuming at the same revision, next server  --> synced
     synced    --Compacted-->     listing again, the differences delivered    --> synced
     synced    --new pace-->      resuming at the same revision, at the new pace --> synced
 
-``Mirror`` decides (pure), ``Informer`` does the I/O.
+``Mirror`` applies responses to the stores (pure), ``Informer`` does the I/O.
 """
 
 from __future__ import annotations
@@ -64,8 +67,9 @@ class EventType(IntEnum):
 class Event(NamedTuple):
     """One change of one object.
 
-    kind: "Pod", ...; key: namespace/name, or the name alone; old: before it, None for ADDED; new:
-    after it, None for DELETED. Objects are shared: not to be changed.
+    kind: "Pod", ... key: "namespace/name", or the name of a cluster-scoped object. old: the object
+    before it, None for ADDED. new: the object after it, None for DELETED. Objects are shared with
+    the stores and must not be changed.
     """
 
     type: EventType
@@ -76,10 +80,10 @@ class Event(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Changes up to and including ``revision``; no events: only the revision has moved.
+    """Changes up to and including ``revision``; without events, only the revision has changed.
 
-    partial: part of a list or a response; the objects are as of a revision still to come with the
-    last part.
+    partial: this is a part of a list or response, and not the last one. ``revision`` is then the
+    one before, and the last part has the revision that includes these changes.
     """
 
     revision: int
@@ -96,17 +100,20 @@ ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETE
 
 
 class Mirror:
-    """The stores by kind and key; applies responses to them."""
+    """The stores (objects by kind and key), and the rules for updating them from responses."""
 
     def __init__(self, kinds: Iterable[str], *, metadata_only: bool = False) -> None:
         self._metadata_only = metadata_only
         self.stores: dict[str, dict[str, AnyObject]] = {kind: {} for kind in kinds}
         self.revision = 0
         #: Objects whose latest version cannot be decoded.
-        self.set_aside: set[Identity] = set()
+        self.undecodable: set[Identity] = set()
 
     def take(self, events: Iterable[RawWatchEvent]) -> list[Event]:
-        """Apply changes to the stores; return them with the previous objects."""
+        """Apply changes to the stores; return them as events with the previous objects.
+
+        Deletions of unknown objects are left out, and MODIFIED of an unknown object is ADDED.
+        """
         taken: list[Event] = []
         stores = self.stores
         parse = v1.Object.FromString
@@ -116,7 +123,7 @@ class Mirror:
             try:
                 wrapped = parse(event.object)
             except DecodeError:
-                taken += self._set_aside(event)
+                taken += self._mark_undecodable(event)
                 continue
             field = wrapped.WhichOneof("object")
             if field is None:
@@ -129,8 +136,8 @@ class Mirror:
             namespace = metadata.namespace
             key = f"{namespace}/{metadata.name}" if namespace else metadata.name
             store = stores[kind]
-            if self.set_aside:
-                self.set_aside.discard(Identity(kind, key))
+            if self.undecodable:
+                self.undecodable.discard(Identity(kind, key))
             if event.type == v1.DELETED:
                 old = store.pop(key, None)
                 if old is not None:
@@ -141,22 +148,23 @@ class Mirror:
             taken.append(Event(ADDED if old is None else MODIFIED, kind, key, old, item))
         return taken
 
-    def _set_aside(self, event: RawWatchEvent) -> list[Event]:
+    def _mark_undecodable(self, event: RawWatchEvent) -> list[Event]:
         """Record an undecodable object; if it was in the stores, it is deleted there."""
         identity = identify(event.object)
         kind, key = identity
         if event.type == v1.DELETED:
-            self.set_aside.discard(identity)
-        elif identity not in self.set_aside:
-            self.set_aside.add(identity)
+            self.undecodable.discard(identity)
+        elif identity not in self.undecodable:
+            self.undecodable.add(identity)
             log_undecodable(identity)
         old = self.stores[kind].pop(key, None) if kind in self.stores else None
         return [] if old is None else [Event(DELETED, kind, key, old, None)]
 
     def differences(self, listed: Mirror) -> Iterator[list[Event]]:
-        """Yield the events that turn the stores into ``listed``, deletions first, without applying.
+        """Yield the events that would turn the stores into ``listed``, deletions first.
 
-        Each list covers the next ``_CHUNK`` objects, most of which may be unchanged.
+        The stores are not changed. Each list of events results from comparing ``_CHUNK`` objects,
+        so that the caller can yield to other tasks in between.
         """
         for kind, after in listed.stores.items():
             known = iter(self.stores[kind].items())
@@ -185,7 +193,7 @@ class Mirror:
     def adopt(self, listed: Mirror) -> None:
         """Replace the stores by ``listed``."""
         self.stores.update(listed.stores)
-        self.set_aside = listed.set_aside
+        self.undecodable = listed.undecodable
 
 
 def _metadata_of(item: AnyObject) -> AnyObject:
@@ -202,7 +210,7 @@ class WatchSource(Protocol):
 
 
 class Informer:
-    """Follows kinds through one stream; ``run`` it once, as a task."""
+    """Follows some kinds through one watch stream; ``run`` it once, as a task."""
 
     def __init__(
         self,
@@ -233,9 +241,9 @@ class Informer:
         self._relists = 0
 
     @property
-    def set_aside(self) -> int:
+    def undecodable(self) -> int:
         """Number of objects that cannot be decoded."""
-        return len(self._mirror.set_aside)
+        return len(self._mirror.undecodable)
 
     @property
     def relists(self) -> int:
@@ -248,7 +256,10 @@ class Informer:
         return self._mirror.revision
 
     def objects(self, kind: str) -> Mapping[str, AnyObject]:
-        """Return the objects of a kind by key: live, do not keep it across an await."""
+        """Return the objects of a kind by key.
+
+        The mapping changes with the informer, so do not iterate over it across an ``await``.
+        """
         return self._mirror.stores[kind]
 
     def get(self, kind: str, key: str) -> AnyObject | None:
@@ -256,9 +267,10 @@ class Informer:
         return self._mirror.stores[kind].get(key)
 
     def pace(self, milliseconds: int) -> None:
-        """Request responses at most every ``milliseconds``, with changes of an object merged.
+        """Request responses at most every ``milliseconds``, with the changes of an object merged.
 
-        0: at once. The stream is resumed at the new pace, so 0 also delivers delayed changes.
+        0: send changes at once. The stream is reopened at the new pace, so 0 also delivers changes
+        that the server has delayed. Standbys use a slow pace, which costs less.
         """
         if self._request.pace_ms != milliseconds:
             self._request.pace_ms = milliseconds
@@ -274,7 +286,7 @@ class Informer:
         following = list_and_watch(
             self._stream,
             self._on_error,
-            # The last two may be temporary, too.
+            # The last two may be temporary, too: a bug on one server, a response too large.
             transient=(Compacted, Forbidden, Unavailable, ServerBug, TooLarge),
             backoff=Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random),
         )
@@ -297,9 +309,9 @@ class Informer:
             _log.info("The watch broke", revision=self.revision, error=str(error))
 
     async def _stream(self) -> AsyncGenerator[Batch | None, None]:
-        """Yield batches of changes, after a list if none was delivered yet; None without changes.
+        """Yield a list, if none was delivered yet, and then batches of changes.
 
-        Reopens the stream when the pace changes.
+        None stands for a response without changes. Reopens the stream when the pace changes.
         """
         while True:
             request = v1.WatchRequest()

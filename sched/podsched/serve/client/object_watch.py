@@ -1,4 +1,4 @@
-"""Yields decoded changes of objects, for programs that keep no cache."""
+"""Watches objects and yields their decoded changes, for programs that keep no cache."""
 
 from __future__ import annotations
 

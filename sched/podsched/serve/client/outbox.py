@@ -1,21 +1,22 @@
-"""Sends the writes of many parts of a process in batches.
+"""Queues writes of many parts of a process, and sends them in batches.
 
-Writes that arrive during a call are sent with the next one, so load makes batches larger instead of
-more numerous. A key has at most one waiting write: a newer one replaces it, or is merged with it.
+Writes that arrive during a call are sent with the next one, so under load the batches get larger,
+and the number of calls stays the same. A key has at most one waiting write: a newer one replaces
+it, or is merged with it.
 
-    put --> waiting --> under way --answered--> done, each item by itself
-               ^            |
-               |            '--failed as a whole--> halves under way --> ... --> one item: failed
-               '-- retry ---'   (retryable, and not for longer than ``retry_for``)
+    put --> waiting --> sending --answered--> each item has its own result
+               ^           |
+               |           '--the whole call failed--> two halves --> ... --> one item: failed
+               '-- retry --'   (if retryable, for at most ``retry_for`` seconds)
 
-A call that fails as a whole with a permanent error may do so because of one item: it is bisected,
-so that only that item fails. If many items fail like this, the rest of the batch fails without
-calls of its own. Only a lost fence ends ``run``.
+A call may fail as a whole with a permanent error because of one item. So the batch is bisected, and
+only that item fails. If many items fail like this, the rest of the batch fails without further
+calls. Only a lost fence ends ``run``.
 
-``run`` is one worker, which makes one call at a time; as many calls may be under way as workers
-run. Writes for the same key stay in order with one worker only.
+Each task that executes ``run`` makes one call at a time; several may run concurrently. Writes for
+the same key are sent in order only if there is one such task.
 
-Not for writes that must all be executed: of several for a key, only the last one is.
+Do not use it for writes that must all be executed: of several writes for a key, only the last is.
 """
 
 from __future__ import annotations
@@ -60,12 +61,14 @@ class Outbox(Generic[T]):
     ) -> None:
         """Create an outbox; nothing is sent before ``run``.
 
-        ``send`` writes a batch of at most ``most`` items and returns a result for each, which
-        ``answered`` is called with, by key and item; None for what it has left out since it is not
-        wanted any more. It raises ClientError when it fails as a whole. ``given_up`` gets the items
-        that are not tried again, since the error is not retryable or ``retry_for`` seconds have
-        passed; without it ``answered`` gets a result that says so. ``merge`` makes one item of two
-        for the same key, the earlier and the later.
+        send: writes a batch of at most ``most`` items and returns a result for each, None for an
+            item that it has left out because it was dropped. Raises ClientError if the whole call
+            fails.
+        answered: called with key, item and result of each item, except for results None.
+        merge: returns the item to send for the earlier and the later item of a key.
+        retry_for: seconds for which a batch is sent again after retryable errors.
+        given_up: called with the items that are not sent again, and the error. Without it,
+            ``answered`` gets a result with the error for each.
         """
         self._send = send
         self._answered = answered
@@ -76,7 +79,8 @@ class Outbox(Generic[T]):
         self._jitter = jitter or random.Random()
         self._waiting: dict[str, T] = {}
         self._under_way: list[dict[str, T]] = []
-        self._something = asyncio.Event()
+        #: Set while items may be waiting.
+        self._filled = asyncio.Event()
 
     def __len__(self) -> int:
         """Return the number of waiting items."""
@@ -91,7 +95,7 @@ class Outbox(Generic[T]):
         """Queue a write for the key, in place of a waiting one."""
         earlier = self._waiting.get(key)
         self._waiting[key] = item if earlier is None else self._merge(earlier, item)
-        self._something.set()
+        self._filled.set()
 
     def drop(self, key: str) -> None:
         """Remove the key's waiting write, and do not retry one being sent."""
@@ -100,7 +104,7 @@ class Outbox(Generic[T]):
             batch.pop(key, None)
 
     def is_wanted(self, item: T) -> bool:
-        """Whether an item that is being sent has not been dropped since ``send`` was called."""
+        """Return whether an item that is being sent has not been dropped meanwhile."""
         return any(item is kept for batch in self._under_way for kept in batch.values())
 
     def drop_oldest(self) -> None:
@@ -111,8 +115,8 @@ class Outbox(Generic[T]):
         """Send the queued writes until cancelled."""
         while True:
             if not self._waiting:
-                self._something.clear()
-                await self._something.wait()
+                self._filled.clear()
+                await self._filled.wait()
             await self.flush(self._most)
 
     async def flush(self, most: int) -> None:

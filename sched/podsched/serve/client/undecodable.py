@@ -1,4 +1,4 @@
-"""Identifies objects that cannot be decoded.
+"""Finds the kind and name of objects that cannot be decoded.
 
 Objects stored through API servers of this version can be decoded; objects stored by other versions
 or by etcd's tools may not. Readers of many objects skip such an object, count it and log its name.
@@ -68,6 +68,6 @@ def _fields(raw: bytes) -> dict[int, bytes]:
 
 
 def log_undecodable(identity: Identity) -> None:
-    """Log an object that is set aside."""
+    """Log that an object is ignored because it cannot be decoded."""
     kind, key = identity
     _log.warning("An object cannot be decoded and is ignored", kind=kind or "?", name=key or "?")

@@ -78,9 +78,9 @@ class KubeInformer:
         return self._mirror.revision
 
     @property
-    def set_aside(self) -> int:
+    def undecodable(self) -> int:
         """Number of objects that cannot be decoded."""
-        return len(self._mirror.set_aside)
+        return len(self._mirror.undecodable)
 
     @property
     def relists(self) -> int:
@@ -162,8 +162,8 @@ class KubeInformer:
         store = self._mirror.stores[kind]
         taken: list[Event] = []
         for type_, key, item in events:
-            if self._mirror.set_aside:
-                self._mirror.set_aside.discard(Identity(kind, key))
+            if self._mirror.undecodable:
+                self._mirror.undecodable.discard(Identity(kind, key))
             if type_ is EventType.DELETED:
                 if (old := store.pop(key, None)) is not None:
                     taken.append(Event(EventType.DELETED, kind, key, old, None))
@@ -175,12 +175,12 @@ class KubeInformer:
         self._deliver(taken)
 
     def unreadable(self, kind: str, key: str, type_: EventType) -> None:
-        """Set an object aside; if it was in the store, it is deleted there."""
+        """Record an undecodable object; if it was in the store, it is deleted there."""
         identity = Identity(kind, key)
         if type_ is EventType.DELETED:
-            self._mirror.set_aside.discard(identity)
-        elif identity not in self._mirror.set_aside:
-            self._mirror.set_aside.add(identity)
+            self._mirror.undecodable.discard(identity)
+        elif identity not in self._mirror.undecodable:
+            self._mirror.undecodable.add(identity)
             log_undecodable(identity)
         if (old := self._mirror.stores[kind].pop(key, None)) is not None:
             self._deliver([Event(EventType.DELETED, kind, key, old, None)])

@@ -156,8 +156,8 @@ class _GrpcCall(Call):
     def add_warnings_to_trailers(self) -> None:
         """Add the warnings to the trailing metadata."""
         if self.warnings:
-            told = [(WARNING, header(text)) for text in self.warnings]
-            self.context.set_trailing_metadata(((REQUEST_ID, self.request_id), *told))
+            warnings = [(WARNING, header(text)) for text in self.warnings]
+            self.context.set_trailing_metadata(((REQUEST_ID, self.request_id), *warnings))
 
     async def only_request(self) -> bytes:
         """Authenticate the caller, read the request, and wait for a seat. Raises ApiError."""

@@ -144,9 +144,9 @@ def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> 
 
 def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
     """Make the error for an invalid object; it lists the first MOST_VIOLATIONS violations."""
-    told = violations[:MOST_VIOLATIONS]
-    texts = [f"{v.field}: {v.description}" if v.field else v.description for v in told]
-    if len(told) < len(violations):
+    listed_violations = violations[:MOST_VIOLATIONS]
+    texts = [f"{v.field}: {v.description}" if v.field else v.description for v in listed_violations]
+    if len(listed_violations) < len(violations):
         texts.append("and more")
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     shown = f"{kind.name}.{kind.group}" if kind.group else kind.name
@@ -154,7 +154,7 @@ def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
         StatusCode.INVALID_ARGUMENT,
         StatusReason.INVALID,
         f'{shown} "{name}" is invalid: {listed}',
-        violations=told,
+        violations=listed_violations,
         about=(kind, name),
     )
 

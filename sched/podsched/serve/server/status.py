@@ -71,9 +71,9 @@ def batch_response(outcomes: list[Outcome]) -> bytes:
     left = _MOST_VIOLATIONS
     for outcome in outcomes:
         if isinstance(outcome, ApiError):
-            told = outcome.violations[:left]
-            left -= len(told)
-            response.results.append(_failed(outcome, told))
+            violations = outcome.violations[:left]
+            left -= len(violations)
+            response.results.append(_failed(outcome, violations))
         else:
             add(resource_version=outcome.revision)
     return response.SerializeToString()

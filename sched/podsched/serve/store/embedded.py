@@ -1,7 +1,8 @@
 """Runs a private etcd member on this machine, for ``sched up``, ``sched demo`` and tests.
 
-Guarantees: it never outlives the process (more exactly: the thread) that started it, and it can be
-restarted with its data and the same ports. Not for production: one machine.
+Guarantees: it never outlives the process (precisely: the thread) that started it, and it can be
+restarted with its data and the same ports. It is not for production, because all data is on one
+machine.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from podsched.lib.network import free_port
+from podsched.lib.network import can_listen, free_port
 from podsched.lib.processes import dying_with_parent, send_signal
 from podsched.serve.store.errors import EmbeddedEtcdError, StoreError, Unauthorized
 from podsched.serve.store.etcd import EtcdOptions, EtcdStore
 from podsched.serve.store.etcd_version import Version, consistency_checks, version_of
 
+#: Seconds between checks whether it answers.
 _POLL = 0.05
 _PORT_TRIES = 3
 #: Interval after which a timer commits a member's collected writes to its database. It also commits
@@ -38,18 +39,20 @@ _NEVER = "1h"
 class EmbeddedEtcdOptions:
     """Options of an embedded etcd.
 
-    data_dir: kept between runs; etcd.log in it has etcd's own log.
+    data_dir: directory of the data, kept between runs; etcd.log in it is etcd's own log.
     client_port, peer_port: 0 chooses a free one, which restarts of this object keep.
-    fsync: False trades safety against power loss for speed; processes may be killed even so.
-    history: how long revisions stay readable. They stay for up to twice as long, which at
+    fsync: False is faster, but loses data if the machine loses power (not if the process is
+        killed).
+    history: time for which revisions stay readable. They stay for up to twice as long, which at
         25 MB/s of writes is still below the quota.
     quota_bytes: size of the database at which etcd stops accepting writes.
-    snapshot_count: transactions between snapshots. etcd keeps them in memory as well, and a
-        group commit is up to 1 MB, so that its default of 100,000 would be a memory leak.
-    start_timeout: seconds until it must answer.
-    name, cluster: of a member of several: its name, and all members' names and peer addresses as
-        etcd's --initial-cluster has them. They are to be started together.
-    cert, key: serve TLS. client_ca: and demand client certificates signed by it, of peers as well.
+    snapshot_count: transactions between snapshots. etcd keeps them in memory until then, and a
+        group commit has up to 1 MB, so its default of 100,000 could use 100 GB.
+    start_timeout: max seconds from the start to the first answer.
+    name, cluster: for a cluster of several members: this member's name, and the value of etcd's
+        --initial-cluster. All members must be started together.
+    cert, key: files to serve TLS with; None: no TLS. client_ca: require client certificates
+        signed by it, also of the other members.
     """
 
     data_dir: Path
@@ -119,7 +122,7 @@ class EmbeddedEtcd:
         return "https" if self._options.cert else "http"
 
     async def start(self) -> None:
-        """Start it and wait until it answers. Raises EmbeddedEtcdError, with one clear line."""
+        """Start it and wait until it answers. Raises EmbeddedEtcdError with a one-line message."""
         if self.pid is not None:
             raise EmbeddedEtcdError(f"etcd runs already (pid {self.pid})")
         binary = find_etcd()
@@ -144,7 +147,7 @@ class EmbeddedEtcd:
 
     async def _start_once(self, binary: Path) -> None:
         for port in (self._client_port, self._peer_port):
-            if not _is_free(self._options.host, port):
+            if not can_listen(self._options.host, port):
                 raise _PortTaken(f"port {port} on {self._options.host} is in use already")
         start_of_log = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
@@ -153,7 +156,8 @@ class EmbeddedEtcd:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for this process: etcd stops last
+                # Ctrl-C must not reach etcd directly: this process stops it after all others.
+                start_new_session=True,
                 env={k: v for k, v in os.environ.items() if not k.startswith("ETCD_")},
             )
         try:
@@ -214,9 +218,12 @@ class EmbeddedEtcd:
             ) from None
 
     async def _answers(self) -> bool:
-        """Return whether it has a leader and serves; with TLS, whether it accepts connections."""
+        """Return whether it has a leader and serves; with TLS, whether its port is in use.
+
+        With TLS, a request would need a client certificate, which this object may not have.
+        """
         if self._options.cert:
-            return not _is_free(self._options.host, self._client_port)
+            return not can_listen(self._options.host, self._client_port)
         store = EtcdStore(EtcdOptions((self.endpoint,), request_timeout=1.0))
         try:
             await store.get("health")
@@ -238,7 +245,10 @@ class EmbeddedEtcd:
         return EmbeddedEtcdError(f"etcd ended at once: {last} (see {self.log_file})")
 
     async def wait(self) -> str:
-        """Wait until the process has ended; return "ended", like ``wait`` of other parts."""
+        """Wait until the process has ended; return "ended".
+
+        It is watched together with other processes, which return a description of their end, too.
+        """
         if self._process is None:
             raise EmbeddedEtcdError("etcd was not started")
         await self._process.wait()
@@ -276,13 +286,3 @@ class EmbeddedEtcd:
 
 class _PortTaken(Exception):
     """Another process listens on one of the ports."""
-
-
-def _is_free(host: str, port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True

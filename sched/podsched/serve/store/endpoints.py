@@ -1,4 +1,4 @@
-"""Connections to etcd's members: one in use, the others for failover.
+"""Connects to one of etcd's members, and fails over to the next one.
 
 Every member serves the whole cluster, so one connection at a time is enough. Each endpoint has its
 own gRPC channel, because one channel with a list of addresses would stay with a member that is
@@ -30,7 +30,7 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("etcd")
 
-#: Seconds between rounds over the endpoints, at first and at most.
+#: Seconds of pause after all endpoints were tried: first, and max.
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
 
 
@@ -41,11 +41,11 @@ class EtcdOptions:
     endpoints: ``host:port`` or ``http(s)://host:port``, in the order in which they are tried.
     cert, key: for etcd's --client-cert-auth.
     username, password: for etcd's authentication; the token is renewed as needed.
-    dial_timeout: for one endpoint to accept a connection; 2 s, since another member may be faster.
-    request_timeout: for one call with all its retries; 5 s is what etcd itself allows.
-    keepalive_time: silence after which the connection is probed (etcd refuses less than 5 s).
-    keepalive_timeout: after which an unanswered probe breaks the connection.
-    max_txn_ops, max_request_bytes: etcd's flags of the same names; a lower one here is safe.
+    dial_timeout: for an endpoint to accept a connection. 2 s, because another member may be faster.
+    request_timeout: for a call with all its retries. 5 s is etcd's own limit.
+    keepalive_time: silence after which the connection is probed; etcd refuses less than 5 s.
+    keepalive_timeout: time after which an unanswered probe breaks the connection.
+    max_txn_ops, max_request_bytes: etcd's flags of the same names; lower values are safe, too.
     """
 
     endpoints: tuple[str, ...] = flag(
@@ -76,7 +76,7 @@ class EtcdOptions:
 
 
 class Connection:
-    """One endpoint's channel and the calls on it (created without I/O)."""
+    """The gRPC channel of one endpoint, and etcd's services on it; creating it does no I/O."""
 
     def __init__(self, endpoint: str, options: EtcdOptions, pems: Pems) -> None:
         secure, target = _parse(endpoint)
@@ -98,7 +98,7 @@ class Connection:
         )
 
     async def ready(self, timeout: float) -> bool:
-        """Connect if needed; return False as soon as the connection fails."""
+        """Connect if needed, within ``timeout`` seconds; return whether it is connected."""
         ready = grpc.ChannelConnectivity.READY
         state = self.channel.get_state(try_to_connect=True)
         if state is ready:
@@ -160,12 +160,15 @@ class Endpoints:
             return False
 
     def backoff(self) -> Backoff:
-        """Return the pauses between a call's retries; the first round of endpoints has none."""
+        """Return a new backoff for a call's retries; the first round of endpoints has no pauses."""
         rest = len(self._connections) - 1
         return Backoff(RETRY_FIRST, RETRY_MOST, self._jitter.random, immediate=rest)
 
     async def connected(self) -> Connection:
-        """Return a ready connection; try each endpoint until the request timeout."""
+        """Return a ready connection, trying the endpoints in turn until the request timeout.
+
+        Raises Unavailable, Closed.
+        """
         deadline = asyncio.get_running_loop().time() + self.options.request_timeout
         return await self._connected_by(deadline)
 
@@ -194,10 +197,10 @@ class Endpoints:
     async def call(
         self, method: Callable[[Connection], Any], request: Any, *, safe: bool
     ) -> tuple[Any, Connection]:
-        """Make a unary call; return the answer and the connection used.
+        """Make a unary call; return the answer and the connection used. Raises StoreError.
 
-        safe: the call changes nothing, so it is retried on other endpoints if its answer is lost.
-            Others are retried only if they have certainly not been applied.
+        safe: the call is idempotent, so it is retried on other endpoints if its answer is lost.
+            Other calls are retried only if they have certainly not been applied.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.options.request_timeout
@@ -227,7 +230,10 @@ class Endpoints:
             await asyncio.sleep(delay)
 
     async def metadata(self, connection: Connection) -> tuple[tuple[str, str], ...]:
-        """Return the metadata of calls: it requires a member with a leader, and has the token."""
+        """Return the metadata of calls, with the authentication token if there is one.
+
+        "hasleader" makes a member without a leader refuse the call instead of keeping it waiting.
+        """
         if self.options.username is None:
             return (("hasleader", "true"),)
         if self._token is None:

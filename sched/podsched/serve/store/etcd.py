@@ -1,4 +1,4 @@
-"""The store on a real etcd (3.5 or later)."""
+"""Implements the store on a real etcd (3.5 or later)."""
 
 from __future__ import annotations
 
@@ -113,6 +113,7 @@ class EtcdStore:
         return await self._group_commit.submit(writes)
 
     async def _commit(self, group: Sequence[Member]) -> list[WriteResult]:
+        """Send a group of writes as one transaction; return their results. Raises StoreError."""
         request = b"".join([member.encoded for member in group])
         puts = (op.key for member in group for op in member.write.ops if isinstance(op, Put))
         if (key := next(puts, None)) is not None:

@@ -5,11 +5,12 @@ idle store commits a write at once, and a busy store spreads etcd's fixed cost p
 raft round and an fsync) over all waiting writes. If there are many writes and etcd answers fast,
 the next group gathers for a few more milliseconds (``Pace``).
 
-etcd evaluates the compares of *all* nested transactions before it applies any of them, and
-refuses a key written twice. Hence the rule of the batcher, which makes a group equal to its
-writes done one by one in the order submitted: no write of a group may touch (compare or write)
-a key that an earlier write of that group, or an earlier write that was held back, writes; nor
-write a key that one of those compares. A held-back write leads the next group.
+A group has the same effect as its writes done one by one in the order submitted. But etcd evaluates
+the compares of *all* nested transactions before it applies any of them, and refuses a key written
+twice. So two writes conflict if one writes a key that the other compares or writes. A write that
+conflicts with an earlier one in the group is held back. So is a write that conflicts with an
+earlier held-back write, which would otherwise be overtaken. Held-back writes come first in the next
+group.
 
 A full etcd refuses a group if any of its writes has a put. Its writes with only deletes are then
 sent again alone, because they free space.
@@ -21,8 +22,8 @@ writes that conflict with the overdue group by the rule above. Each overdue grou
 of the next one: etcd needs one to two seconds to detect the loss of its leader and to elect
 another, and all groups sent until then are lost, too.
 
-``GroupQueue`` decides (pure); ``GroupCommit`` is the thin driver around it.
-There are no retries here: callers of a group with unknown outcome get ``MaybeApplied``.
+``GroupQueue`` selects groups (pure), ``GroupCommit`` sends them. Nothing is retried here: writes of
+a group with unknown outcome get ``MaybeApplied``.
 """
 
 from __future__ import annotations
@@ -103,11 +104,11 @@ class Pace:
 
 
 class GroupLimits(NamedTuple):
-    """What one etcd transaction accepts.
+    """The limits of one etcd transaction.
 
-    max_txn_ops: etcd's --max-txn-ops. It counts the outer operations plus the widest nested
-        transaction, so that 128 means 120 writes of up to 8 compares, puts or deletes each.
-    max_bytes: of the whole request; a single larger write is sent alone, for etcd to judge.
+    max_txn_ops: etcd's --max-txn-ops. It counts the outer operations plus those of the widest
+        nested transaction, so 128 permits 120 writes of up to 8 compares, puts or deletes each.
+    max_bytes: of the whole request. A single larger write is sent alone, and etcd may refuse it.
     """
 
     max_writes: int = 120
@@ -157,7 +158,7 @@ class Member(NamedTuple):
 
 
 class GroupQueue:
-    """The queued writes in order; selects the next group by the rule above."""
+    """The queued writes in order; selects the next group without conflicts."""
 
     def __init__(self, limits: GroupLimits) -> None:
         self._limits = limits
@@ -217,14 +218,15 @@ permissions on plain transactions only, not on the nested ones of a group.
 
 
 class GroupCommit:
-    """The driver: a task that sends group after group.
+    """Sends groups of writes to etcd, by a task that sends one after another.
 
-        gathering --the pace, or full--> sending --an answer--> gathering the next group
-           |
-           '--OVERDUE--> overdue, and another task sends the next groups --an answer--> ended
+        gathering --pause over, or full--> sending --answer--> gathering the next group
+                                              |
+                                              '--OVERDUE seconds--> another task takes over;
+                                                                    this one ends after its answer
 
-    encode: a write as a nested transaction. It runs at submission, so that it overlaps with
-        the group in flight.
+    commit: sends a group. encode: encodes a write as a nested transaction; it is called when a
+    write is submitted, so that encoding overlaps with the group in flight.
     """
 
     def __init__(
@@ -269,7 +271,7 @@ class GroupCommit:
             raise bug
 
     async def close(self) -> None:
-        """Stop; writes still queued fail with ``Closed``, those in flight with what is known."""
+        """Stop; queued writes fail with ``Closed``, writes in flight with ``MaybeApplied``."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
@@ -315,7 +317,7 @@ class GroupCommit:
                 return
 
     async def _gather(self) -> None:
-        """Let the next group gather for as long as the pace says, or until it is full."""
+        """Wait for the pause that the pace computes, or until the next group is full."""
         pause = self._pace.pause(self._loop.time())
         if pause > 0 and len(self._queue) < self._most:
             self._full.clear()
@@ -332,6 +334,7 @@ class GroupCommit:
             self._start()
 
     async def _send(self, group: Sequence[Member]) -> None:
+        """Send a group and report the outcome of each write."""
         outcomes: Sequence[WriteOutcome]
         try:
             outcomes = await self._commit(group)
@@ -358,6 +361,7 @@ class GroupCommit:
             member.settle(outcome)
 
     async def _send_deletions(self, group: Sequence[Member], fault: NoSpace) -> None:
+        """Fail the writes with puts, which a full etcd refuses, and send the others again."""
         refused = [member for member in group if member.puts] or group
         for member in refused:
             member.settle(fault)

@@ -1,4 +1,4 @@
-"""Administration of a single etcd member, as with etcdctl."""
+"""Administers a single etcd member, as etcdctl does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podsched.serve.store.translate import translate
 
 
 class EtcdMember:
-    """A connection to one member (created without I/O); every method may raise ``StoreError``."""
+    """A connection to one member; creating it does no I/O. Methods raise ``StoreError``."""
 
     def __init__(self, endpoint: str, options: EtcdOptions | None = None) -> None:
         self._options = options or EtcdOptions()

@@ -1,4 +1,4 @@
-"""The store's contract: revisioned keys, conditional writes, resumable watches, leases.
+"""The contract of the store: keys with revisions, conditional writes, watches, leases.
 
 Guarantees, checked by one suite (tests/serve/store) on the in-memory fake and on a real etcd:
 

@@ -1,4 +1,4 @@
-"""Snapshots of etcd: saves them from a running member, verifies and restores them.
+"""Saves snapshots of etcd from a running member, verifies them and restores them.
 
 A snapshot is a member's whole database as etcd's maintenance API streams it, followed by its
 SHA-256. Guarantees: a file under its final name is complete and its checksum is correct; a restore
@@ -47,7 +47,7 @@ async def save_snapshot(
 
     progress: called with the bytes so far. Raises StoreError, SnapshotError, OSError.
     """
-    _refuse(file, "choose another name")
+    _check_absent(file, "choose another name")
     part = file.with_name(f"{file.name}.part")
     failure: StoreError = Unavailable("no etcd endpoints given")
     try:
@@ -57,25 +57,26 @@ async def save_snapshot(
             except Unavailable as error:
                 failure = error
                 continue
-            return _completed(part, file)
+            return _complete(part, file)
     finally:
-        _forget(part)
+        _remove(part)
     raise failure
 
 
-def _refuse(path: Path, instead: str) -> None:
-    if path.exists():
-        raise SnapshotError(f"{path} exists already: {instead}")
-
-
-def _completed(part: Path, file: Path) -> int:
+def _complete(part: Path, file: Path) -> int:
+    """Verify a snapshot and give it its final name; return its size in bytes."""
     check_snapshot(part)
     part.rename(file)
     return file.stat().st_size
 
 
-def _forget(part: Path) -> None:
+def _remove(part: Path) -> None:
     part.unlink(missing_ok=True)
+
+
+def _check_absent(path: Path, advice: str) -> None:
+    if path.exists():
+        raise SnapshotError(f"{path} exists already: {advice}")
 
 
 async def _stream(
@@ -121,7 +122,7 @@ async def restore_snapshot(file: Path, data_dir: Path) -> None:
     Raises SnapshotError, EmbeddedEtcdError when there is no etcd on this machine, OSError.
     """
     check_snapshot(file)
-    _refuse(data_dir, "restore into a new directory")
+    _check_absent(data_dir, "restore into a new directory")
     process = await asyncio.create_subprocess_exec(
         str(_etcdutl()),
         "snapshot",
@@ -165,8 +166,11 @@ class Contents:
 
 
 async def contents_of(file: Path, root: str) -> Contents:
-    """Restore a snapshot temporarily and return all keys below ``root``. Raises as above."""
-    from podsched.serve.store.etcd import connect  # it is needed here alone
+    """Restore a snapshot temporarily, and return all keys below ``root`` with their values.
+
+    Raises SnapshotError, EmbeddedEtcdError, StoreError, OSError.
+    """
+    from podsched.serve.store.etcd import connect  # only this function needs it
 
     with tempfile.TemporaryDirectory(prefix="podsched-snapshot-") as directory:
         data_dir = Path(directory) / "etcd"

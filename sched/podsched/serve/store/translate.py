@@ -1,4 +1,8 @@
-"""Translates errors of gRPC and etcd to the store's; only this module reads their codes."""
+"""Translates the errors of gRPC and etcd to the store's exceptions.
+
+etcd tells many errors apart only by their texts, so this searches for parts of these. No other
+module reads codes or texts.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from podsched.serve.store.errors import (
 
 Code = grpc.StatusCode
 
+#: Errors after which a request was certainly not applied.
 NOT_APPLIED = (
     "failed to connect to all addresses",  # gRPC: never left this process
     "etcdserver: no leader",  # refused before it was proposed

@@ -1,4 +1,4 @@
-"""Watches that resume after broken connections.
+"""Watches etcd's keys, and resumes a watch after a broken connection.
 
     connecting --stream open--> following --stream broken--> connecting (at the position)
     connecting, following --compacted, not permitted, store closed--> ended (raises)
@@ -82,7 +82,10 @@ class Assembler:
         return WatchBatch(revision, [decode_event(e) for e in events]) if events else None
 
     def proof(self) -> Any:
-        """Return the read that checks whether etcd has the history that was delivered."""
+        """Return the read request by which ``check`` detects that etcd was restored from a backup.
+
+        It reads the key of the last delivered event at its revision.
+        """
         if self._last is None:
             return rpc_pb2.RangeRequest(key=self._prefixes[0], keys_only=True)
         kv = self._last.kv

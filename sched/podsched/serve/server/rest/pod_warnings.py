@@ -96,5 +96,5 @@ def _fractions(path: str, amounts: Mapping[str, str]) -> Iterator[str]:
     for resource in (MEMORY, EPHEMERAL_STORAGE):
         text = amounts.get(resource)
         if text is not None and quantity.parse(text).denominator != 1:
-            told = f'fractional byte value "{text}" is invalid, must be an integer'
-            yield f"{path}[{resource}]: {told}"
+            why = f'fractional byte value "{text}" is invalid, must be an integer'
+            yield f"{path}[{resource}]: {why}"
