@@ -82,6 +82,9 @@ class World:
             for n in (0, 1)
         ]
         devices = [self._device(n) for n in range(self._one([2, 4, 5, 6]))]
+        if "counters" in self._traits and self._one([True, False]):
+            devices = _mirrored(devices[:3])
+            counters = [of | {"counters": counters[0]["counters"]} for of in counters]
         content = ("c", {"sharedCounters": counters}), ("d", {"devices": devices})
         return [
             {"metadata": {"name": f"{name}-{number}"}, "spec": of_pool | of} for name, of in content
@@ -149,6 +152,17 @@ class World:
         if self._often("capacity"):
             exactly["capacity"] = {"requests": {"memory": self._one(["1Gi", "3Gi"])}}
         return exactly
+
+
+def _mirrored(devices: list[Document]) -> list[Document]:
+    """Return the devices with counters of one set, then the same with another set."""
+    mirrored = []
+    for number, name in enumerate(("gpu-0", "gpu-1")):
+        for n, device in enumerate(devices):
+            consumption = [of | {"counterSet": name} for of in device.get("consumesCounters", ())]
+            counters = {"consumesCounters": consumption} if consumption else {}
+            mirrored.append(device | {"name": f"dev-{number * len(devices) + n}"} | counters)
+    return mirrored
 
 
 @st.composite

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 
 from podsched.plugins.dynamic_resources.model import AllocatedState, Device
@@ -26,19 +26,23 @@ class Counters:
 
     def take(self, pool: Pool, device: Device) -> bool:
         """Take what a device needs; return False, and take nothing, if that is not available."""
-        key = self._key(pool)
-        if key not in self._available:
-            self._available[key] = self._left(pool)
-        available = self._available[key]
+        available = self.available(pool)
         if available is None:
             return False
-        taken = self._taken.setdefault(key, {})
+        taken = self._taken.setdefault(self._key(pool), {})
         for counter, amount in device.counters.items():
             if counter in available and taken.get(counter, 0) + amount > available[counter]:
                 return False
         for counter, amount in device.counters.items():
             taken[counter] = taken.get(counter, Fraction()) + amount
         return True
+
+    def available(self, pool: Pool) -> Mapping[tuple[str, str], Fraction] | None:
+        """Return what the search may take by (set, counter); None if one is below zero already."""
+        key = self._key(pool)
+        if key not in self._available:
+            self._available[key] = self._left(pool)
+        return self._available[key]
 
     def give_back(self, pool: Pool, device: Device) -> None:
         taken = self._taken[self._key(pool)]

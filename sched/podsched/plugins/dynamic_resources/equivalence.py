@@ -5,19 +5,25 @@ selectors, node, taints, capacity, counters and the attributes of constraints. I
 with one of them, it fails with the other: exchanging the two turns every solution with the second
 into a solution with the first.
 
-Two states in front of a request are equal if equal devices are used in equal ways, the same
-counters are taken, and the claim's constraints hold the same values.
+Counter sets are exchanged as a whole, with all devices that consume them (the partitions of a GPU):
+sets of equal counters and equal devices are equal as long as none of their devices is taken.
+
+Two states in front of a request are equal if equal devices are used in equal ways, equal counters
+are taken, and the claim's constraints hold the same values.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
+
+#: A counter set by its pool and name.
+_CounterSet = tuple[str, str]
 
 
 class Equivalence:
@@ -36,25 +42,49 @@ class Equivalence:
         self._numbers: dict[Hashable, int] = {}
         self._wanted: dict[tuple[int, int], bool] = {}
         self._safe: dict[int, bool] = {}
+        self._set_classes: dict[tuple[int, _CounterSet], int] = {}
+        self._members: dict[_CounterSet, list[Candidate]] = defaultdict(list)
+        consumers = [of for of in candidates.devices if of.device.counter_sets]
+        #: Whether no device consumes of two sets, so that sets can be exchanged.
+        self._exchanges_sets = all(len(of.device.counter_sets) == 1 for of in consumers)
+        if self._exchanges_sets:
+            for candidate in consumers:
+                self._members[_counter_set(candidate)].append(candidate)
 
     def choice(self, level: Level, candidate: Candidate) -> Hashable:
         """Return a key that equal devices share in the present state."""
         use = self._taken.use(candidate.index, level.claim_index)
-        return self._class(level.index, candidate), use
+        of_class = self._class(level.index, candidate)
+        if not candidate.device.counter_sets or not self._exchanges_sets:
+            return of_class, use
+        counter_set = _counter_set(candidate)
+        members = self._members[counter_set]
+        if all(self._taken.use(of.index, level.claim_index) is None for of in members):
+            return of_class, self._set_class(level.index, counter_set)
+        return of_class, use, counter_set
 
     def state(self, level: Level) -> Hashable:
         """Return a key that equal states in front of a request share."""
-        candidates, claim_index = self._candidates.devices, level.claim_index
-        uses = Counter(
-            (self._class(level.index, candidates[index]), self._taken.use(index, claim_index))
-            for index in self._taken.touched()
-            if self._is_wanted(level.index, candidates[index])
+        claim_index = level.claim_index
+        uses: Counter[Hashable] = Counter()
+        of_sets: dict[_CounterSet, Counter[Hashable]] = defaultdict(Counter)
+        for index in self._taken.touched():
+            candidate = self._candidates.devices[index]
+            use = self._class(level.index, candidate), self._taken.use(index, claim_index)
+            if candidate.device.counter_sets and self._exchanges_sets:
+                of_sets[_counter_set(candidate)][use] += 1
+            elif self._is_wanted(level.index, candidate):
+                uses[use] += 1
+        sets = Counter(
+            (self._set_class(level.index, counter_set), frozenset(of.items()))
+            for counter_set, of in of_sets.items()
         )
         return (
             level.index,
             self._taken.count(claim_index),
             frozenset(uses.items()),
-            self._taken.counters_state(),
+            frozenset(sets.items()),
+            None if self._exchanges_sets else self._taken.counters_state(),
             self._taken.constraints_state(claim_index),
         )
 
@@ -95,11 +125,26 @@ class Equivalence:
             self._classes[key] = self._numbers.setdefault(content, len(self._numbers))
         return self._classes[key]
 
+    def _set_class(self, index: int, counter_set: _CounterSet) -> int:
+        """Return the number of a counter set's class from a level on."""
+        key = (index, counter_set)
+        if key not in self._set_classes:
+            members = self._members[counter_set]
+            content = (
+                str(members[0].pool),
+                self._taken.available_counters(members[0], counter_set[1]),
+                frozenset(Counter(self._class(index, member) for member in members).items()),
+            )
+            self._set_classes[key] = self._numbers.setdefault(content, len(self._numbers))
+        return self._set_classes[key]
+
     def _own_content(self, candidate: Candidate) -> Hashable:
         """Return what matters of a device to all requests."""
         device = candidate.device
         counters: Hashable = None
-        if device.counter_sets:
+        if device.counter_sets and self._exchanges_sets:
+            counters = frozenset((name, of) for (_, name), of in device.counters.items())
+        elif device.counter_sets:
             counters = (str(candidate.pool), frozenset(device.counters.items()))
         capacity: Hashable = None
         if self._candidates.is_shareable(candidate):
@@ -146,3 +191,9 @@ class Equivalence:
                 self._seen(of, candidate) is not None for of in alternatives
             )
         return self._wanted[key]
+
+
+def _counter_set(candidate: Candidate) -> _CounterSet:
+    """Return the only counter set that a device consumes."""
+    (name,) = candidate.device.counter_sets
+    return str(candidate.pool), name

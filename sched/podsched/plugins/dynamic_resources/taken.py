@@ -141,7 +141,17 @@ class TakenDevices:
         return None
 
     def counters_state(self) -> Hashable:
+        """Return all counters that are taken."""
         return self._counters.state()
+
+    def available_counters(self, candidate: Candidate, counter_set: str) -> Hashable:
+        """Return what the search may take of a counter set of a device's pool."""
+        available = self._counters.available(candidate.pool) or {}
+        return frozenset(
+            (counter, amount)
+            for (name, counter), amount in available.items()
+            if name == counter_set
+        )
 
     def constraints_state(self, claim_index: int) -> Hashable:
         return tuple(constraint.state() for constraint in self._constraints[claim_index])
