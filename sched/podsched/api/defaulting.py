@@ -12,6 +12,7 @@ from typing import Any, Final
 from google.protobuf.struct_pb2 import Struct
 
 from podsched.api import objects as o
+from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_DEVICES, MOST_REQUESTS
 from podsched.api.field_errors import FieldError
 from podsched.api.kinds import kind_of
 from podsched.api.limit_ranges import default_limit_range
@@ -40,7 +41,7 @@ def default_object(
     if (fill := _FILL.get(type(message))) is not None:
         fill(message)
     if isinstance(message, o.ResourceSlice):
-        for device in message.spec.devices:
+        for device in message.spec.devices[:MOST_DEVICES]:
             _stamp(device.taints, now)
     elif isinstance(message, o.DeviceTaintRule):
         _stamp([message.spec.taint], now)
@@ -151,9 +152,9 @@ def _fill_claim_template(item: o.ResourceClaimTemplate) -> None:
 
 def _fill_requests(spec: o.ResourceClaimSpec) -> None:
     """Fill in that one device is asked for, and how tolerations compare."""
-    for request in spec.devices.requests:
+    for request in spec.devices.requests[:MOST_REQUESTS]:
         exactly = (request.exactly,) if request.HasField("exactly") else ()
-        for asked in (*exactly, *request.first_available):
+        for asked in (*exactly, *request.first_available[:MOST_ALTERNATIVES]):
             asked.allocation_mode = asked.allocation_mode or "ExactCount"
             if asked.allocation_mode == "ExactCount":
                 asked.count = asked.count or 1
@@ -182,15 +183,25 @@ def _device_of(part: Any) -> tuple[str, str, str]:
 
 
 def _fill_slice(item: o.ResourceSlice) -> None:
-    """Drop what Kubernetes drops while its gates are off.
+    """Fill in amounts that are not told, which are 0, and drop what is behind gates.
 
-    They are DRAListTypeAttributes and DRANodeAllocatableResources.
+    Kubernetes drops it while DRAListTypeAttributes and DRANodeAllocatableResources are off.
     """
-    for device in item.spec.devices:
+    _fill_counters(item.spec.shared_counters)
+    for device in item.spec.devices[:MOST_DEVICES]:
+        for capacity in device.capacity.values():
+            capacity.value = capacity.value or "0"
+        _fill_counters(device.consumes_counters)
         device.ClearField("node_allocatable_resource_mappings")
         for attribute in device.attributes.values():
             for name in ("int_values", "bool_values", "string_values", "version_values"):
                 attribute.ClearField(name)
+
+
+def _fill_counters(sets: Iterable[o.CounterSet | o.DeviceCounterConsumption]) -> None:
+    for each in sets:
+        for counter in each.counters.values():
+            counter.value = counter.value or "0"
 
 
 def _stamp(taints: Iterable[o.Taint], now: float) -> None:

@@ -1,10 +1,15 @@
-"""ResourceClaims: where they ask for access to devices that is for administrators."""
+"""ResourceClaims: their limits, and where they ask for access to devices for administrators."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from podsched.api import objects as o
+
+#: Limits of Kubernetes' API; what is beyond is not filled in, because validation refuses it.
+MOST_REQUESTS: Final = 32
+MOST_ALTERNATIVES: Final = 8
+MOST_DEVICES: Final = 128
 
 #: The label of namespaces whose claims may have it, if it is "true".
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"

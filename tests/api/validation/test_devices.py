@@ -297,6 +297,50 @@ def test_what_was_told_of_a_device_goes_with_its_allocation() -> None:
 
 
 @pytest.mark.parametrize(
+    ("share", "wrong"),
+    [
+        ("0b7c54b3-2f1c-4b64-9d2e-5a1f6b9f8a11", ""),
+        ("x", "error validating uid: invalid UUID length: 1"),
+        ("0b7c54b3-2f1c-4b64-9d2e-5a1f6b9f8axx", "error validating uid: invalid UUID format"),
+        ("0b7c54b32f1c4b649d2e5a1f6b9f8a11", "uid must be in RFC 4122 normalized form"),
+        ("0B7C54B3-2F1C-4B64-9D2E-5A1F6B9F8A11", "uid must be in RFC 4122 normalized form"),
+    ],
+)
+def test_a_share_is_a_uuid_in_its_usual_form(share: str, wrong: str) -> None:
+    item = claim(status={"allocation": allocation({**RESULT, "shareID": share})})
+    found = status_complaints(item, claim())
+    assert len(found) == bool(wrong)
+    assert all(wrong in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({}, ""),
+        ({"type": ""}, 'type: Invalid value: "": name part must be non-empty'),
+        ({"status": ""}, 'status: Unsupported value: "": supported values: "False", "True", '),
+        ({"reason": ""}, "reason: Required value: must be set"),
+        ({"reason": "1st"}, 'reason: Invalid value: "1st": a condition reason must start with'),
+        ({"lastTransitionTime": None}, "lastTransitionTime: Required value: must be set"),
+        (
+            {"observedGeneration": -1},
+            "observedGeneration: Invalid value: -1: must be greater than or equal to zero",
+        ),
+        ({"message": "x" * 32_769}, "message: Too long: may not be more than 32768 bytes"),
+    ],
+)
+def test_drivers_tell_conditions_in_full(fields: dict[str, Any], wrong: str) -> None:
+    whole = {"type": "Ready", "status": "True", "reason": "Up", "message": ""}
+    condition = {**whole, "lastTransitionTime": "2026-02-01T10:00:00Z", **fields}
+    told = {key: value for key, value in RESULT.items() if key != "request"}
+    told["conditions"] = [condition]  # type: ignore[assignment]
+    item = claim(status={"allocation": allocation(), "devices": [told]})
+    found = status_complaints(item, claim())
+    assert bool(found) == bool(wrong)
+    assert not wrong or found[0].startswith(f"status.devices[0].conditions[0].{wrong}")
+
+
+@pytest.mark.parametrize(
     ("address", "wrong"),
     [
         ("10.1.2.3/24", ""),

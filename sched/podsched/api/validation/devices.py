@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from podsched.api import objects as o
 from podsched.api.codec import write
+from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_REQUESTS
 from podsched.api.validation.device_parts import (
     MOST_CONFIGS,
     are_worth_compiling,
@@ -34,20 +35,28 @@ from podsched.api.validation.place import Place
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import is_native, parse_or_report
 
-MOST_REQUESTS: Final = 32
 MOST_CONSTRAINTS: Final = 32
-MOST_ALTERNATIVES: Final = 8
 MOST_RESULTS: Final = 32
 #: Of the capacities of one device: it has no more.
 MOST_AMOUNTS: Final = 32
 MOST_CONSUMERS: Final = 256
 _MOST_DEVICE_CONDITIONS: Final = 8
+_MOST_REASON_BYTES: Final = 1024
+_MOST_MESSAGE_BYTES: Final = 32 << 10
 _MOST_DATA_BYTES: Final = 10 << 10
 _MOST_ADDRESSES: Final = 16
 _MOST_INTERFACE_BYTES: Final = 256
 _MOST_HARDWARE_BYTES: Final = 128
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}((-[0-9a-fA-F]{4}){3}-|[0-9a-fA-F]{12})[0-9a-fA-F]{12}")
+_STATUSES: Final = ("False", "True", "Unknown")
+_REASON: Final = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_REASON_RULE: Final = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of "
+    "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. "
+    "'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex "
+    f"used for validation is '{_REASON.pattern}')"
+)
 _NO_REQUEST: Final = (
     "must be the name of a request in the claim or the name of a request and a subrequest "
     "separated by '/'"
@@ -167,7 +176,7 @@ def _check_spec(at: Place, spec: o.ResourceClaimSpec) -> None:
 def _names(claim: o.DeviceClaim) -> _Requests:
     return {
         request.name: frozenset(each.name for each in request.first_available)
-        for request in claim.requests
+        for request in claim.requests[: MOST_REQUESTS + 1]
     }
 
 
@@ -314,7 +323,7 @@ def _check_share(at: Place, device: Any) -> None:
         return
     if len(text) not in (32, 36, 38, 45):
         at.invalid(text, f"error validating uid: invalid UUID length: {len(text.encode())}")
-    elif _UUID.fullmatch(text) is None and len(text) == 36:
+    elif len(text) <= 36 and _UUID.fullmatch(text) is None:
         at.invalid(text, "error validating uid: invalid UUID format")
     elif len(text) != 36 or text != text.lower():
         at.invalid(
@@ -351,16 +360,30 @@ def _check_told(at: Place, status: o.ResourceClaimStatus) -> None:
 
 
 def _check_conditions(at: Place, conditions: Sequence[o.Condition]) -> None:
+    """Validate conditions (apimachinery/pkg/apis/meta/v1/validation, ValidateConditions)."""
     seen: set[str] = set()
     for each, condition in at.each(conditions, _MOST_DEVICE_CONDITIONS):
-        each("type").name(condition.type, qualified_name)
         each("type").once(condition.type, seen)
-        each("status").one_of(condition.status or "-", ("False", "True", "Unknown"))
-        each("observedGeneration").least(condition.observed_generation)
+        each("type").rule(condition.type, qualified_name)
+        if condition.status not in _STATUSES:
+            each("status").not_supported(condition.status, _STATUSES)
+        if condition.observed_generation < 0:
+            reason = "must be greater than or equal to zero"
+            each("observedGeneration").invalid(condition.observed_generation, reason)
         if not condition.HasField("last_transition_time"):
             each("lastTransitionTime").required("must be set")
-        if not condition.reason:
-            each("reason").required()
+        _check_reason(each("reason"), condition.reason)
+        if len(condition.message.encode()) > _MOST_MESSAGE_BYTES:
+            each("message").too_long(_MOST_MESSAGE_BYTES)
+
+
+def _check_reason(at: Place, reason: str) -> None:
+    if not reason:
+        at.required("must be set")
+    elif len(reason) > _MOST_REASON_BYTES:
+        at.too_long(_MOST_REASON_BYTES)
+    elif _REASON.fullmatch(reason) is None:
+        at.invalid(reason, _REASON_RULE)
 
 
 def _check_network(at: Place, data: o.NetworkDeviceData) -> None:

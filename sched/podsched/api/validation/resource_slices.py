@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from podsched.api import objects as o
 from podsched.api import quantity
+from podsched.api.device_claims import MOST_DEVICES
 from podsched.api.validation.device_parts import (
     MOST_TAINTS,
     attribute_name,
@@ -28,7 +29,6 @@ from podsched.api.validation.place import Place, errors_of
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import parse_or_report
 
-MOST_DEVICES: Final = 128
 #: Of devices with taints, or that consume counters.
 MOST_LARGE_DEVICES: Final = 64
 MOST_ATTRIBUTES: Final = 32
@@ -91,7 +91,8 @@ def _check_slice(at: Place, spec: o.ResourceSliceSpec, old: o.ResourceSliceSpec 
     _check_nodes(at, spec)
     if spec.shared_counters and spec.devices:
         at.invalid("", "only one of `sharedCounters` or `devices` is allowed")
-    is_large = any(device.taints or device.consumes_counters for device in spec.devices)
+    first = spec.devices[: MOST_DEVICES + 1]
+    is_large = any(device.taints or device.consumes_counters for device in first)
     most = MOST_LARGE_DEVICES if is_large else MOST_DEVICES
     known = {device.name: device for device in old.devices} if old is not None else {}
     for each, device in at("devices").each(spec.devices, most):

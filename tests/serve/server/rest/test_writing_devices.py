@@ -91,6 +91,14 @@ async def test_quantities_are_written_as_kubernetes_does_and_counted_from_one(
     }
 
 
+async def test_an_amount_that_is_not_told_is_zero(kube: KubeClient) -> None:
+    counters = [{"counterSet": "c", "counters": {"m": {}}}]
+    body = pool("s", capacity={"m": {}}, consumesCounters=counters)
+    (found,) = (await kube.request("POST", SLICES, body)).json["spec"]["devices"]
+    assert found["capacity"] == {"m": {"value": "0"}}
+    assert found["consumesCounters"][0]["counters"] == {"m": {"value": "0"}}
+
+
 async def test_a_taint_has_the_time_at_which_it_was_added(kube: KubeClient) -> None:
     taint = {"key": "example.com/worn", "effect": "NoExecute"}
     created = await kube.request("POST", SLICES, pool("s", taints=[taint]))
