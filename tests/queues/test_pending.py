@@ -79,6 +79,8 @@ def test_all_of_a_hopeless_shape_wait_and_come_back_together() -> None:
     waiting.release(lambda workload: workload.key != "large1")
     assert sorted(waiting.active) == ["large0", "large2", "large9", "small"]
     assert list(waiting.inadmissible) == ["large1"]
+    waiting.push(Workload("large8", shape="large"))
+    assert "large8" in waiting.active
 
 
 def test_untried_flavors_are_tried_at_once_and_backoff_is_waited_for() -> None:
