@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -196,6 +197,7 @@ def test_queue_cases_are_a_result_a_line(sched: Commands, tmp_path: Path) -> Non
         (["--pod", "-"], "no cluster"),
         (["--scenarios", "x", "--live"], "--scenarios cannot be combined"),
         (["--scenarios", "x", "--queue-cases", "y"], "name two files"),
+        (["--faults", "leak", "--scenarios", "x"], "--faults is for --allocations"),
         (["-o", "yaml"], "'yaml' is not one of 'table', 'json'"),
     ],
 )
@@ -298,3 +300,53 @@ def test_what_would_make_a_pod_fit_is_told_with_the_number_of_nodes(
     told = sched("simulate", "-f", cluster_file, "--pod", "-", "-o", "json", stdin=pod_of('"2"'))
     changes = json.loads(told.out)["changes"]
     assert {"requests"} <= {change["kind"] for change in changes}
+
+
+def allocation_case(devices: list[dict[str, Any]], count: int, **claimed: Any) -> dict[str, Any]:
+    pool = {"name": "p", "resourceSliceCount": 1}
+    of_slice = {"driver": "gpu.example.com", "pool": pool, "nodeName": "n", "devices": devices}
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    requests = {"requests": [{"name": "r", "exactly": exactly}]}
+    selector = {"cel": {"expression": "device.driver == 'gpu.example.com'"}}
+    return {
+        "name": "one",
+        "node": {"metadata": {"name": "n"}},
+        "classes": [{"metadata": {"name": "gpu"}, "spec": {"selectors": [selector]}}],
+        "slices": [{"metadata": {"name": "s"}, "spec": of_slice}],
+        "claims": [{"metadata": {"name": "c"}, "spec": {"devices": requests | claimed}}],
+    }
+
+
+def test_allocation_cases_give_a_result_a_line_whatever_they_hold(
+    sched: Commands, tmp_path: Path
+) -> None:
+    case = allocation_case([{"name": "gpu-0"}], count=1)
+    file = tmp_path / "cases.jsonl"
+    file.write_text(f"{json.dumps(case)}\n\nnot json\n{json.dumps(case | {'slices': []})}\n")
+    lines = sched.ok("simulate", "--allocations", str(file)).splitlines()
+    first, broken, without = map(json.loads, lines)
+    assert (first["name"], first["outcome"]) == ("one", "allocated")
+    assert first["allocations"][0]["devices"]["results"] == [
+        {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "gpu-0"}
+    ]
+    assert (broken["name"], broken["outcome"]) == ("line 3", "error")
+    assert (without["outcome"], without["allocations"]) == ("none", None)
+
+
+@pytest.mark.parametrize(
+    ("faults", "outcome"),
+    [((), "none"), (("--faults", "leak"), "none"), (("--faults", "1.36.2"), "allocated")],
+)
+def test_known_faults_are_kept_on_request(
+    sched: Commands, tmp_path: Path, faults: tuple[str, ...], outcome: str
+) -> None:
+    """To v1.36.2 these values are distinct: it compares with the latest device only."""
+    devices = [
+        {"name": f"gpu-{n}", "attributes": {"rack": {"int": rack}}}
+        for n, rack in enumerate((1, 2, 1))
+    ]
+    distinct = [{"distinctAttribute": "gpu.example.com/rack"}]
+    file = tmp_path / "cases.jsonl"
+    file.write_text(json.dumps(allocation_case(devices, count=3, constraints=distinct)))
+    line = sched.ok("simulate", "--allocations", str(file), *faults)
+    assert json.loads(line)["outcome"] == outcome

@@ -138,6 +138,21 @@ CASES = {
         ),
         "r0=a r0=c r1=d",
     ),
+    "counter sets are equal only while nothing is taken of them": (
+        case_of(
+            [
+                counted("a", "g0", 1, model="x"),
+                counted("b", "g0", 1, model="z"),
+                counted("c", "g0", 2, model="y"),
+                counted("d", "g1", 1, model="x"),
+                counted("e", "g1", 1, model="z"),
+                counted("f", "g1", 2, model="y"),
+            ],
+            [wanting(selector="model=x"), wanting(selector="model=z"), wanting(2, "model=y")],
+            slices_of("g0", "g1", total=3),
+        ),
+        "r0=a r1=e r2=c r2=f",
+    ),
     "an earlier request holds a constraint's value": (
         case_of(
             [device("a", numa=0), device("b", numa=1), device("c", numa=1, model="x")],
