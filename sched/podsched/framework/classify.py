@@ -1,4 +1,4 @@
-"""What an update of an object changed, in the actions that plugins register for.
+"""Determine what an update of an object changed, as the actions that plugins register for.
 
 Pure functions, shared by the cache (which sees the informer's events) and the queue (which sees the
 updates of waiting pods). They follow ``nodeSchedulingPropertiesChange`` and
@@ -30,7 +30,10 @@ OBJECT_RESOURCES: Final[Mapping[str, Resource]] = {
 
 @lru_cache(maxsize=1024)
 def single_actions(actions: ActionType) -> tuple[ActionType, ...]:
-    """Return the actions one by one, in the order of their bits: pods are moved for each."""
+    """Return the actions one by one, in the order of their bits.
+
+    Each becomes an event of its own, for which pods are moved.
+    """
     return tuple(single for single in ActionType if single & actions and single.bit_count() == 1)
 
 
@@ -73,7 +76,7 @@ def _class_change(old: PodInfo, new: PodInfo) -> ActionType:
         actions |= ActionType.UPDATE_POD_LABEL
     if _scaled_down(old.cls.requests, new.cls.requests):
         actions |= ActionType.UPDATE_POD_SCALE_DOWN
-    # Tolerations can only be added to a pod, so their number tells.
+    # Tolerations can only be added to a pod, so comparing their number suffices.
     if len(old.cls.spec.tolerations) != len(new.cls.spec.tolerations):
         actions |= ActionType.UPDATE_POD_TOLERATION
     if old.cls.spec.scheduling_gates and not new.cls.spec.scheduling_gates:

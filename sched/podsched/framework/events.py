@@ -1,4 +1,4 @@
-"""Cluster events, and queueing hints: a plugin tells which events can help a pod it rejected.
+"""Cluster events, and queueing hints by which a plugin says which events can help a pod.
 
 Resource and action names are kube-scheduler's (``framework/types.go``).
 """
@@ -78,14 +78,17 @@ def _action_text(action: ActionType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """A resource and actions on it; ``label``: the value of the metrics' ``event`` label."""
+    """Actions on a resource: an event that happened, or those that a plugin registers for.
+
+    ``label``: the value of the metrics' ``event`` label; "": made from resource and action.
+    """
 
     resource: Resource
     action: ActionType
     label: str = ""
 
     def matches(self, other: ClusterEvent) -> bool:
-        """Return whether an event ``other`` is covered by this registration."""
+        """Return whether this registration covers the event ``other``."""
         if self.is_wildcard or other.is_wildcard:
             return True
         return bool(self.action & other.action) and (
@@ -138,14 +141,17 @@ HintFn = Callable[["PodInfo", Any, Any], QueueingHint]
 
 @dataclass(frozen=True, slots=True)
 class ClusterEventWithHint:
-    """An event that a plugin registers; without a hint every such event queues the pod.
+    """An event that a plugin registers, with the hint that says whether it helps a pod.
 
-    The queue calls a hint once for all pods of a class and a PodGroup that the same plugins
-    rejected. So a hint may read only the class and the group (and the names of pods with ephemeral
-    volumes). A hint that reads more of the pod sets ``per_pod`` and is called for each pod. For
-    changes of the waiting pod itself, hints are always called with that pod. ``index`` finds the
-    classes that the event can help. ``pods``, used with ``per_pod``, returns the uids of the only
-    pods to ask about, from the event's old and new objects.
+    Without a hint every such event helps. The queue calls a hint once for all pods of a class and a
+    PodGroup that the same plugins rejected. So a hint may read only the class and the group (and
+    the names of pods with ephemeral volumes). A hint that reads more of the pod sets ``per_pod``
+    and is called for each pod. For changes of the waiting pod itself, hints are always called with
+    that pod.
+
+    ``index`` makes an index of waiting pods (``framework.hint_index``), so that the hint is called
+    only for pods that the event can help. ``pods``, used with ``per_pod``, returns the uids of the
+    only pods that the event can help, from its old and new objects.
     """
 
     event: ClusterEvent

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Bits, Reason, Rows, status_of
 
-#: Which plugin rejects a row, by its place among the filters, or one of the values below.
+#: The plugin that rejects a row, by its index among the filters, or one of the values below.
 PluginIndices = NDArray[np.int16]
 
 #: Values of ``FilterOutcome.plugin`` that are no index.
@@ -63,7 +63,7 @@ class FilterOutcome:
 
     @cached_property
     def resolvable(self) -> Rows:
-        """The rows that pods going away may help, in their order: Unschedulable, no more."""
+        """The rows that evicting pods may help, in their order: those with status Unschedulable."""
         helped = np.zeros(len(self.rows), dtype=np.bool_)
         for group in self.groups:
             helped[group.places] = group.status.code is Code.UNSCHEDULABLE
@@ -72,11 +72,11 @@ class FilterOutcome:
 
     @cached_property
     def groups(self) -> Sequence[StatusGroup]:
-        """The rows grouped by deciding plugin and its reasons, sorted by both.
+        """The rows grouped by rejecting plugin and its reasons, sorted by both.
 
-        Computed once, as events, metrics and explanations all read it. There are few groups: a
-        plugin seldom has more than a few combinations of reasons. Read it before the arrays are
-        written to again.
+        Computed once, because events, metrics and explanations all read it. There are few groups,
+        because a plugin rarely has more than a few combinations of reasons. The arrays may be
+        reused for the next outcome, so read it before.
         """
         found = []
         for plugin, places in _by_value(self.plugin, np.arange(len(self.plugin))):

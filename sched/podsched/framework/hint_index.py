@@ -26,7 +26,10 @@ _NO_MEMBERS: Mapping[Hashable, None] = {}
 
 
 class HintIndex(Protocol):
-    """Groups of waiting pods; ``member`` is a group's hashable name, ``pod`` one of its pods."""
+    """An index of groups of waiting pods.
+
+    ``member`` identifies a group; ``pod`` is one of its pods.
+    """
 
     def add(self, member: Hashable, pod: PodInfo) -> None: ...
     def remove(self, member: Hashable) -> None: ...
@@ -41,10 +44,10 @@ class HintIndex(Protocol):
 class KeyedIndex:
     """Finds the pods that wait for one of the keys that an event offers.
 
-    ``pod_keys`` gives the keys that a pod waits for, None when any event may help it;
-    ``event_keys`` those that the event offers, None when it may help any pod. For example the
-    claims a pod mounts and the claim that was bound, or one label pair that a required node
-    affinity cannot do without and the labels of a node.
+    ``pod_keys`` returns the keys that a pod waits for; None: any event may help it. ``event_keys``
+    returns the keys that the event offers; None: it may help any pod. For example the claims that a
+    pod mounts and the claim that was bound, or a label that a pod's node affinity requires and the
+    labels of a node.
     """
 
     def __init__(
@@ -91,10 +94,10 @@ class KeyedIndex:
 class ThresholdIndex:
     """Finds the pods that demand at most the amounts that an event supplies.
 
-    ``demand`` gives a pod's amounts (int64, absent means none), ``supply`` what the event offers
-    (absent means none; None: may help any pod). For example the requests of a pod and the
-    allocatable of a new node, or what is free on the node that a deleted pod left. Demands are
-    columns, so 1,000 groups cost some microseconds and 100,000 some hundreds.
+    ``demand`` returns a pod's amounts by name (int64; absent: 0). ``supply`` returns what the event
+    offers (absent: 0; None: it may help any pod). For example the requests of a pod and the
+    allocatable of a new node, or what is free on the node that a deleted pod left. Demands are kept
+    in columns, so an event takes some microseconds for 1,000 groups and some hundreds for 100,000.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Optional protocols of plugins that make decisions faster without changing them.
+"""Optional protocols by which plugins make decisions faster without changing them.
 
-Look-ahead: predicts a Filter plugin's verdicts while pods of one class are placed one after
-another. So a batch of equal pods is placed without filtering the nodes again after each pod.
+Look-ahead: a Filter plugin tells when placing one more pod changes its verdicts. Until then a batch
+of equal pods is placed without filtering the nodes again after each pod.
 
-Joint choice: does Filter, Score and the choice of the best row in one loop, for pods that all other
-plugins of the profile do not tell apart.
+Joint choice: Filter, Score and the choice of the best row in one loop, for pods for which all other
+plugins of the profile return the same results.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from podsched.framework.verdicts import Rows, Scores
 
 
 class Lookahead(Protocol):
-    """Follows one plugin's verdicts while pods of one class are placed one after another.
+    """Tells whether one plugin's verdicts change as pods of one class are placed one by one.
 
-    ``covers_own_row``: ``place`` also answers for the row that the pod is placed on; otherwise the
+    ``covers_own_row``: ``place`` also covers the row that the pod is placed on. Otherwise the
     plugin filters that row on a fork with the placed pods added.
     """
 
     covers_own_row: bool
 
     def place(self, row: int) -> bool:
-        """Count one more pod on the row; return whether all verdicts it answers for stay.
+        """Count one more pod on the row; return whether all verdicts that it covers stay the same.
 
-        After False it is not used any more.
+        After it has returned False it is not called again.
         """
         ...
 
 
 @runtime_checkable
 class LookaheadPlugin(Protocol):
-    """Filter plugins whose inputs change with every pod of the class, but rarely a verdict."""
+    """A Filter plugin whose inputs change with every placed pod, but whose verdicts rarely do."""
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """Return a Lookahead that starts from the cluster as it is now.
 
-        None where they cannot be predicted, or where the plugin's scores change as well.
+        None if verdicts cannot be predicted, or if the plugin's scores change as well.
         """
         ...
 
@@ -56,7 +56,7 @@ class JointBest(NamedTuple):
 
 
 class JointChoice(Protocol):
-    """Some plugins of a profile together."""
+    """Some plugins of a profile that filter, score and choose the best row together."""
 
     def base(self, size: int, fits: Bools | None, total: Scores | None) -> Any:
         """Return the other plugins' results for ``size`` rows in the form that ``best`` takes.

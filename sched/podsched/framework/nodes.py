@@ -1,13 +1,14 @@
-"""The cluster as plugins see it: nodes as columns, and the other objects.
+"""The cluster as plugins see it: nodes as columns, and all other objects.
 
-Every node has a row. A *row number* indexes every column; rows of removed nodes are reused, and
-``alive`` is False for free rows. The implementation is ``podsched.cache``. A *fork* (copies of a
-few rows, with pods added or removed) has the same interface, so the same plugin code serves the
-live cluster, a shard of it, a preemption dry run and the pass with nominated pods.
+A *column* is a NumPy array with one cell per node, such as the allocatable cpu. Every node has a
+row; its *row number* indexes every column. Rows of removed nodes are reused, and ``alive`` is False
+for free rows. The implementation is ``podsched.cache``.
 
-Each row of a fork is a separate scenario: row ``i`` is node ``base_rows[i]`` with its own pods
-changed, while all other nodes are unchanged. So plugins that read counts over a topology domain
-take the counts of the base and add ``own_delta`` of the row.
+A *fork* has copies of a few rows, on which pods can be added and removed. It has the same
+interface, so the same plugin code serves the live cluster, a shard of it, a preemption dry run and
+the filter pass with nominated pods. Each row of a fork is a separate scenario: row ``i`` is node
+``base_rows[i]`` with its own pods changed, while all other nodes are unchanged. So plugins that
+read counts over a topology domain take the counts of the base and add ``own_delta`` of the row.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def normalized_image_name(name: str) -> str:
 
 
 class NodeColumns(Protocol):
-    """Columns of shape ``(size,)`` over all rows; read only for plugins."""
+    """The nodes as columns of shape ``(size,)``; plugins only read them."""
 
     @property
     def size(self) -> int:
@@ -56,7 +57,7 @@ class NodeColumns(Protocol):
 
     @property
     def topology_version(self) -> int:
-        """Changes when nodes come or go, or when their labels, taints or unschedulable change."""
+        """A number that changes when nodes are added, removed, relabelled, tainted or cordoned."""
         ...
 
     @property
@@ -77,7 +78,7 @@ class NodeColumns(Protocol):
     def allocatable(self, resource: str) -> Int64s: ...
     def requested(self, resource: str) -> Int64s: ...
     def nonzero_requested(self, resource: str) -> Int64s:
-        """Return requested cpu or memory; containers that ask for nothing count 100m or 200Mi."""
+        """Return requested cpu or memory; containers without requests count 100m or 200Mi."""
         ...
 
     @property
@@ -102,9 +103,9 @@ class NodeColumns(Protocol):
         ...
 
     def value_id(self, value: str) -> int:
-        """Return the id of a label value, for comparison with ``label``; it is not to be kept.
+        """Return the id of a label value, for comparison with ``label``.
 
-        UNKNOWN for a value that no node has.
+        UNKNOWN for a value that no node has had. Do not keep ids: they differ between processes.
         """
         ...
 
@@ -121,9 +122,7 @@ class NodeColumns(Protocol):
         """Return the rows that have the (normalised) image name, and its size in bytes on each."""
         ...
 
-    # Counts over pods. ``query`` is hashable and has ``counts(pod: PodInfo) -> int``: the amount
-    # that one pod adds (0 for pods it does not concern). It must depend only on the pod's class and
-    # ``terminating``.
+    # Counts over pods; see ``PodQuery``.
     def counter(self, query: PodQuery) -> Int64s:
         """Return, per row, the sum of ``query.counts`` over its pods.
 
@@ -150,7 +149,7 @@ class NodeColumns(Protocol):
     # Forks.
     @property
     def base(self) -> NodeColumns:
-        """The columns a fork was taken of; itself outside a fork."""
+        """The columns that a fork was made from; the columns themselves if they are no fork."""
         ...
 
     @property
@@ -168,7 +167,7 @@ class JournaledColumns(NodeColumns, Protocol):
 
     @property
     def position(self) -> int:
-        """A place in the journal of changed rows."""
+        """The current position in the journal of changed rows."""
         ...
 
     def changed_since(self, position: int) -> Rows | None:
@@ -185,7 +184,7 @@ class JournaledColumns(NodeColumns, Protocol):
 
     @property
     def start_times_position(self) -> int:
-        """A place in the journal of rows where start times of pods changed."""
+        """The current position in the journal of rows where start times of pods changed."""
         ...
 
     def start_times_changed_since(self, position: int) -> Rows | None:
@@ -194,9 +193,9 @@ class JournaledColumns(NodeColumns, Protocol):
 
 
 class ForkedColumns(NodeColumns, Protocol):
-    """Copied rows to try changes on.
+    """A fork: copied rows on which pods can be added and removed.
 
-    Fork row ``i`` is base row ``base_rows[i]``; a base row may occur twice.
+    Fork row ``i`` is base row ``base_rows[i]``; a base row may occur several times.
     """
 
     def add_pod(self, row: int, pod: PodInfo) -> None: ...
@@ -210,12 +209,14 @@ class ForkedColumns(NodeColumns, Protocol):
 
 
 class PodQuery(Protocol):
-    """A hashable count of each pod, summed per row. Equal queries share one counter.
+    """A question to each pod with a number as its answer; a counter has the sums per row.
 
-    The count depends on the pod's class and on whether it is terminating. If it does not depend on
-    requests and limits, set the attribute ``reads_requests`` to False; then it is computed once for
-    all pods that differ only there. If it counts only pods with a certain label, set
-    ``required_label`` to the key and value; then it is not computed for other pods.
+    For example "does a selector match the pod?", 0 or 1. Queries are hashable, and equal queries
+    share one counter. The number may depend only on the pod's class and on whether it is
+    terminating. If it does not depend on requests and limits, set the attribute ``reads_requests``
+    to False; then it is computed once for all pods that differ only there. If only pods with a
+    certain label count, set ``required_label`` to its key and value; then it is not computed for
+    other pods.
     """
 
     def counts(self, pod: PodInfo) -> int: ...
@@ -236,9 +237,10 @@ class TermFamily(Protocol):
     def terms(self, pod: PodInfo) -> Sequence[Hashable]: ...
 
 
-#: The name of the node that an object is about, "" for none; a number from a node's objects. Equal
-#: ones share an index or a column.
+#: Returns the name of the node that an object is about, "" for none. Equal functions share an
+#: index.
 NodeOf = Callable[[Any], str]
+#: Returns a number for a node from its objects. Equal functions share a column.
 OfNode = Callable[[Collection[Any]], int]
 
 
@@ -253,7 +255,10 @@ class ObjectsByNode(Protocol):
     def nodes(self) -> Collection[str]: ...
     def of(self, node_name: str) -> Collection[Any]: ...
     def column(self, of_node: OfNode) -> Int64s:
-        """Return ``of_node`` of the objects of each row's node; kept current, not to be kept."""
+        """Return, for each row, the result of ``of_node`` for the objects of its node.
+
+        The column is kept current. Do not keep the array: it is replaced when nodes change.
+        """
         ...
 
 
@@ -279,10 +284,16 @@ class ClusterView(Protocol):
         ...
 
     def assumed(self, kind: str) -> AssumedObjects[Any]:
-        """Return the objects of a kind as plugins assume them to be; ``get`` here does not."""
+        """Return the objects of a kind, with the changes that plugins assume.
+
+        ``ClusterView.get`` returns them without assumed changes.
+        """
         ...
 
-    def by_node(self, kind: str, node_of: NodeOf) -> ObjectsByNode: ...
+    def by_node(self, kind: str, node_of: NodeOf) -> ObjectsByNode:
+        """Return the objects of a kind by the node that ``node_of`` returns for each."""
+        ...
+
     @property
     def placement(self) -> frozenset[str] | None:
         """The names of the only nodes that members of a group may use in this try; None for all."""
@@ -294,7 +305,10 @@ class ClusterView(Protocol):
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...
     def nominated_node(self, uid: str) -> str:
-        """Return the node that a pod is nominated to, or ""; may be ahead of the pod's status."""
+        """Return the node that a pod is nominated to, or "".
+
+        The pod's status may not show the nomination yet.
+        """
         ...
 
     def nominated_nodes(self) -> Collection[str]:

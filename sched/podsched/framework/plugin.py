@@ -4,12 +4,12 @@ A plugin is a class with a ``name`` that implements some of these protocols. One
 classes and one runtime calls them. Everything here is synchronous and free of I/O: a plugin returns
 changes to the cluster as values, and the scheduler makes them.
 
-**Rows.** ``filter`` and ``score`` get the row numbers to compute on; results are parallel to
-``rows``. A result for a row may depend on the pod's class, on the state that the same plugin put
-into CycleState in PreFilter or PreScore, and on the row itself. A plugin may read other rows and
-objects only in ``pre_filter`` and ``pre_score``, and ``inputs`` returns the versions of everything
-read there. While ``inputs`` stays equal, the runtime reuses the state and the results of unchanged
-rows for the next pod of the same class.
+**Rows.** ``filter`` and ``score`` get the row numbers to compute on; element ``i`` of a result is
+for row ``rows[i]``. It may depend on the pod's class, on the state that the same plugin put into
+CycleState in PreFilter or PreScore, and on the row itself. A plugin may read other rows and objects
+only in ``pre_filter`` and ``pre_score``, and ``inputs`` returns the versions of everything read
+there. While ``inputs`` stays equal, the runtime reuses the state and the results of unchanged rows
+for the next pod of the same class.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Plugin(Protocol):
 
 
 class Remedy(enum.Enum):
-    """A change, other than the removal of pods, that can end a rejection by a Filter plugin."""
+    """A change, other than removing pods from the node, that can end a rejection by Filter."""
 
     REQUESTS = "lower requests, or less that is requested on the node"
     TAINTS = "a toleration, or a taint or cordon that goes"
@@ -135,7 +135,7 @@ def traits_of(plugin: object) -> Traits:
 
 @runtime_checkable
 class EnqueueExtensions(Protocol):
-    """Plugins whose rejections can be lifted by events."""
+    """A plugin that registers the events that can make pods fit that it rejected."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]: ...
 
@@ -156,7 +156,7 @@ class QueueSortPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """``node_names``: the only nodes to filter; None for all."""
+    """The result of PreFilter. ``node_names``: the only nodes to filter; None for all."""
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
@@ -169,7 +169,7 @@ FIXED_INPUTS: Final = "fixed"
 
 @runtime_checkable
 class InputsPlugin(Protocol):
-    """Plugins that read data beyond the pod and the row."""
+    """A plugin that declares what its results depend on beyond the pod and the row."""
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of everything that the plugin reads beyond the rows.
@@ -186,7 +186,7 @@ NOTHING_READ: Final = "nothing read"
 
 @runtime_checkable
 class ProjectingPlugin(Protocol):
-    """Plugins that declare what they read of a pod; pods that differ elsewhere share results.
+    """A plugin that declares what it reads of a pod; pods that are equal in it share results.
 
     A plugin without a projection is assumed to read the whole pod.
     """
@@ -225,7 +225,7 @@ class FilterPlugin(Protocol):
 
 @runtime_checkable
 class WholeFilterPlugin(FilterPlugin, Protocol):
-    """Filters that are faster over whole columns than over selected rows."""
+    """A Filter plugin that is faster over whole columns than over selected rows."""
 
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
         """Filter all rows, shape ``(size,)``; results of rows without a node are ignored."""
@@ -242,7 +242,10 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """The node to nominate ("" clears, None keeps the old one) and the victims to evict there."""
+    """The result of PostFilter: the node to nominate and the victims to evict there.
+
+    ``nominated_node_name``: "" withdraws the pod's nomination, None keeps it.
+    """
 
     status: Status
     nominated_node_name: str | None = None
@@ -279,7 +282,7 @@ class ScorePlugin(Protocol):
 
 @runtime_checkable
 class WholeScorePlugin(ScorePlugin, Protocol):
-    """Scores that are faster over whole columns than over selected rows."""
+    """A Score plugin that is faster over whole columns than over selected rows."""
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Score all rows, shape ``(size,)``; results of rows without a node are ignored."""
@@ -287,9 +290,9 @@ class WholeScorePlugin(ScorePlugin, Protocol):
 
 
 class GroupScores(NamedTuple):
-    """Raw scores of groups of rows, as of topology domains.
+    """Raw scores of groups of rows, such as topology domains.
 
-    ``scores`` has one for each group, ``groups`` each row's group, shape ``(size,)``.
+    ``scores`` has one score per group. ``groups``, of shape ``(size,)``, has each row's group.
     """
 
     scores: Scores
@@ -298,7 +301,7 @@ class GroupScores(NamedTuple):
 
 @runtime_checkable
 class GroupScorePlugin(ScorePlugin, Protocol):
-    """Scores that whole groups of rows share.
+    """A Score plugin that gives all rows of a group, such as a topology domain, the same score.
 
     ``normalize`` gets one score per group that has a feasible row, so its result must not depend
     on how many rows have the same score.
@@ -311,7 +314,7 @@ class GroupScorePlugin(ScorePlugin, Protocol):
 
 @runtime_checkable
 class ScoreExtensions(Protocol):
-    """Score plugins whose raw scores are not on the scale 0 to 100."""
+    """A Score plugin whose raw scores are not on the scale 0 to 100."""
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         """Map the raw scores of all feasible rows to 0..100, using only these scores."""
@@ -328,7 +331,7 @@ class ReservePlugin(Protocol):
 
 @runtime_checkable
 class ReservesSomePods(ReservePlugin, Protocol):
-    """Reserve plugins that have nothing to do for most pods."""
+    """A Reserve plugin that has nothing to do for most pods."""
 
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
         """Return whether ``reserve`` changes anything for pods of this projection."""
@@ -337,7 +340,7 @@ class ReservesSomePods(ReservePlugin, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PermitResult:
-    """Success, a rejection, or WAIT with the seconds to wait at most."""
+    """The result of Permit: success, a rejection, or WAIT with a timeout in seconds."""
 
     status: Status = SUCCESS
     timeout: float = 0.0
@@ -352,7 +355,10 @@ class PermitPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectPatch:
-    """A JSON merge patch for PreBind; it applies to any version if ``resource_version`` is ""."""
+    """A JSON merge patch of an object, which PreBind asks the scheduler to write.
+
+    It applies only to this ``resource_version``; if that is "", to any version.
+    """
 
     kind: str
     namespace: str
@@ -458,7 +464,7 @@ class WaitingPod(Protocol):
         ...
 
     def allow(self, plugin: str) -> None:
-        """Allow the pod on behalf of the plugin; it goes on when all have."""
+        """Allow the pod on behalf of the plugin; it is bound when all its plugins have."""
         ...
 
     def reject(self, plugin: str, why: str) -> None:
@@ -481,7 +487,7 @@ class Handle(Protocol):
         ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """Return one of them; None when it is not waiting."""
+        """Return a pod that waits at Permit; None if it does not wait."""
         ...
 
     def reject_waiting_pod(self, uid: str) -> bool:
@@ -490,7 +496,7 @@ class Handle(Protocol):
 
 
 class NoWaitingPods:
-    """The waiting-pods part of a Handle where no pod ever waits: simulations, shards."""
+    """The methods of a Handle for waiting pods, if no pod ever waits: simulations, shards."""
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
         return ()

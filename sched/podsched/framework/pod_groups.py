@@ -75,9 +75,9 @@ def pod_group(cluster: ClusterView, key: str) -> PodGroup | None:
 
 
 def label_group(cluster: ClusterView, key: str) -> PodGroup | None:
-    """Return a group that only labels of its members name, without a uid; None for others.
+    """Return a group that exists only in labels of its members, without a uid; None for others.
 
-    The members are expected to agree; the first one counts.
+    The members should have equal labels; those of the first member are used.
     """
     member = next(iter(cluster.members(key)), None)
     if member is None or member.pod.spec.HasField("scheduling_group"):
@@ -167,8 +167,8 @@ class TriedPlacement(NamedTuple):
     pods: Collection[tuple[PodInfo, str]]
 
 
-#: Yields pods to try the group without, receives whether it fits then (None at first), and returns
-#: the victims, or why there are none.
+#: A generator that yields pods to try the group without and receives whether the group fits then
+#: (None at first). Its return value is the victims, or a status that says why there are none.
 VictimSearch = Generator[Sequence[PodInfo], bool | None, Victims | Status]
 
 
@@ -188,18 +188,18 @@ class PodGroupPostFilterPlugin(Protocol):
 
 
 class GroupTrial(Trial, Protocol):
-    """What decisions for groups of pods need beside that: tries inside of the trial."""
+    """The changes that a decision for a group of pods may make, with nested trials."""
 
     def forget(self, pod: PodInfo) -> None:
-        """Take a pod off the node that it was assumed on."""
+        """End the assumption of a pod on its node."""
         ...
 
     def remove(self, pod: PodInfo) -> None:
-        """Take a pod away, as preemption would."""
+        """Remove a pod, as preemption would."""
         ...
 
     def restrict(self, node_names: frozenset[str] | None) -> None:
-        """Let pods use these nodes only; None for all."""
+        """Allow pods only on these nodes; None for all."""
         ...
 
     def inner(self) -> GroupTrial:
@@ -207,11 +207,11 @@ class GroupTrial(Trial, Protocol):
         ...
 
     def commit(self) -> None:
-        """Keep what was done in this trial, as a part of the outer one."""
+        """Keep the changes of this trial, as a part of the outer one."""
         ...
 
     def roll_back(self) -> None:
-        """Undo what was done in this trial."""
+        """Undo the changes of this trial."""
         ...
 
     def __enter__(self) -> GroupTrial: ...
@@ -222,5 +222,5 @@ class GroupTrial(Trial, Protocol):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Roll back what was not committed."""
+        """Roll back the trial if it was not committed."""
         ...

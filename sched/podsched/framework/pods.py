@@ -1,8 +1,8 @@
 """Pods as the scheduler sees them.
 
-A *pod class* is everything of a pod that can influence a decision, interned by content: pods made
-from one template share it, so it is compiled once and a pod costs a dictionary look-up.
-``PodInfo`` adds what differs from pod to pod.
+A *pod class* (``PodClass``) is everything of a pod that can influence a decision. Equal content is
+one object: pods made from one template share their class, so it is compiled once, and each further
+pod costs a dictionary look-up. ``PodInfo`` adds what differs from pod to pod.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class PodShape:
-    """The part shared by pod classes that differ only in requests and limits.
+    """What pod classes have in common that differ only in requests and limits.
 
-    Interned like classes and compared by identity. Data that depends on even less of a pod is
-    compiled for a smaller shape: without labels and owner, without volumes (and the pod's name, if
-    names of claims are made from it), or ``plain``, without any of these.
+    Equal shapes are one object. A plugin that compiles data from even less of a pod stores it in a
+    smaller shape, which more classes share: without labels and owner, without volumes (and without
+    the pod's name, if names of claims are made from it), or ``plain``, without any of these.
     """
 
     #: As ``PodClass.compiled``, for data that does not depend on requests and limits.
@@ -48,7 +48,7 @@ class PodShape:
 
 @dataclass(eq=False, slots=True)
 class PodAmounts:
-    """The part shared by pod classes that differ only in labels, owner and volumes.
+    """The requests of a pod class; classes that differ only in labels, owner and volumes share it.
 
     Compared by identity. ``requests`` are in milli-units for cpu and in whole units (bytes,
     devices) for the rest, as in kube-scheduler's ``Resource``; ``nonzero`` are (milli cpu, bytes of
@@ -90,7 +90,7 @@ class SpecParts:
 
     @property
     def mounting(self) -> v1.PodSpec:
-        """A spec with the volumes; other fields may be missing, because copying them takes long."""
+        """A spec that has the volumes. Other fields may be missing, because copying takes long."""
         if not self.volumes:
             return self.bare
         if self._mounting is None:
@@ -125,10 +125,10 @@ class SpecParts:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class PodClass:
-    """The interned part of a pod, compared by identity.
+    """Everything of a pod that can influence a decision; equal pods share one object.
 
-    ``id`` is unique for the life of the interner, which refers to the class weakly: a class lives
-    as long as some pod or cache holds it.
+    ``PodClasses`` creates classes and refers to them weakly: a class lives as long as some pod or
+    cache holds it. ``id`` is never used again.
     """
 
     id: int
@@ -170,7 +170,7 @@ class PodClass:
 
 @dataclass(eq=False, slots=True)
 class PodInfo:
-    """One pod. ``key`` is "namespace/name"; times are seconds since the epoch, 0.0 where unset."""
+    """One pod. ``key`` is "namespace/name"; times are in seconds since 1970, 0.0 if unset."""
 
     uid: str
     key: str
@@ -211,7 +211,10 @@ class FailedAttempt(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class QueuedPodInfo:
-    """A pod in the scheduling queue (kube-scheduler's ``QueuedPodInfo``), timed by its clock."""
+    """A pod in the scheduling queue (kube-scheduler's ``QueuedPodInfo``).
+
+    Times are seconds of the queue's clock.
+    """
 
     info: PodInfo
     timestamp: float
@@ -227,7 +230,7 @@ class QueuedPodInfo:
     #: Order of entry, for pods of equal timestamp; the queue sets it whenever it sets
     #: ``timestamp``.
     sequence: int = 0
-    #: The last ones, the latest at the end.
+    #: The last failed attempts, the latest at the end.
     failures: tuple[FailedAttempt, ...] = ()
 
     @property

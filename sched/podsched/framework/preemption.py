@@ -77,7 +77,7 @@ class DryRunPlan:
 
 @runtime_checkable
 class DryRunPlugin(Protocol):
-    """A PostFilter plugin whose dry runs other processes may make ahead.
+    """A PostFilter plugin whose dry runs other processes may make before ``post_filter``.
 
     ``post_filter`` then makes those that are missing or outdated.
     """
@@ -110,16 +110,16 @@ class DryRunPlugin(Protocol):
         plan: DryRunPlan,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
-        """Take over results by row, of nodes as they were at ``plan_dry_run``.
+        """Use results that another process computed for the plan, by row.
 
-        They were made without nominated pods.
+        They are for the nodes as they were at ``plan_dry_run``, without nominated pods.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DryRuns:
-    """Results of dry runs by row: the victims whose eviction makes room, else a status."""
+    """Results of dry runs by row: the victims whose eviction makes room, or why there are none."""
 
     candidates: Mapping[int, Victims]
     rejected: Mapping[int, Status]
@@ -166,7 +166,7 @@ class PreemptionReport:
 
 @runtime_checkable
 class ExplainsPreemption(Protocol):
-    """A PostFilter plugin that can tell a simulation what it would do on every node."""
+    """A PostFilter plugin that can report what it would do on every node, for simulations."""
 
     def explain_preemption(
         self,

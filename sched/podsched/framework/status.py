@@ -29,7 +29,7 @@ class Code(enum.IntEnum):
 
     @property
     def rejects(self) -> bool:
-        """Whether the pod or node was turned down (and nothing went wrong)."""
+        """Whether the pod or node was rejected, without an error."""
         return self in _REJECTING
 
 
@@ -56,7 +56,7 @@ class Status:
 
     @property
     def message(self) -> str:
-        """The reasons joined as kube-scheduler joins them."""
+        """The reasons, joined by commas as kube-scheduler does."""
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Status:
@@ -69,15 +69,15 @@ SKIP: Final = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:
-    """Return the status: it does not fit now; preempting pods might help."""
+    """Return a status: the pod does not fit now; preempting other pods might help."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """Return the status: it does not fit, and preempting pods cannot help."""
+    """Return a status: the pod does not fit, and preempting other pods cannot help."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
 def error(*reasons: str) -> Status:
-    """Return the status: something went wrong; the pod is tried again after its backoff."""
+    """Return a status: something went wrong; the pod is tried again after its backoff."""
     return Status(Code.ERROR, reasons)

@@ -1,4 +1,4 @@
-"""The verdicts of a filter on many nodes at once: one word of reason bits per row.
+"""The verdicts of a Filter plugin on many rows at once: one 64-bit word of reason bits per row.
 
 Bit ``i`` of a row's word is set when ``reasons[i]`` applies to the row; a word of 0 means the
 node passes. The status code of a row is ERROR if one of its reasons is an error, else
@@ -21,7 +21,8 @@ Rows = NDArray[np.intp]
 Scores = NDArray[np.int64]
 
 MAX_REASONS = 64
-#: Up to this many rows, single cells are faster than NumPy, which takes 0.5 us or more per call.
+#: Up to this many rows, a loop over single cells is faster than NumPy, which takes at least 0.5 µs
+#: per call.
 FEW_ROWS: Final = 4
 
 
