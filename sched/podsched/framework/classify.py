@@ -30,10 +30,7 @@ OBJECT_RESOURCES: Final[Mapping[str, Resource]] = {
 
 @lru_cache(maxsize=1024)
 def single_actions(actions: ActionType) -> tuple[ActionType, ...]:
-    """Return the actions one by one, in the order of their bits.
-
-    Each becomes an event of its own, for which pods are moved.
-    """
+    """Return the actions one by one, in the order of their bits; each becomes an event."""
     return tuple(single for single in ActionType if single & actions and single.bit_count() == 1)
 
 

@@ -26,10 +26,7 @@ _NO_MEMBERS: Mapping[Hashable, None] = {}
 
 
 class HintIndex(Protocol):
-    """An index of groups of waiting pods.
-
-    ``member`` identifies a group; ``pod`` is one of its pods.
-    """
+    """An index of groups of waiting pods: ``member`` is a group's key, ``pod`` one of its pods."""
 
     def add(self, member: Hashable, pod: PodInfo) -> None: ...
     def remove(self, member: Hashable) -> None: ...

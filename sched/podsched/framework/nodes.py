@@ -284,10 +284,7 @@ class ClusterView(Protocol):
         ...
 
     def assumed(self, kind: str) -> AssumedObjects[Any]:
-        """Return the objects of a kind, with the changes that plugins assume.
-
-        ``ClusterView.get`` returns them without assumed changes.
-        """
+        """Return the objects of a kind with the changes that plugins assume, unlike ``get``."""
         ...
 
     def by_node(self, kind: str, node_of: NodeOf) -> ObjectsByNode:
@@ -305,10 +302,7 @@ class ClusterView(Protocol):
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...
     def nominated_node(self, uid: str) -> str:
-        """Return the node that a pod is nominated to, or "".
-
-        The pod's status may not show the nomination yet.
-        """
+        """Return the node that a pod is nominated to, or ""; its status may not show it yet."""
         ...
 
     def nominated_nodes(self) -> Collection[str]:

@@ -355,10 +355,7 @@ class PermitPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectPatch:
-    """A JSON merge patch of an object, which PreBind asks the scheduler to write.
-
-    It applies only to this ``resource_version``; if that is "", to any version.
-    """
+    """A JSON merge patch for PreBind, of this ``resource_version`` or, if it is "", of any."""
 
     kind: str
     namespace: str

@@ -1,7 +1,8 @@
-"""Metrics under names that kube-scheduler has dropped, for boards and rules that ask for them.
+"""Metrics under names that kube-scheduler has dropped, for dashboards and rules that use them.
 
-kubernetes-mixin's board "Kubernetes / Scheduler" and its recording rules do. Nothing is recorded
-for them: they are read off the metrics that took their place, whose buckets they have.
+kubernetes-mixin's dashboard "Kubernetes / Scheduler" and its recording rules do. Nothing is
+recorded for these metrics: before each scrape they are copied from the metrics that replaced them,
+which have the same buckets.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class FormerMetrics(MetricSet):
 
 
 def _become(cell: HistogramCell, sources: Iterable[HistogramCell]) -> None:
-    """Make a cell the sum of others."""
+    """Set a cell to the sum of other cells."""
     cell.counts, cell.sum = [0] * len(cell.counts), 0.0
     for source in sources:
         cell.merge(source.counts, source.sum)

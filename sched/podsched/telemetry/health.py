@@ -52,12 +52,13 @@ class HealthChecks:
         default_factory=lambda: {"ping": _Named(lambda: "", ALL_PROBES)}
     )
     ran: Callable[[str, str, bool], None] = _ignore
-    """Told of each run: the check's name, the probe, and whether it passed."""
+    """Called after each run with the check's name, the probe, and whether the check passed."""
 
     def add(self, name: str, check: Check, probes: Collection[Probe] = ALL_PROBES) -> None:
         """Add a check to the given probes. Raises ``ValueError`` if the name is taken.
 
-        LIVEZ is for failures that a restart fixes, READYZ for those that only keep work away.
+        LIVEZ is for failures that a restart fixes; READYZ is for those during which the process
+        should only get no requests.
         """
         if name in self._checks:
             raise ValueError(f"health check {name} exists already")

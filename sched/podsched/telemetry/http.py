@@ -38,19 +38,19 @@ _NO_CACHE = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "no
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may read what over HTTPS."""
+    """Which clients may read which paths."""
 
     tls: TlsFiles | None = None
-    """Certificate of the server and authorities of its clients; None: plain HTTP for everybody."""
+    """Certificate of the server and authorities of its clients; None: plain HTTP."""
     demanding: bool = False
-    """Whether to demand a certificate even where there are no authorities, so that none will do."""
+    """Whether to require client certificates even without authorities, so that none is accepted."""
     open_paths: Collection[str] = ()
-    """Paths that answer everybody, beside the probes; one that ends in * stands for all below."""
+    """Paths, besides the probes, that need no certificate; * at the end matches all paths below."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """What runs, and in which version."""
+    """The name and version of the process, for /statusz and /flagz."""
 
     name: str = "podsched"
     version: str = ""
@@ -58,7 +58,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What there is to read beside health and metrics."""
+    """The pages besides health and metrics."""
 
     component: Component = field(default_factory=Component)
     """Names the process at /statusz."""
@@ -71,11 +71,11 @@ class Pages:
     profiling: bool = False
     """Whether to serve /debug/pprof/goroutine and to let clients PUT /debug/flags/v."""
     metrics: Handler | None = None
-    """What answers /metrics in place of the registry."""
+    """Handler of /metrics that replaces the registry's text."""
 
 
 def text_page(text: Callable[[], Awaitable[str]]) -> Handler:
-    """Return the handler of a page of text."""
+    """Return a handler that answers with a text."""
 
     async def handle(_: web.Request) -> web.StreamResponse:
         return web.Response(text=await text(), headers=_NO_CACHE)
@@ -127,9 +127,9 @@ def _add_routes(
 
 
 def _certificate_demanded(access: Access) -> Any:
-    """Return what answers 401 to those without a certificate, except for open paths.
+    """Return a middleware that answers 401 to clients without a certificate, except on open paths.
 
-    Probes are open, as kubelets send them without one.
+    Probes are open, because kubelets send them without a certificate.
     """
     exact = {path for path in access.open_paths if not path.endswith("*")}
     prefixes = tuple(path[:-1] for path in access.open_paths if path.endswith("*"))
@@ -200,7 +200,7 @@ def _text_handler(text: str) -> Handler:
 
 
 def _config_handler(config: ConfigSource) -> Handler:
-    """Return what answers as Kubernetes does: a component's configurations by their names."""
+    """Return a handler of /configz, with the answer in Kubernetes' format."""
 
     async def handle(_: web.Request) -> web.Response:
         text = json.dumps({"componentconfig": config()}, indent=2, default=str)
@@ -220,7 +220,7 @@ _WARNING = (
 
 
 def status_text(component: Component, started: float, now: float, paths: Sequence[str]) -> str:
-    """Return the page; ``started`` and ``now`` are seconds since the epoch."""
+    """Return the text of /statusz; ``started`` and ``now`` are seconds since 1970."""
     up = max(0, int(now - started))
     began = time.strftime("%a %b %e %H:%M:%S UTC %Y", time.gmtime(started))
     return "\n".join(
@@ -240,6 +240,6 @@ def status_text(component: Component, started: float, now: float, paths: Sequenc
 
 
 def flags_text(component: Component, flags: Mapping[str, str]) -> str:
-    """Return the page of the options in effect, by name."""
+    """Return the text of /flagz: the options in effect, by name."""
     lines = (printable_line(f"{name}={value}") for name, value in sorted(flags.items()))
     return "\n".join(("", f"{component.name} flags", _WARNING, "", *lines, ""))

@@ -1,4 +1,4 @@
-"""An aiohttp application at an address, over TLS if there are certificates."""
+"""Serve an aiohttp application at an address, over TLS if there are certificates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IDLE_SECONDS: Final = 75.0
 
 
 def connection_of(request: web.BaseRequest) -> Connection:
-    """Return a request's connection. Raises ConnectionResetError when it is lost already."""
+    """Return a request's connection. Raises ConnectionResetError if it is already lost."""
     transport = request.transport
     if transport is None:
         raise ConnectionResetError
@@ -29,21 +29,21 @@ def connection_of(request: web.BaseRequest) -> Connection:
 
 
 def peer_of(request: web.BaseRequest) -> str:
-    """Return the other end as gRPC names it."""
+    """Return the client's address in gRPC's form, such as "ipv4:127.0.0.1:40000"."""
     address = request.get_extra_info("peername") or ("", 0)
     host, port = address[0], address[1]
     return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
 def certificate_of(request: web.BaseRequest) -> bytes:
-    """Return the client's certificate in PEM, b"" without one; the handshake has verified it."""
+    """Return the client's certificate in PEM, which the handshake has verified; b"" if none."""
     tls = request.get_extra_info("ssl_object")
     found = tls.getpeercert(binary_form=True) if tls is not None else None
     return ssl.DER_cert_to_PEM_cert(found).encode() if found else b""
 
 
 class HttpServerError(Exception):
-    """The host and port chosen by the user cannot be listened on."""
+    """The server cannot listen on the host and port that the user chose."""
 
 
 class HttpServer:
@@ -81,12 +81,14 @@ async def serve_application(
     shutdown_seconds: float,
     cancel_handlers: bool = False,
 ) -> HttpServer:
-    """Serve ``app``, of which errors speak as ``what``; port 0 picks a free one.
+    """Serve ``app``; port 0 picks a free port.
 
-    shutdown_seconds: how long requests in progress get when it stops. cancel_handlers: whether a
-    client that goes away ends the handler of its request.
+    ``what`` is the server's name in errors. ``shutdown_seconds``: how long requests in progress may
+    take when it stops. ``cancel_handlers``: whether the handler of a request is cancelled if its
+    client disconnects.
 
-    Raises ``HttpServerError`` if the address cannot be used, ``CertificateError`` for the files.
+    Raises ``HttpServerError`` if the address cannot be used, ``CertificateError`` if the
+    certificates cannot.
     """
 
     def keep(problem: str) -> None:

@@ -142,7 +142,7 @@ class _Family(Generic[CellT]):
         return list(self._cells.items())
 
     def remove(self, *values: str) -> None:
-        """Forgets one time series, as when the thing it counted is gone."""
+        """Remove one time series, for example because the object that it described is gone."""
         self._cells.pop(values, None)
 
 
@@ -191,7 +191,7 @@ class Histogram(_Family[HistogramCell]):
         super().__init__(name, help_text, labels, lambda: HistogramCell(buckets))
 
     def observe(self, value: float) -> None:
-        """Record in the only series of a metric without labels."""
+        """Record a value in the only series of a metric without labels."""
         self.labels().observe(value)
 
     def collect(self) -> Metric:
@@ -264,11 +264,11 @@ class MetricRegistry:
         return list(self._instruments)
 
     def instruments(self) -> list[Instrument]:
-        """Return what was added, in this order."""
+        """Return the metrics in the order in which they were added."""
         return list(self._instruments.values())
 
     def disabled(self) -> frozenset[str]:
-        """Return the names that were to be left out and are those of metrics."""
+        """Return the names of the metrics that are left out of the text."""
         return self._disabled & self._instruments.keys()
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
@@ -280,22 +280,22 @@ class MetricRegistry:
         return b"".join(parts), content_type
 
     def parts(self, accept: str = "") -> tuple[str, Iterator[bytes]]:
-        """Return the text's content type, and the text, one metric after the other.
+        """Return the content type and the text of ``render``, one metric after another.
 
-        All metrics of a leader take some 15 ms, in which others may want to have turns.
+        All metrics of a leader take some 15 ms, so the caller may run other tasks in between.
         """
         encode, content_type = choose_encoder(accept)
         return content_type, self._parts(encode)
 
     def _parts(self, encode: Callable[[Collector], bytes]) -> Iterator[bytes]:
-        end = encode(_Only(()))  # Of OpenMetrics, that there is no more.
+        end = encode(_Only(()))  # The end of the text in OpenMetrics: "# EOF".
         for metric in self._prometheus.collect():
             yield encode(_Only((metric,))).removesuffix(end)
         yield end
 
 
 class _Only(Collector):
-    """Some metrics, to be encoded by themselves."""
+    """A collector of given metrics, to encode them alone."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics

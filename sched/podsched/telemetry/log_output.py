@@ -1,4 +1,4 @@
-"""What loggers write, and where: the one configuration of a process's logging."""
+"""Configure the logging of a process: formats, levels by component, and the stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def configure_logging(
     """Configure all logging of the process; a second call replaces the first.
 
     ``level`` is debug, info, warning or error (``ValueError`` otherwise); ``stream`` is stderr by
-    default; ``modules``: levels of components, for which ``level`` does not count.
+    default; ``modules`` are levels of components, which replace ``level`` for these.
     """
     if level not in LEVELS:
         raise ValueError(f"unknown log level {level!r}, one of {', '.join(LEVELS)}")
@@ -55,29 +55,30 @@ def configure_logging(
 
 
 def set_verbosity(verbosity: int) -> None:
-    """Log debug messages from ``DEBUG_FROM`` on, below it those of the configured level."""
+    """Change the log level: debug from verbosity ``DEBUG_FROM`` on, else the configured level."""
     levels = structlog.get_config()["processors"][0].__self__
     assert isinstance(levels, _Levels)
     levels.apply("debug" if verbosity >= DEBUG_FROM else levels.configured)
 
 
 class _Levels:
-    """From which level on the loggers log, by component; may change while they are in use."""
+    """The log level of each component; it can change while loggers are in use."""
 
     def __init__(self, level: str, modules: Modules) -> None:
         self.configured = level
         self._modules = modules
         self._level = level
         self._by_component: dict[str, int] = {}
-        #: The type of all loggers. It does nothing itself for what is below its base's level.
+        #: The type of all loggers. Its base, which ``apply`` replaces, does nothing for messages
+        #: below a level.
         self.logger: Any = type("Logger", (structlog.make_filtering_bound_logger(0),), {})
 
     def apply(self, level: str) -> None:
-        """Use a level for all components that have none of their own, and for the libraries."""
+        """Set the level of the libraries and of all components that have no level of their own."""
         self._level = level
         self._by_component.clear()
         named = [LEVELS[of] for _, of in self._modules]
-        # Loggers in use are of this type already: it gets another base.
+        # Loggers in use cache their type, so the type stays and gets another base.
         least = min(LEVELS[level], *named) if named else LEVELS[level]
         self.logger.__bases__ = (structlog.make_filtering_bound_logger(least),)
         logging.getLogger().setLevel(LEVELS[level])
@@ -85,7 +86,7 @@ class _Levels:
             logging.getLogger(name).setLevel(max(quiet, LEVELS[level]))
 
     def drop(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        """Drop a line below the level of its component."""
+        """Drop a message below the level of its component. A structlog processor."""
         severity = LEVELS.get(method, logging.ERROR)  # exception, critical
         if self._modules and severity < self._least(str(event.get("component", ""))):
             raise structlog.DropEvent
@@ -128,7 +129,10 @@ def _final_processors(format: LogFormat, out: TextIO) -> list[Processor]:  # noq
 
 
 def keep_lines(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Escape newlines, so that no text looks like a line of its own; tracebacks have several."""
+    """Escape newlines, so that no text can look like another log line; not in tracebacks.
+
+    A structlog processor.
+    """
     return {
         key: printable_line(value) if isinstance(value, str) and key not in _TRACEBACKS else value
         for key, value in event.items()

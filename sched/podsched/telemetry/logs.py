@@ -51,7 +51,7 @@ LEVELS: Mapping[str, int] = {
     "error": logging.ERROR,
 }
 MASK = "***"
-#: klog's verbosity from which debug messages are logged, and the highest that is taken.
+#: The verbosity (of klog) from which debug messages are logged, and the highest one accepted.
 DEBUG_FROM, MAX_VERBOSITY = 4, 100
 
 _SECRET_KEY = re.compile(
@@ -67,7 +67,7 @@ _SECRET_TEXT = (
     ),
 )
 _MAX_DEPTH = 6
-#: Levels of components: pattern of names, level.
+#: Log levels by component: (pattern of component names, level).
 Modules: TypeAlias = tuple[tuple[str, str], ...]
 #: The type of podsched's loggers: ``log.info("Bound the pod", pod="ns/name", node="n1")``.
 Logger: TypeAlias = "structlog.typing.FilteringBoundLogger"
@@ -79,7 +79,7 @@ def get_logger(component: str) -> Logger:
 
 
 class _LazyLogger:
-    """structlog's logger, imported with its first line: commands that log nothing start faster."""
+    """A logger that imports structlog when it logs first, so that other commands start faster."""
 
     def __init__(self, component: str) -> None:
         self._component = component
@@ -95,7 +95,10 @@ class _LazyLogger:
 
 
 def bind_trace(context: str) -> None:
-    """Log the id of a trace with all that is logged from here on in this task; "": none."""
+    """Add a trace's id to everything that this task logs from now on; "": add no id.
+
+    ``context``: a traceparent (``api.trace_context``).
+    """
     from structlog.contextvars import bind_contextvars, unbind_contextvars
 
     if context:
@@ -105,9 +108,9 @@ def bind_trace(context: str) -> None:
 
 
 def parse_modules(text: str) -> Modules:
-    """Return the levels of ``queue=4,sched*=2``: debug from ``DEBUG_FROM`` on, else info.
+    """Parse log levels by component, such as ``queue=4,sched*=2``.
 
-    Raises ValueError.
+    Numbers from ``DEBUG_FROM`` on mean debug, others info. Raises ValueError for an invalid text.
     """
     found = []
     for part in filter(None, text.split(",")):
@@ -119,9 +122,10 @@ def parse_modules(text: str) -> Modules:
 
 
 def mask_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Replace secret fields' values, credentials in texts, and control characters.
+    """Mask values of secret fields and credentials in texts, and escape control characters.
 
-    The latter because texts hold what others have stored, and logs are read on terminals.
+    Control characters, because texts contain what users have stored, and logs are read on
+    terminals. A structlog processor.
     """
     return {
         key: MASK if _is_secret(key, value) else _mask(value, 0) for key, value in event.items()
@@ -129,12 +133,12 @@ def mask_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventD
 
 
 def masked(text: str) -> str:
-    """Return a text without credentials and control characters."""
+    """Return a text with its credentials masked and its control characters escaped."""
     return str(_mask(text, 0))
 
 
 def masked_data(data: Any) -> Any:
-    """Return plain data without the values of secret fields, and credentials in its texts."""
+    """Return plain data with the values of secret fields and credentials in texts masked."""
     return _mask(data, 0)
 
 

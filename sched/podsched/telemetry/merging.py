@@ -1,4 +1,4 @@
-"""Metrics of several processes as one text, in Prometheus' format."""
+"""Merge the metrics of several processes into one text, in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 
 def merged(texts: Mapping[str, str], label: str) -> str:
-    """Return the samples of all texts, each with the name of its own as a further label.
+    """Return one text with the samples of all texts, each with a label for the text it is from.
 
-    texts: as ``MetricRegistry.render`` writes them, by name. A metric's samples stay together, as
-    the format demands, and so do its HELP and TYPE.
+    ``texts``: the output of ``MetricRegistry.render`` by process name, which becomes the value of
+    ``label``. A metric's samples stay together, after its HELP and TYPE, as the format demands.
     """
     heads: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
-"""/metrics/resources: what every pod requests and is limited to, as kube-scheduler counts it.
+"""/metrics/resources: the requests and limits of every pod, as kube-scheduler counts them.
 
-Only the leader has series, so that a sum over the replicas counts a pod once. There are several for
-each pod: they are made and sent in parts, between which the process does other things.
+Only the leader has time series here, so that a sum over the replicas counts a pod once. Each pod
+has several, so the text is made and sent in parts, and the event loop runs other tasks in between.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from podsched.api.objects import Pod
 from podsched.api.quantity import QuantityError
 from podsched.telemetry.instruments import go_float
 
-#: Pods in a part: some 5 ms.
+#: Pods in a part, which takes some 5 ms.
 _PART = 100
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _TERMINAL = ("Succeeded", "Failed")

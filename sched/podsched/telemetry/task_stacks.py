@@ -1,6 +1,7 @@
-"""/debug/pprof/goroutine and /debug/flags/v: what no tool can do from outside of the process.
+"""/debug/pprof/goroutine and /debug/flags/v: stacks of tasks and threads, and the log verbosity.
 
-Python's goroutines are tasks and threads. py-spy shows threads alone, and knows no tasks.
+asyncio's tasks and the threads take the place of goroutines. No tool shows tasks from outside the
+process: py-spy shows only threads.
 """
 
 from __future__ import annotations
@@ -20,19 +21,22 @@ from podsched.telemetry.logs import MAX_VERBOSITY, get_logger
 
 _log = get_logger("health")
 
-#: Tasks and threads that are listed, of which a leader has some hundred, and calls of each.
+#: Max tasks and threads that are listed, and max calls of each. A leader has some hundred tasks.
 _MOST, _MOST_CALLS = 10_000, 128
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 async def show_stacks(request: web.Request) -> web.StreamResponse:
-    """Answer with the stacks of tasks and threads: equal ones together, or each by name."""
+    """Handle GET: answer with the stacks of all tasks and threads.
+
+    Equal stacks are shown once with their number or, with ``debug=2``, each with its name.
+    """
     each = request.query.get("debug", "1") == "2"
     return web.Response(text=stacks_text(each=each), headers=_HEADERS)
 
 
 async def change_verbosity(request: web.Request) -> web.StreamResponse:
-    """Log from another level on. Raises HTTPBadRequest for what is not a number."""
+    """Handle PUT: change the log verbosity. Raises HTTPBadRequest for an invalid number."""
     text = (await request.content.read(16)).decode(errors="replace").strip()
     if not text.isdecimal() or int(text) > MAX_VERBOSITY:
         reason = f"verbosity must be a number of at most {MAX_VERBOSITY}\n"

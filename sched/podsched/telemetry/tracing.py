@@ -1,4 +1,4 @@
-"""Traces: of pods and scheduling attempts, across gRPC, etcd and Ray, exported by OTLP.
+"""Traces of pods and scheduling attempts, across gRPC, etcd and Ray, exported by OTLP.
 
 Times are seconds of the monotonic clock (``time.monotonic()``, the event loop's ``time()``). The
 scheduler notes times while it works and records spans afterwards, with their start and end.
@@ -30,14 +30,14 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from podsched.api import trace_context
 
-#: Seconds a batch may take to be exported, and so the longest a shutdown waits for the collector.
+#: Max seconds to export a batch; so a shutdown waits no longer for the collector.
 _EXPORT_TIMEOUT = 3
 
 Attribute = str | int | float | bool
 
 
 class SpanName(StrEnum):
-    """A pod's spans, in their order; then those of remote calls."""
+    """The names of spans: those of a pod in their order, then those of remote calls."""
 
     WATCH = "watch"
     ATTEMPT = "scheduling attempt"
@@ -60,7 +60,7 @@ class SpanName(StrEnum):
 
 
 class Span:
-    """An open span; as a context manager it ends itself, with the error that left the block."""
+    """An open span. As a context manager it ends with its block, failed if an error left it."""
 
     __slots__ = ("_span", "_tracer", "context")
 
@@ -69,7 +69,7 @@ class Span:
         self._span = span
         ids = span.get_span_context()
         self.context = f"00-{ids.trace_id:032x}-{ids.span_id:016x}-01"
-        """The traceparent for the process that continues this trace."""
+        """The W3C traceparent, to be passed to a process that continues this trace."""
 
     @property
     def recording(self) -> bool:
@@ -116,7 +116,7 @@ class Span:
 
 
 class _SpanGroup(Span):
-    """One span in each of several traces; of no trace, what records nothing."""
+    """One span in each of several traces; without any, it records nothing (``NO_SPAN``)."""
 
     __slots__ = ("_spans",)
 
@@ -145,12 +145,12 @@ _current: ContextVar[Span] = ContextVar("span", default=NO_SPAN)
 
 
 def current_span() -> Span:
-    """Return the span of the call that is being handled, for parts of it; mostly NO_SPAN."""
+    """Return the span of the call that this task handles; NO_SPAN if it is not traced."""
     return _current.get()
 
 
 def set_current_span(span: Span) -> None:
-    """Make a span that of the call that is being handled."""
+    """Set the span of the call that this task handles."""
     _current.set(span)
 
 
@@ -193,7 +193,10 @@ class Tracer:
         return Span(self, self.sdk_span(name, trace.INVALID_SPAN, at, attributes))
 
     def resume(self, name: str, context: str, *, at: float | None = None) -> Span:
-        """Start a span below each of the contexts that is sampled; never a trace of its own."""
+        """Continue the traces of a context: start a span below each one that is sampled.
+
+        Unlike ``start`` it never begins a trace. ``context``: traceparents separated by commas.
+        """
         if not self.enabled or not context:
             return NO_SPAN
         parents = map(trace_context.parse, trace_context.contexts(context))
