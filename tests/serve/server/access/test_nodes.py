@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Lease, Node, Pod
+from podsched.api.objects import Lease, Node, Pod, ResourceSlice
 from podsched.serve.server.access.nodes import NODES, NodeScope, node_scope
 from podsched.serve.server.errors import ApiError
 
@@ -146,6 +146,23 @@ def test_an_agent_renews_the_lease_of_its_own_node() -> None:
     for other in (lease("kube-node-lease", "n2"), lease("kube-system", "n1")):
         with pytest.raises(ApiError, match="lease of its own"):
             N1.check_change(LEASE, other, None)
+
+
+def test_an_agent_publishes_devices_of_its_own_node_alone() -> None:
+    """Neither those of another node nor those of all nodes."""
+    kind = KINDS["ResourceSlice"]
+    own, other, shared = (
+        ResourceSlice(spec=spec)
+        for spec in ({"node_name": "n1"}, {"node_name": "n2"}, {"all_nodes": True})
+    )
+    N1.check_creation(kind, own)
+    N1.check_change(kind, own, own)
+    N1.check_change(kind, own, None)
+    for item in (other, shared):
+        with pytest.raises(ApiError, match="can only write ResourceSlices with its own nodeName"):
+            N1.check_creation(kind, item)
+        with pytest.raises(ApiError, match="can only write ResourceSlices with its own nodeName"):
+            N1.check_change(kind, item, None)
 
 
 def test_an_agent_writes_only_pods_bound_to_its_node() -> None:

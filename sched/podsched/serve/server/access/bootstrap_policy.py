@@ -92,6 +92,8 @@ _NODE: tuple[_Rule, ...] = (
     (READ, _CORE, ("namespaces", "persistentvolumeclaims", "persistentvolumes", "services")),
     (READ, _STORAGE, ("csidrivers", "csinodes", "storageclasses", "volumeattachments")),
     (READ, _NODE_GROUP, ("runtimeclasses",)),
+    (("create", *READ, *CHANGE, "delete"), _DEVICES, ("resourceslices",)),
+    (("get",), _DEVICES, ("resourceclaims",)),
     (("create", "patch", "update"), _CORE, ("events",)),
     (("create", "delete", "get", *CHANGE), _LEASES, ("leases",)),
 )

@@ -2,7 +2,8 @@
 
 As Kubernetes' NodeRestriction (plugin/pkg/admission/noderestriction, v1.36): a member of the group
 system:nodes writes its own Node, without its taints, its owners and labels that decide about
-security, the Lease of that Node, and the status of the pods bound to it, without their labels.
+security, the Lease of that Node, the ResourceSlices with its devices, and the status of the pods
+bound to it, without their labels.
 
 Stricter than Kubernetes, it cannot cordon or uncordon its Node, set its finalizers, or change its
 pods' annotations. The user may be a pattern, "system:node:lab-*", for an agent that simulates all
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from podsched.api.kinds import Kind
-from podsched.api.objects import AnyObject, Node, Pod
+from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
 from podsched.serve.server import errors
 
 NODES: Final = "system:nodes"
@@ -59,6 +60,8 @@ class NodeScope(NamedTuple):
         self.check_address(kind, new.metadata.namespace, new.metadata.name)
         if isinstance(new, Node):
             self._check_labels(kind, new.metadata.name, {}, new.metadata.labels)
+        elif isinstance(new, ResourceSlice):
+            self._check_slice(kind, new)
 
     def check_address(self, kind: Kind, namespace: str, name: str) -> None:
         """Raise ApiError for another node or its Lease."""
@@ -77,6 +80,8 @@ class NodeScope(NamedTuple):
                 raise self._refused(kind, metadata.name, why)
             if new is not None:
                 self._check_kept(kind, old, new, ("labels", "annotations", *_HELD_BY))
+        elif isinstance(old, ResourceSlice):
+            self._check_slice(kind, old)
         elif isinstance(old, Node) and isinstance(new, Node):
             self._check_labels(kind, metadata.name, metadata.labels, new.metadata.labels)
             self._check_kept(kind, old, new, _HELD_BY)
@@ -84,6 +89,12 @@ class NodeScope(NamedTuple):
                 raise self._refused(kind, metadata.name, "a node may not modify its taints")
             if old.spec.unschedulable != new.spec.unschedulable:
                 raise self._refused(kind, metadata.name, "a node may not cordon or uncordon itself")
+
+    def _check_slice(self, kind: Kind, item: ResourceSlice) -> None:
+        # Its node cannot be changed.
+        if not self.includes(item.spec.node_name):
+            why = "can only write ResourceSlices with its own nodeName"
+            raise self._refused(kind, item.metadata.name, why)
 
     def _check_kept(
         self, kind: Kind, old: AnyObject, new: AnyObject, fields: Iterable[str]
