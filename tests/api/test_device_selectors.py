@@ -72,15 +72,17 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         "'banana'.replace('a', 'o', 2) == 'bonona' && 'ab'.replace('', '-') == '-a-b-'",
         "'abcabc'.lastIndexOf('b') == 4 && 'abcabc'.indexOf('b', 2) == 4",
         "'%s is %s'.format(['a', 'b']) == 'a is b'",
+        "'%s is %d'.format([dyn('a'), 1]) == 'a is 1'",
         "string(1.5) == '1.5' && string(123456789.0) == '1.23456789e+08'",
         "'baaac'.findAll('a*') == ['', 'aaa', '']",
         "'abc'.matches('^a.c$') && !'abc'.matches('^b')",
         # Times.
         "timestamp('2024-02-29T12:00:00Z') + duration('24h') == timestamp('2024-03-01T12:00:00Z')",
         "timestamp('2024-02-29T23:00:00Z').getDate('Europe/Berlin') == 1",
-        "string(duration('1m30.5s')) == '90.5s'",
+        "string(duration('1m30.5s')) == '90.5s' && string(duration('-1ns')) == '-0.000000001s'",
         # Kubernetes' types.
         "quantity('1Ki') == quantity('1024') && quantity('-1').isLessThan(quantity('0'))",
+        "quantity('1').add(1) == quantity('2')",
         "!quantity('1000m').isInteger() && quantity('1').asInteger() == 1",
         "semver('1.0.0-rc.1').isLessThan(semver('1.0.0')) && isSemver('v1.2', true)",
         "cidr('10.0.0.0/8').containsIP('10.1.2.3') && !isIP('::ffff:1.2.3.4')",
@@ -119,6 +121,7 @@ def test_the_language(expression: str) -> None:
         "kubernetes.Quantity{} == quantity('1')",
         f"{CAPACITY}.memory > 1",
         "'%d'.format(['a']) == ''",
+        "'%s'.format([[quantity('1')]]) == ''",
     ],
 )
 def test_what_does_not_compile(expression: str) -> None:
@@ -135,6 +138,8 @@ def test_what_does_not_compile(expression: str) -> None:
         (f"{ATTRIBUTES}.model > 1", "no such overload"),
         ("optional.none().value() == 1", "optional.none\\(\\) dereference"),
         (f"{ATTRIBUTES}.fw == '2.10.3'", "no such overload"),
+        # Of v1.36: what was computed is compared on the left only.
+        ("quantity('2') == quantity('1').add(1)", "no such overload"),
         (f"{ATTRIBUTES}.model", "could not be converted to bool"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from podsched.api.cel import types
 from podsched.api.cel.declarations import FUNCTIONS, Function
-from podsched.api.cel.formatting import wrong_arguments
+from podsched.api.cel.formatting import TEXTS, wrong_arguments
 from podsched.api.cel.strings import compiled
 from podsched.api.cel.syntax import (
     Call,
@@ -83,8 +83,10 @@ class Checker:
         self._check(node)
         for part in self._nodes:
             part.type = self._types.apply(part.type, final=True)
+        exempt = self._within_formats()
         for part in self._nodes:
-            self._validate(part)
+            if id(part) not in exempt:
+                self._validate(part)
         result: Type = node.type
         return result
 
@@ -274,6 +276,22 @@ class Checker:
             " or dynamic)",
         )
 
+    def _within_formats(self) -> set[int]:
+        """Return the lists and maps within arguments of ``format``, whose elements may differ."""
+        found: set[int] = set()
+        left: list[Node] = [
+            node for node in self._nodes if isinstance(node, Call) and node.function == "format"
+        ]
+        seen = set(map(id, left))
+        while left:
+            for child in left.pop().children():
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    left.append(child)
+                    if isinstance(child, (MakeList, MakeMap)):
+                        found.add(id(child))
+        return found
+
     def _validate(self, node: Node) -> None:
         if isinstance(node, MakeList):
             self._validate_alike(
@@ -306,7 +324,7 @@ class Checker:
     def _validate_format(self, node: Call) -> None:
         (arguments,) = node.arguments
         if isinstance(node.target, Literal) and isinstance(arguments, MakeList):
-            given = [element.type for element in arguments.elements]
+            given = [_written_type(element) for element in arguments.elements]
             wrong = wrong_arguments(node.target.value, given)
             if wrong is not None:
                 self._fail(node, wrong)
@@ -326,6 +344,17 @@ class Checker:
 
 #: Types with no field that an expression could select.
 _OBJECTS = frozenset((types.QUANTITY, types.SEMVER, types.URL, types.FORMAT))
+
+
+def _written_type(node: Node) -> Type:
+    """Return the type of what ``format`` writes: of what a list or map contains, if that is odd."""
+    if isinstance(node, (MakeList, MakeMap)):
+        for child in node.children():
+            found = _written_type(child)
+            if found.name not in TEXTS and found != DYN:
+                return found
+    result: Type = node.type
+    return result
 
 
 def _qualified(node: Node) -> str | None:

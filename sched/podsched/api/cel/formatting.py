@@ -20,11 +20,12 @@ from podsched.api.cel.values import (
     type_name,
 )
 
-_CLAUSE = re.compile(r"%(?:(%)|(?:\.([0-9]{0,9}))?([sdfebxXo]))", re.ASCII)
+_CLAUSE = re.compile(r"%(?:(%)|(?:\.([0-9]{1,9}))?([sdfebxXo]))", re.ASCII)
 _DEFAULT_PRECISION = 6
 #: Most decimals that are written.
 _MAX_PRECISION = 1000
-_TEXTS = frozenset(
+#: Types that ``%s`` writes.
+TEXTS = frozenset(
     (
         *("string", "bool", "bytes", "int", "uint", "double", "list", "map", "type", "null_type"),
         *(types.DURATION.name, types.TIMESTAMP.name),
@@ -32,7 +33,7 @@ _TEXTS = frozenset(
 )
 #: Types that each clause takes.
 _TAKES = {
-    "s": _TEXTS,
+    "s": TEXTS,
     "d": frozenset(("int", "uint")),
     "f": frozenset(("double", "string")),
     "e": frozenset(("double", "string")),
@@ -71,7 +72,7 @@ def wrong_arguments(text: str, arguments: Sequence[Type]) -> str | None:
             if clause:
                 if index >= len(arguments):
                     raise FormatError(f"index {index} out of range")
-                if arguments[index].name not in _TAKES[clause]:
+                if arguments[index].name not in (*_TAKES[clause], "dyn"):
                     raise FormatError(f"{clause} clause cannot be used on {arguments[index]}")
                 used = index + 1
     except FormatError as exc:
@@ -93,7 +94,7 @@ def _clauses(text: str) -> Iterator[tuple[str, str, int, int]]:
         if match[1]:
             yield text[end:start] + "%", "", 0, index
         else:
-            precision = _DEFAULT_PRECISION if match[2] is None else int(match[2] or 0)
+            precision = _DEFAULT_PRECISION if match[2] is None else int(match[2])
             if precision > _MAX_PRECISION:
                 raise FormatError("precision is too large")
             yield text[end:start], match[3], precision, index
@@ -169,7 +170,7 @@ def _within(value: Any, budget: Budget) -> str:
     }
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:.{_DEFAULT_PRECISION}f}"
-    if type_name(value) not in _TEXTS:
+    if type_name(value) not in TEXTS:
         raise FormatError(f"no formatting function for {type_name(value)}")
     text = _text(value, budget)
     return wrapped[type(value)](text) if type(value) in wrapped else text

@@ -42,7 +42,7 @@ def parse_quantity(text: str) -> Quantity:
     match = _NUMBER.fullmatch(text)
     assert match is not None, "parsed before"
     whole, decimals, suffix = match.groups()
-    whole = whole.lstrip("0")
+    whole = whole.lstrip("0") or "0"
     if suffix in _BITS:
         # Go's cap on what it can hold.
         nanos = min(nanos, _MAX_INT64 * _NANO)
@@ -90,7 +90,7 @@ def _compare_quantities(one: Quantity, other: Quantity) -> int:
 @declare(".asApproximateFloat(Quantity) -> double")
 def _as_float(value: Quantity) -> float:
     if value.scale is None:
-        return value.nanos / _NANO
+        return value.nanos * 1e-9
     # As Go computes it.
     return float(_unscaled(value.nanos, value.scale)) * 10.0**value.scale
 
@@ -143,14 +143,15 @@ def _sum(one: Quantity, nanos: int, other_scale: int | None) -> Quantity:
     """Return the sum, as an int64 of the smaller scale while it fits in one."""
     total = one.nanos + nanos
     if one.scale is None or other_scale is None:
-        return Quantity(total, None)
+        return Quantity(total, None, computed=True)
     if not nanos:
         scale = one.scale
     elif not one.nanos:
         scale = other_scale
     else:
         scale = min(one.scale, other_scale)
-    return Quantity(total, scale if abs(_unscaled(total, scale)) <= _MAX_INT64 else None)
+    fits = abs(_unscaled(total, scale)) <= _MAX_INT64
+    return Quantity(total, scale if fits else None, computed=True)
 
 
 _SEMVER = re.compile(

@@ -305,12 +305,10 @@ class _Parser:
         while self.accept(sign):
             count += 1
         kind, number, _ = self.tokens[self.next]
-        if sign == "-" and kind in ("int", "float"):
+        if count == 1 and sign == "-" and kind in ("int", "float"):
             self.next += 1
-            node = self.member(self.number(kind, "-" + number, position))
-            count -= 1
-        else:
-            node = self.member(self.primary())
+            return self.member(self.number(kind, "-" + number, position))
+        node = self.member(self.primary())
         if count % 2 == 0:
             return node
         return Call(position, "!_" if sign == "!" else "-_", None, (node,))

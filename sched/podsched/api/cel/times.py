@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -75,10 +76,10 @@ def timestamp_text(ns: int) -> str:
 
 
 def duration_text(ns: int) -> str:
-    """Return the seconds, as cel-go writes a duration."""
+    """Return the seconds as cel-go writes them: of a double, without an exponent."""
     whole, rest = divmod(abs(ns), 10**9)
-    fraction = f".{rest:09d}".rstrip("0").rstrip(".")
-    return f"{'-' if ns < 0 else ''}{whole}{fraction}s"
+    seconds = f"{Decimal(repr(whole + rest / 1e9)):f}".removesuffix(".0")
+    return f"{'-' if ns < 0 else ''}{seconds}s"
 
 
 def _moment(ns: int, zone: tzinfo) -> datetime:
