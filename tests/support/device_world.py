@@ -83,7 +83,9 @@ class World:
         ]
         devices = [self._device(n) for n in range(self._one([2, 4, 5, 6]))]
         if "counters" in self._traits and self._one([True, False]):
-            devices = _mirrored(devices[:3])
+            devices = _mirrored(
+                [of for of in devices if len(of.get("consumesCounters", ())) < 2][:3]
+            )
             counters = [of | {"counters": counters[0]["counters"]} for of in counters]
         content = ("c", {"sharedCounters": counters}), ("d", {"devices": devices})
         return [
@@ -94,8 +96,9 @@ class World:
         device: Document = {"name": f"dev-{number}", "attributes": self._attributes()}
         if self._often("counters"):
             counters = {"slices": {"value": self._one(["1", "2"])}}
+            sets = self._one([["gpu-0"], ["gpu-0"], ["gpu-1"], ["gpu-1"], ["gpu-0", "gpu-1"]])
             device["consumesCounters"] = [
-                {"counterSet": self._one(["gpu-0", "gpu-1"]), "counters": counters}
+                {"counterSet": name, "counters": counters} for name in sets
             ]
         if self._often("capacity") or "shares" in self._traits:
             device["capacity"] = self._capacity()

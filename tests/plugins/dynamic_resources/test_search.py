@@ -32,6 +32,7 @@ def case_of(
     requests: Sequence[Document | list[Document]],
     counters: Sequence[Document] = (),
     constraints: Sequence[Document] = (),
+    allocated: str = "",
 ) -> Document:
     """One pool and one claim; a list of requests stands for the first available."""
     pool = {"name": "p", "resourceSliceCount": 2 if counters else 1}
@@ -44,6 +45,9 @@ def case_of(
         "slices": [
             {"metadata": {"name": f"s{n}"}, "spec": of_pool | spec} for n, spec in enumerate(specs)
         ],
+        "allocated": {
+            "devices": [{"driver": DRIVER, "pool": "p", "device": allocated}] if allocated else []
+        },
         "claims": [
             {
                 "metadata": {"name": "c"},
@@ -85,6 +89,12 @@ def counted(name: str, counter_set: str, amount: int, **attributes: str | int) -
     return device(name, **attributes) | {"consumesCounters": consumption}
 
 
+def shared(name: str, memory: str) -> Document:
+    """A device whose shares take 2Gi each."""
+    capacity = {"memory": {"value": memory, "requestPolicy": {"default": "2Gi"}}}
+    return device(name) | {"capacity": capacity, "allowMultipleAllocations": True}
+
+
 def slices_of(*names: str, total: int = 2) -> list[Document]:
     return [{"name": name, "counters": {"slices": {"value": str(total)}}} for name in names]
 
@@ -92,7 +102,7 @@ def slices_of(*names: str, total: int = 2) -> list[Document]:
 CASES = {
     "a selector's error is met before a request that nothing satisfies": (
         case_of(
-            [device("a", model="x"), device("b")],
+            [device("a", model="x"), device("b", model="x"), device("c")],
             [wanting(), wanting(selector="model"), wanting(selector="model=y")],
         ),
         "claim c: selector #0: CEL runtime error: no such key: model",
@@ -152,6 +162,42 @@ CASES = {
             slices_of("g0", "g1", total=3),
         ),
         "r0=a r1=e r2=c r2=f",
+    ),
+    "the same devices held in another order": (
+        case_of(
+            [
+                device("a", w0="y", w1="y", w2="y", w3="y"),
+                device("b", w0="y", w1="y", w2="y"),
+                device("c", w0="y"),
+                device("d", w3="y"),
+            ],
+            [wanting(selector=f"w{n}=y") for n in range(4)],
+        ),
+        "r0=c r1=a r2=b r3=d",
+    ),
+    "a device that needs less of the same counters": (
+        case_of(
+            [
+                counted("a", "g0", 2, model="x"),
+                counted("b", "g0", 1, model="x"),
+                counted("c", "g0", 2, model="y"),
+            ],
+            [wanting(selector="model=x"), wanting(selector="model=y")],
+            slices_of("g0", total=3),
+        ),
+        "r0=b r1=c",
+    ),
+    "a shareable device with more capacity": (
+        case_of([shared("a", "2Gi"), shared("b", "4Gi")], [wanting(), wanting(2)]),
+        "r0=b r1=a r1=b",
+    ),
+    "an admin takes what is in use, and leaves what is free": (
+        case_of(
+            [device("a"), device("b")],
+            [wanting(adminAccess=True), wanting()],
+            allocated="b",
+        ),
+        "r0=b r1=a",
     ),
     "an earlier request holds a constraint's value": (
         case_of(
