@@ -83,11 +83,11 @@ async def test_a_namespace_without_the_label_of_administrators_is_looked_up_agai
     sources = AdmissionSources(world.core.cache, world.core.reflector)
     usual, admin = ResourceClaim(), ResourceClaim()
     admin.spec.devices.requests.add().exactly.admin_access = True
-    assert [sources.know(claim) for claim in (usual, admin)] == [True, False]
+    assert [sources.has_all_for(claim) for claim in (usual, admin)] == [True, False]
     namespace = Namespace(metadata={"name": "ops", "labels": {ADMIN_ACCESS: "true"}})
     await world.core.creator.create(namespace)
     admin.metadata.namespace = "ops"
-    assert sources.know(admin)
+    assert sources.has_all_for(admin)
 
 
 async def test_an_update_of_a_pod_with_a_runtime_is_not_admitted_anew(world: World) -> None:

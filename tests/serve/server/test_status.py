@@ -18,7 +18,7 @@ def wrong(count: int) -> ApiError:
 
 def test_of_many_mistakes_of_an_object_the_first_are_told() -> None:
     error = wrong(5000)
-    assert len(error.violations) == errors.MOST_VIOLATIONS
+    assert len(error.violations) == errors.MAX_VIOLATIONS
     assert error.message.endswith("spec.a[99]: Required value, and more]")
     assert wrong(1).message == 'Pod "web" is invalid: spec.a[0]: Required value'
 

@@ -1,6 +1,6 @@
-"""Admission of objects before they are stored: defaults, priority, validation, immutable metadata.
+"""Admits objects before they are stored: sets defaults and priority, and validates.
 
-Raises ApiError with all violations at once. Time, uid and looked-up objects are arguments.
+Functions raise ApiError with all violations at once. Time, uid and looked-up objects are arguments.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kub
 def admit_new(
     kind: Kind, message: AnyObject, *, now: float, uid: str, sources: AdmissionSources
 ) -> None:
-    """Complete and validate a new object, in place."""
+    """Set the defaults of a new object, in place, and validate it.
+
+    now: Unix time in seconds. Raises ApiError.
+    """
     if not kind.namespaced and message.metadata.namespace:
         misplaced = forbidden("metadata.namespace", "not allowed on this type")
         raise errors.invalid_fields(kind, message.metadata.name, [misplaced])
@@ -67,9 +70,10 @@ def admit_new(
 def admit_update(
     kind: Kind, message: AnyObject, old: AnyObject, *, now: float, sources: AdmissionSources
 ) -> None:
-    """Complete and validate an object that replaces ``old``, in place; it gets ``old``'s status.
+    """Set the defaults of an object that replaces ``old``, in place, and validate it.
 
-    now: Unix time in seconds.
+    It gets the status of ``old`` and those metadata that clients cannot change. now: Unix time in
+    seconds. Raises ApiError.
     """
     classes = sources.priority_classes()
     _complete(message, old, now, classes)
@@ -78,7 +82,7 @@ def admit_update(
     if isinstance(message, Namespace) and isinstance(old, Namespace):
         message.spec.finalizers[:] = old.spec.finalizers
     if kind.has_status:
-        _take(message, old, "status")
+        _copy_field(message, old, "status")
     if _without_metadata(message) != _without_metadata(old):
         message.metadata.generation = old.metadata.generation + 1
     found = validate(kind, message, old)
@@ -114,8 +118,11 @@ def _check_policies(
 
 
 def _admin_errors(namespace: str, path: str, sources: AdmissionSources) -> list[FieldError]:
-    """Return the error of a claim that asks at ``path`` for what its namespace may not have."""
-    if not path or sources.are_administrators(namespace):
+    """Return an error if a claim's namespace does not permit the admin access at ``path``.
+
+    path: "" if the claim has no admin access.
+    """
+    if not path or sources.permits_admin_access(namespace):
         return []
     text = f"admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing "
     return [forbidden(path, f"{text}namespace")]
@@ -124,15 +131,15 @@ def _admin_errors(namespace: str, path: str, sources: AdmissionSources) -> list[
 def admit_status(
     kind: Kind, message: AnyObject, old: AnyObject, *, now: float, sources: AdmissionSources
 ) -> AnyObject:
-    """Return ``old`` with the status of ``message``; metadata and spec stay as they were.
+    """Return ``old`` with the status of ``message``, validated; metadata and spec are kept.
 
-    now: Unix time in seconds.
+    now: Unix time in seconds. Raises ApiError.
     """
     if not kind.has_status:
         raise errors.bad_request(f"{errors.resource(kind)} have no status", "kind")
     updated = kind.new()
     updated.CopyFrom(old)  # type: ignore[arg-type]
-    _take(updated, message, "status")
+    _copy_field(updated, message, "status")
     if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):
         _note_phase(updated, old, now)
     found: list[FieldError] = []
@@ -147,13 +154,16 @@ def admit_status(
 
 
 def _note_phase(volume: PersistentVolume, old: PersistentVolume, now: float) -> None:
-    """Set the time of a volume's last phase transition, as Kubernetes' volume strategy does."""
+    """Set the time of a volume's last phase transition if its phase has changed.
+
+    Source: persistentvolumeStatusStrategy.PrepareForUpdate of pkg/registry/core/persistentvolume.
+    """
     new, before = volume.status, old.status
     same = new.last_phase_transition_time == before.last_phase_transition_time
     if new.phase != before.phase and (same or not new.HasField("last_phase_transition_time")):
         new.last_phase_transition_time.CopyFrom(timestamp(now, whole=True))
     elif not new.HasField("last_phase_transition_time"):
-        _take(new, before, "last_phase_transition_time")
+        _copy_field(new, before, "last_phase_transition_time")
 
 
 def encoded(kind: Kind, message: AnyObject) -> bytes:
@@ -168,7 +178,7 @@ def encoded(kind: Kind, message: AnyObject) -> bytes:
 
 
 def check_deletable(kind: Kind, name: str) -> None:
-    """Raise ApiError for an object that every cluster must have."""
+    """Raise ApiError for a namespace or PriorityClass that every cluster must have."""
     if kind.name == "Namespace" and name in _PROTECTED_NAMESPACES:
         raise errors.forbidden(kind, name, "this namespace may not be deleted")
     if kind.name == "PriorityClass" and name.startswith("system-"):
@@ -201,6 +211,7 @@ def _complete(message: AnyObject, old: AnyObject, now: float, classes: PriorityC
 
 
 def _keep_metadata(message: AnyObject, old: AnyObject) -> None:
+    """Set the metadata that an update cannot change to those of the stored object."""
     new, before = message.metadata, old.metadata
     new.namespace = before.namespace
     new.uid = new.uid or before.uid
@@ -208,15 +219,15 @@ def _keep_metadata(message: AnyObject, old: AnyObject) -> None:
     new.generate_name = before.generate_name
     new.resource_version = ""
     for field in ("creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds"):
-        _take(new, before, field)
+        _copy_field(new, before, field)
 
 
-def take_status(target: AnyObject, source: AnyObject) -> None:
+def copy_status(target: AnyObject, source: AnyObject) -> None:
     """Copy the status from another object of the same kind."""
-    _take(target, source, "status")
+    _copy_field(target, source, "status")
 
 
-def _take(target: object, source: object, field: str) -> None:
+def _copy_field(target: object, source: object, field: str) -> None:
     """Copy a field from another message of the same type; clear it if absent there."""
     target.ClearField(field)  # type: ignore[attr-defined]
     if source.HasField(field):  # type: ignore[attr-defined]
@@ -228,6 +239,7 @@ def _take(target: object, source: object, field: str) -> None:
 
 
 def _without_metadata(message: AnyObject) -> AnyObject:
+    """Return a copy without metadata and status: the part whose changes increase the generation."""
     bare = type(message)()
     bare.CopyFrom(message)  # type: ignore[arg-type]
     bare.ClearField("metadata")

@@ -1,6 +1,7 @@
-"""The objects that admission looks up, compiled when they change in the watch cache.
+"""Looks up the objects that admission needs, in the watch cache.
 
-Creating a pod looks up only the classes that it names and, in one dictionary, its namespace.
+Values derived from many objects, such as the LimitRanges by namespace, are recomputed only when one
+of these objects has changed. So creating a pod costs a few dictionary lookups.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class AdmissionSources:
         message = entry.message if entry is not None else None
         return message if isinstance(message, RuntimeClass) else None
 
-    def are_administrators(self, namespace: str) -> bool:
+    def permits_admin_access(self, namespace: str) -> bool:
         """Return whether claims of a namespace may have administrators' access to devices."""
         entry = self._cache.get(_NAMESPACE, namespace or DEFAULT_NAMESPACE)
         return entry is not None and entry.message.metadata.labels.get(ADMIN_ACCESS) == "true"
@@ -81,10 +82,15 @@ class AdmissionSources:
         message = entry.message if entry is not None else None
         return message if isinstance(message, Workload) else None
 
-    def know(self, message: AnyObject) -> bool:
-        """Return whether the cache has the classes, Workload and label that an object needs."""
+    def has_all_for(self, message: AnyObject) -> bool:
+        """Return whether the cache has the classes, Workload and label that an object needs.
+
+        If not, another server may have just created them (``refresh``).
+        """
         if isinstance(message, ResourceClaim | ResourceClaimTemplate):
-            return not admin_request(message) or self.are_administrators(message.metadata.namespace)
+            return not admin_request(message) or self.permits_admin_access(
+                message.metadata.namespace
+            )
         if not isinstance(message, Pod | PodGroup):
             return True
         priority = message.spec.priority_class_name

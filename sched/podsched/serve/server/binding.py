@@ -22,7 +22,7 @@ from podsched.v1.api_pb2 import Binding, PodStatusPatch, Preconditions
 
 POD = KINDS["Pod"]
 #: Max conditions of one patch. Each is searched for among the pod's conditions.
-_MOST_CONDITIONS: Final = 100
+_MAX_CONDITIONS: Final = 100
 _SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
 
 
@@ -70,7 +70,7 @@ def bind_step(
 def check_conditions(name: str, conditions: Sequence[PodCondition]) -> None:
     """Raise ApiError for invalid conditions or too many of them."""
     at = Place("status.conditions")
-    if at.bounded(conditions, _MOST_CONDITIONS):
+    if at.bounded(conditions, _MAX_CONDITIONS):
         for condition in conditions:
             at.errors += validate_storable(condition, at[condition.type].path)
     if at.errors:

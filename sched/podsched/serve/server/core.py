@@ -1,4 +1,4 @@
-"""An API server without its transports: wires the parts together on a store."""
+"""Wires the parts of an API server together on a store, without its transports."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.server.watching import Watcher
 from podsched.serve.store.protocol import Store
 
+#: Seconds between attempts to create the built-in objects.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
@@ -87,7 +88,11 @@ class ServerCore:
         self._following: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Follow the store; return when all requests can be answered. Raises what ends it."""
+        """Follow the store; return when all requests can be answered.
+
+        Raises the error if following the store failed, ApiError if the built-in objects cannot be
+        created.
+        """
         self._following = asyncio.create_task(self.reflector.run(), name="follow etcd")
         ready = asyncio.create_task(self.reflector.ready.wait(), name="await cache")
         await asyncio.wait([ready, self._following], return_when=asyncio.FIRST_COMPLETED)
@@ -110,6 +115,7 @@ class ServerCore:
                 await self._following
 
     async def _ensure_built_in(self) -> None:
+        """Create missing built-in objects and roles; retry while the store is unavailable."""
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         while True:
             try:

@@ -1,7 +1,12 @@
-"""Creates objects: completes, validates and stores each independently.
+"""Creates objects: sets defaults, validates and stores each object independently.
 
-An object with a generated name gets another one if the name is taken. Events share leases, and new
-ones replace the oldest (``expiry``).
+    check     the caller's rights, the namespace, and the classes that the object names
+    admit     defaults, admission policies, validation; serialize
+    store     missing namespaces first, then the objects, charged to quotas
+    retry     with another generated name if that one is taken, or with a new lease
+
+Events are attached to leases, by which etcd deletes them, and new ones replace the oldest
+(``expiry``).
 """
 
 from __future__ import annotations
@@ -38,6 +43,7 @@ from podsched.serve.store.errors import StoreError
 from podsched.telemetry.tracing import current_span
 from podsched.v1.api_pb2 import Fence
 
+#: Attempts to create an object with a generated name, as in Kubernetes.
 _GENERATED_NAME_TRIES = 8
 #: Warning for workloads, which podsched accepts as owners of pods but has no controllers for.
 _NO_CONTROLLER = (
@@ -95,19 +101,19 @@ class Creator:
     async def _dry_run(self, messages: Iterable[AnyObject | ApiError]) -> list[Outcome]:
         """Return the outcomes of creating objects, without storing them."""
         outcomes: list[Outcome] = []
-        coming: set[str] = set()
+        in_batch: set[str] = set()
         for message in messages:
             try:
                 if isinstance(message, ApiError):
                     raise message
-                await self._check(message, coming)
+                await self._check(message, in_batch)
                 new = self._admitted(message, 0)
                 await self._quotas.check(new)
             except ApiError as error:
                 outcomes.append(error)
                 continue
             if new.kind is NAMESPACE:
-                coming.add(new.key)
+                in_batch.add(new.key)
             outcomes.append(Entry(new.kind, new.key, new.value, 0, 0))
         return outcomes
 
@@ -128,10 +134,10 @@ class Creator:
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
         #: New namespaces of this batch, which its later objects may use.
-        coming: set[str] = set()
+        in_batch: set[str] = set()
         work = Work()
         for index, message in enumerate(messages):
-            found = await self._admitted_or_error(index, message, coming)
+            found = await self._admitted_or_error(index, message, in_batch)
             if isinstance(found, ApiError):
                 outcomes.append(found)
             else:
@@ -140,7 +146,7 @@ class Creator:
             if work.turn_is_over:
                 await work.give_way()
         work.end()
-        await self._namespaces.provide((item.new for item in items), coming)
+        await self._namespaces.create_missing((item.new for item in items), in_batch)
         items = self._with_room(items)
         for _ in range(_GENERATED_NAME_TRIES):
             results = await self._quotas.create([item.new for item in items], fence)
@@ -158,12 +164,12 @@ class Creator:
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _admitted_or_error(
-        self, index: int, message: AnyObject | ApiError, coming: set[str]
+        self, index: int, message: AnyObject | ApiError, in_batch: set[str]
     ) -> _Item | ApiError:
         if isinstance(message, ApiError):
             return message
         try:
-            await self._check(message, coming)
+            await self._check(message, in_batch)
             lease = 0
             if isinstance(message, Event):
                 self._event_rates.admit(message)
@@ -172,16 +178,17 @@ class Creator:
         except ApiError as error:
             return error
         if new.kind is NAMESPACE:
-            coming.add(new.key)
+            in_batch.add(new.key)
         return _Item(index, new, message if message.metadata.generate_name else None)
 
-    async def _check(self, message: AnyObject, coming: Container[str] = ()) -> None:
+    async def _check(self, message: AnyObject, in_batch: Container[str] = ()) -> None:
         """Raise ApiError if the caller or the object's namespace does not permit its creation."""
         kind = kind_of(message)
         check_creation(kind, message)
-        if not self._namespaces.takes(kind, message) and message.metadata.namespace not in coming:
+        namespace = message.metadata.namespace
+        if not self._namespaces.accepts(kind, message) and namespace not in in_batch:
             await self._namespaces.check(kind, message)
-        if not self._sources.know(message):
+        if not self._sources.has_all_for(message):
             await self._sources.refresh()
 
     async def ensure_built_in(self, cache: WatchCache) -> None:
@@ -198,6 +205,7 @@ class Creator:
                 raise outcome
 
     def _admitted(self, message: AnyObject, lease: int) -> New:
+        """Complete and validate a new object, and return it serialized. Raises ApiError."""
         kind = kind_of(message)
         admit_new(kind, message, now=self._now(), uid=self._new_uid(), sources=self._sources)
         check_new(kind, message)
@@ -236,7 +244,7 @@ class Creator:
             raise errors.of_store(error) from error
 
     def _with_room(self, items: list[_Item]) -> list[_Item]:
-        """Return the items; new Events remove the oldest ones in the same write."""
+        """Return the items, with operations that remove the oldest Events if there are too many."""
         events = [at for at, item in enumerate(items) if item.new.kind is EVENT]
         removals = self._expiry.make_room(len(events)) if events else []
         for at, removal in zip(events, removals, strict=False):

@@ -85,7 +85,7 @@ def deletion_step(
     changed = _set_propagation(message, propagation)
     step = _deletion_step(entry.kind, message, asked, now)
     if step is None and changed:
-        return Step(None) if is_over(message) else Step(message.SerializeToString())
+        return Step(None) if can_be_removed(message) else Step(message.SerializeToString())
     return step
 
 
@@ -107,6 +107,7 @@ def _deletion_step(kind: Kind, message: AnyObject, asked: int | None, now: float
     metadata = message.metadata
     grace = grace_of(kind, message, asked)
     if metadata.HasField("deletion_timestamp"):
+        # Marked before: the deletion can only be brought forward.
         before = metadata.deletion_grace_period_seconds
         if grace > 0 and (asked is None or grace >= before):
             return None
@@ -124,10 +125,13 @@ def _deletion_step(kind: Kind, message: AnyObject, asked: int | None, now: float
 
 
 def marked_first(entry: Entry, step: Step | None, now: float, propagation: str = "") -> Step | None:
-    """Return the step before a pod's removal: it marks the pod with zero grace."""
+    """Return the step that marks a pod with zero grace, if ``step`` would remove it.
+
+    Other steps are returned unchanged.
+    """
     if step is None or step.value is not None or entry.kind.name != "Pod":
         return step
-    if not entry.is_readable() or is_over(entry.message):
+    if not entry.is_readable() or can_be_removed(entry.message):
         return step
     message = entry.decode()
     _set_propagation(message, propagation)
@@ -135,6 +139,7 @@ def marked_first(entry: Entry, step: Step | None, now: float, propagation: str =
 
 
 def _marked(message: AnyObject, end: int, grace: int) -> bytes:
+    """Serialize an object marked for deletion; end: Unix seconds, grace: seconds."""
     metadata = message.metadata
     if metadata.generation and not metadata.HasField("deletion_timestamp"):
         metadata.generation += 1
@@ -143,7 +148,7 @@ def _marked(message: AnyObject, end: int, grace: int) -> bytes:
     return message.SerializeToString()
 
 
-def is_over(message: AnyObject) -> bool:
+def can_be_removed(message: AnyObject) -> bool:
     """Return whether a marked object can be removed: zero grace period and no finalizers."""
     metadata = message.metadata
     return (

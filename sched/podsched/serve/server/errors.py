@@ -35,7 +35,7 @@ from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.store import errors as store_errors
 
 #: Max violations reported for one object: 100,000 of them would make an answer of 100 MB.
-MOST_VIOLATIONS: Final = 100
+MAX_VIOLATIONS: Final = 100
 
 
 class Violation(NamedTuple):
@@ -143,8 +143,8 @@ def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> 
 
 
 def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
-    """Make the error for an invalid object; it lists the first MOST_VIOLATIONS violations."""
-    listed_violations = violations[:MOST_VIOLATIONS]
+    """Make the error for an invalid object; it lists the first MAX_VIOLATIONS violations."""
+    listed_violations = violations[:MAX_VIOLATIONS]
     texts = [f"{v.field}: {v.description}" if v.field else v.description for v in listed_violations]
     if len(listed_violations) < len(violations):
         texts.append("and more")
@@ -162,7 +162,7 @@ def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
 def invalid_fields(kind: Kind, name: str, found: Sequence[FieldError]) -> ApiError:
     """Make the error for an object with validation errors."""
     # One more than reported, so that ``invalid`` detects that there are more.
-    return invalid(kind, name, [Violation.of(error) for error in found[: MOST_VIOLATIONS + 1]])
+    return invalid(kind, name, [Violation.of(error) for error in found[: MAX_VIOLATIONS + 1]])
 
 
 def bad_request(message: str, field: str = "") -> ApiError:

@@ -33,7 +33,7 @@ from podsched.serve.server.watchcache import Derived, WatchCache
 NAMESPACE = KINDS["Namespace"]
 _CONTENT = tuple(kind for kind in KINDS.values() if kind.namespaced)
 #: An Event does not create its namespace: a late one must not bring back a deleted namespace.
-_WITHOUT_DEMAND = "Event"
+_NOT_CREATED_ON_DEMAND = "Event"
 
 
 class Namespaces:
@@ -62,8 +62,11 @@ class Namespaces:
             NAMESPACE,
         )
 
-    def takes(self, kind: Kind, message: AnyObject) -> bool:
-        """Return whether the namespace of a new object exists and is not terminating; cheap."""
+    def accepts(self, kind: Kind, message: AnyObject) -> bool:
+        """Return whether the namespace of a new object exists and is not terminating.
+
+        This is one dictionary lookup. If it returns False, ``check`` decides.
+        """
         if not kind.namespaced:
             return True
         return self._states().get(message.metadata.namespace or DEFAULT_NAMESPACE, False)
@@ -82,16 +85,20 @@ class Namespaces:
             error.violations = (Violation("metadata.namespace", cause, "NamespaceTerminating"),)
             raise error
 
-    async def provide(self, items: Iterable[New], coming: Container[str]) -> None:
-        """Create missing namespaces of new objects, except ``coming``, which the batch creates."""
+    async def create_missing(self, items: Iterable[New], in_batch: Container[str]) -> None:
+        """Create the missing namespaces of new objects.
+
+        in_batch: names of the namespaces that the batch itself creates. Failures are ignored,
+        because the writes of the objects report them.
+        """
         if self._required:
             return
         states = self._states()
         missing = {
             name: None
             for item in items
-            if item.kind.namespaced and item.kind.name != _WITHOUT_DEMAND
-            if (name := item.key.partition("/")[0]) not in states and name not in coming
+            if item.kind.namespaced and item.kind.name != _NOT_CREATED_ON_DEMAND
+            if (name := item.key.partition("/")[0]) not in states and name not in in_batch
         }
         if not missing:
             return
@@ -105,7 +112,7 @@ class Namespaces:
         await self._cache.settle(revision)
 
     async def is_emptied(self, name: str) -> bool:
-        """Return whether a namespace is terminating and empty. Raises ApiError."""
+        """Return whether a namespace is terminating and contains no objects. Raises ApiError."""
         await self._reflector.wait_until_fresh()
         return self._states().get(name) is False and not any(
             key.startswith(f"{name}/") for kind in _CONTENT for key in self._cache.keys(kind)

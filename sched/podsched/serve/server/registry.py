@@ -24,17 +24,17 @@ from podsched.serve.server.admission import (
     admit_status,
     admit_update,
     check_deletable,
+    copy_status,
     encoded,
     local_namespace,
-    take_status,
 )
 from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.bind_guard import BindGuard
 from podsched.serve.server.deletion import (
+    can_be_removed,
     check_preconditions,
     check_propagation,
     deletion_step,
-    is_over,
     marked_first,
 )
 from podsched.serve.server.entries import Entry
@@ -160,7 +160,7 @@ class Registry:
         old = entry.message
         admit_update(kind, message, old, now=self._now(), sources=self._sources)
         check_change(kind, old, message)
-        if is_over(message):
+        if can_be_removed(message):
             return Step(None)
         return None if message == old else Step(encoded(kind, message))
 
@@ -215,8 +215,8 @@ class Registry:
             admit_update(kind, message, old, now=self._now(), sources=self._sources)
             check_change(kind, old, message)
             if with_status is not None:
-                take_status(message, with_status)
-            if is_over(message):
+                copy_status(message, with_status)
+            if can_be_removed(message):
                 return Step(None)
             return None if message == old else Step(encoded(kind, message))
 
@@ -277,7 +277,7 @@ class Registry:
         entry = await self._storage.mutate_one(marking, None, dry_run=dry_run)
         if dry_run:
             return entry
-        if entry.kind.name == "Pod" and entry.is_readable() and is_over(entry.message):
+        if entry.kind.name == "Pod" and entry.is_readable() and can_be_removed(entry.message):
             entry = await self._remove_marked(entry)
         await self._sources.settle([entry])
         return entry if entry.is_readable() else entry.name_only()
@@ -288,7 +288,7 @@ class Registry:
 
         def change(found: Entry) -> Step | None:
             same = found.message.metadata.uid == entry.message.metadata.uid
-            return self._removal(found, request) if same and is_over(found.message) else None
+            return self._removal(found, request) if same and can_be_removed(found.message) else None
 
         try:
             removed = await self._storage.mutate_one(Mutation(entry.kind, entry.key, change), None)

@@ -3,9 +3,10 @@
     ask --Question--> outbox --stream--> replica --Answer--> inbox of the question --> ask
                                                              (bounded)
 
-A replica that has been silent for ``SILENCE`` seconds is not asked. A caller waits at most
-``ANSWER_SECONDS`` for the next answer; if it disconnects, its question is cancelled at the replica.
-When the stream ends, all waiting callers are notified.
+Replicas open the streams, so they need no port for questions. A replica that has been silent for
+``SILENCE`` seconds gets no questions. A caller waits at most ``ANSWER_SECONDS`` for the next
+answer; if it disconnects, its question is cancelled at the replica. When a stream ends, all callers
+that wait for its replica are notified.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ _CODES: Final = frozenset(StatusCode)
 
 
 class _Connected:
-    """One replica's stream."""
+    """The stream of one replica, and its open questions."""
 
     def __init__(self, state: ReplicaState) -> None:
         self.state = state
-        self.heard = time.monotonic()
+        self.heard_at = time.monotonic()
         self.inboxes: dict[int, asyncio.Queue[Answer]] = {}
         #: Holds at most ``MAX_QUESTIONS`` and a cancellation of each; None ends the stream.
         self.outbox: asyncio.Queue[Question | None] = asyncio.Queue()
@@ -64,10 +65,10 @@ class _Connected:
 
     @property
     def preference(self) -> tuple[bool, int]:
-        """Sort key for choosing a replica: the leader first, of two the one of the later term."""
+        """Sort key for choosing a replica: leaders first, and of two leaders the later term's."""
         return self.state.leading, self.state.term
 
-    def is_called(self, name: str) -> bool:
+    def has_name(self, name: str) -> bool:
         return name in (self.state.name, self.state.identity)
 
     def put(self, question: Question) -> tuple[int, asyncio.Queue[Answer]]:
@@ -83,12 +84,12 @@ class _Connected:
         return number, inbox
 
     def cancel(self, number: int) -> None:
-        """Drop a question here and at the replica."""
+        """Drop a question here, and tell the replica to drop it."""
         if self.inboxes.pop(number, None) is not None:
             self.outbox.put_nowait(Question(id=number, cancel=True))
 
-    def take(self, answer: Answer) -> None:
-        """Pass an answer to its caller, if it still waits."""
+    def deliver(self, answer: Answer) -> None:
+        """Pass an answer to the caller of its question, if that still waits."""
         inbox = self.inboxes.get(answer.id)
         if inbox is None:
             return
@@ -106,7 +107,7 @@ class _Connected:
             del self.inboxes[answer.id]
         inbox.put_nowait(answer)
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """Notify all waiting callers that the replica has disconnected."""
         for inbox in self.inboxes.values():
             inbox.put_nowait(_failure(StatusCode.UNAVAILABLE, "the replica has disconnected"))
@@ -118,7 +119,7 @@ def _failure(code: StatusCode, message: str) -> Answer:
 
 
 class Replicas:
-    """All replicas of one server."""
+    """The scheduler replicas that are connected to this server."""
 
     def __init__(self) -> None:
         self._connected: set[_Connected] = set()
@@ -137,7 +138,10 @@ class Replicas:
     # ------------------------------------------------------------------ replicas
 
     async def serve(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """Yield serialized Questions to one replica. Raises ApiError."""
+        """Yield serialized Questions for one replica, whose messages are read meanwhile.
+
+        Raises ApiError if the caller may not answer questions, or its message is invalid.
+        """
         rights().check("answer", KINDS["Pod"], subresource="explain")
         if self._closing:
             raise errors.shutting_down()
@@ -153,13 +157,13 @@ class Replicas:
             await reading
         finally:
             self._connected.discard(replica)
-            replica.leave()
+            replica.disconnect()
             reading.cancel()
 
     async def _read(self, replica: _Connected, messages: AsyncIterator[bytes]) -> None:
         try:
             async for raw in messages:
-                replica.heard = time.monotonic()
+                replica.heard_at = time.monotonic()
                 message = _decoded(raw)
                 if message.HasField("state"):
                     if replica not in self._connected:
@@ -167,11 +171,11 @@ class Replicas:
                     self._connected.add(replica)
                     replica.state = message.state
                 elif message.HasField("answer"):
-                    replica.take(message.answer)
+                    replica.deliver(message.answer)
         finally:
             replica.outbox.put_nowait(None)
 
-    # ------------------------------------------------------------------ those who ask
+    # ------------------------------------------------------------------ questions
 
     async def ask(self, question: Question, name: str = "") -> AsyncGenerator[Answer, None]:
         """Yield the answers to a question. Raises ApiError.
@@ -222,7 +226,7 @@ class Replicas:
 
     def _heard(self) -> list[_Connected]:
         since = time.monotonic() - SILENCE
-        heard = [replica for replica in self._connected if replica.heard >= since]
+        heard = [replica for replica in self._connected if replica.heard_at >= since]
         return sorted(heard, key=lambda replica: replica.preference, reverse=True)
 
     def _chosen(self, name: str) -> _Connected:
@@ -232,7 +236,7 @@ class Replicas:
             raise _failed(
                 StatusCode.UNAVAILABLE, "no scheduler replica is connected to this API server"
             )
-        found = next((replica for replica in heard if not name or replica.is_called(name)), None)
+        found = next((replica for replica in heard if not name or replica.has_name(name)), None)
         if found is None:
             known = ", ".join(sorted(replica.state.name for replica in heard))
             raise errors.bad_request(

@@ -1,6 +1,6 @@
-"""Rewrites: computes an object's replacement from its current version, admits and stores it.
+"""Rewrites objects: computes the replacement from the current version, admits it and stores it.
 
-Shared by replacements and patches that compute the new object themselves, as the REST API does.
+The REST API uses this for PUT and PATCH, because it computes the new object itself.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from podsched.serve.server.access.object_checks import check_change, check_statu
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.admission import admit_status, admit_update, encoded, local_namespace
 from podsched.serve.server.admission_sources import AdmissionSources
-from podsched.serve.server.deletion import is_over
+from podsched.serve.server.deletion import can_be_removed
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.quotas.growth import GrowthCharging
 from podsched.serve.server.storage import Mutation, ObjectStorage, Step
 
-#: What of the metadata an update of the status writes.
+#: Metadata that an update of the status writes, too.
 _WITH_STATUS = ("labels", "annotations", "managed_fields")
-#: Kinds of which it writes neither labels nor annotations.
+#: Kinds for which an update of the status writes neither labels nor annotations.
 _STATUS_ALONE = ("DeviceTaintRule", "PodGroup", "ResourceClaim")
 
 Make = Callable[[Entry], AnyObject]
@@ -110,7 +110,7 @@ class Rewriter:
                 message.spec.finalizers[:] = wanted
         check_change(kind, old, message)
         last.value = b""
-        if is_over(message):
+        if can_be_removed(message):
             last.value = encoded(kind, message)
             return Step(None)
         return None if message == old else Step(encoded(kind, message))

@@ -1,4 +1,4 @@
-"""podsched.v1.Scheduling: authorizes questions to replicas, and filters their answers."""
+"""The service podsched.v1.Scheduling: checks rights, asks replicas, and filters their answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SchedulingService:
     ) -> None:
         """worker: index of this process among the ``workers`` that share the addresses."""
         #: A replica keeps a stream to each worker, and reconnects until it has found all.
-        self._told = ((WORKER, str(worker)), (WORKERS, str(workers)))
+        self._worker_metadata = ((WORKER, str(worker)), (WORKERS, str(workers)))
         self._replicas = replicas
         self._storage = storage
 
@@ -68,12 +68,16 @@ class SchedulingService:
             "Checkpoint": unary(
                 "Checkpoint", bounded(CheckpointRequest), self.checkpoint, pipeline
             ),
-            "Answer": bidirectional("Answer", self.answer, pipeline, self._told),
+            "Answer": bidirectional("Answer", self.answer, pipeline, self._worker_metadata),
         }
         return grpc.method_handlers_generic_handler(SCHEDULING, handlers)
 
     async def explain(self, request: ExplainRequest) -> bytes:
-        """Scheduling.Explain."""
+        """Explain why a pod or PodGroup is pending, or why a pod is on its node.
+
+        The leader answers. If it has not recorded the decision about a bound pod, the other
+        replicas are asked. Returns a serialized Explanation. Raises ApiError.
+        """
         request.namespace = request.namespace or "default"
         if not request.name:
             raise errors.bad_request("name must be specified", "name")
@@ -82,22 +86,22 @@ class SchedulingService:
         kind = _EXPLAINED.get(request.kind)
         if kind is None:
             raise errors.bad_request(f"{request.kind!r} is neither Pod nor PodGroup", "kind")
-        mine = rights()
+        caller_rights = rights()
         if kind is _POD:
-            mine.check("get", _POD, request.namespace, request.name, "explain")
+            caller_rights.check("get", _POD, request.namespace, request.name, "explain")
         else:
-            mine.check("get", _POD, request.namespace, "", "explain")
-            mine.check("get", kind, request.namespace, request.name)
+            caller_rights.check("get", _POD, request.namespace, "", "explain")
+            caller_rights.check("get", kind, request.namespace, request.name)
         # The replica may lag: it may not know the object yet, or still have a deleted one.
         stored = await self._storage.get(kind, f"{request.namespace}/{request.name}")
         question = Question(explain=request, revision=stored.revision)
         found = (await self._replicas.ask_once(question, request.replica)).explanation
         if found.state == PodState.BOUND and not found.HasField("decision"):
-            found = await self._from_who_decided(question) or found
-        hide_pods(found, mine)
+            found = await self._from_deciding_replica(question) or found
+        hide_pods(found, caller_rights)
         return found.SerializeToString()
 
-    async def _from_who_decided(self, question: Question) -> Explanation | None:
+    async def _from_deciding_replica(self, question: Question) -> Explanation | None:
         """Return the answer of a connected replica that has recorded the decision, or None."""
         names = [] if question.explain.replica else self._replicas.names()[1:]
         for name in names:
@@ -110,7 +114,7 @@ class SchedulingService:
         return None
 
     async def decisions(self, request: DecisionsRequest) -> bytes:
-        """Scheduling.Decisions."""
+        """Return the serialized latest decisions, of one replica or of all. Raises ApiError."""
         if request.name and not request.namespace:
             raise errors.bad_request("a name needs a namespace", "namespace")
         if not 0 <= request.limit <= MAX_DECISIONS:
@@ -126,10 +130,10 @@ class SchedulingService:
         found = [answer.decisions for answer in answers if isinstance(answer, Answer)]
         if not found:
             raise next(answer for answer in answers if isinstance(answer, ApiError))
-        return _together(found, request.limit or 100).SerializeToString()
+        return _merged(found, request.limit or 100).SerializeToString()
 
     async def apply_config(self, request: ApplyConfigRequest) -> bytes:
-        """Scheduling.ApplyConfig: replicas apply it only after all have found it valid."""
+        """Give all replicas a configuration, after all have found it valid. Raises ApiError."""
         rights().check("update", KINDS["Lease"], "kube-system", "", "configuration")
         trial = ApplyConfigRequest()
         trial.CopyFrom(request)
@@ -149,17 +153,17 @@ class SchedulingService:
         ]
 
     async def checkpoint(self, request: CheckpointRequest) -> bytes:
-        """Scheduling.Checkpoint."""
+        """Return the leader's serialized checkpoint. Raises ApiError."""
         rights().check("get", _POD, "", "", "explain")
         answer = await self._replicas.ask_once(Question(checkpoint=request))
         return answer.checkpoint.SerializeToString()
 
     def answer(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """Scheduling.Answer."""
+        """Yield serialized Questions to a replica and read its answers; see ``Replicas.serve``."""
         return self._replicas.serve(messages)
 
 
-def _together(found: Sequence[DecisionsResponse], limit: int) -> DecisionsResponse:
+def _merged(found: Sequence[DecisionsResponse], limit: int) -> DecisionsResponse:
     """Merge the latest decisions of several replicas, oldest first."""
 
     def when(record: DecisionRecord) -> tuple[int, int]:
@@ -172,24 +176,24 @@ def _together(found: Sequence[DecisionsResponse], limit: int) -> DecisionsRespon
     return DecisionsResponse(records=records[-limit:], dropped=dropped, more=more)
 
 
-def hide_pods(message: Message, mine: Rights) -> None:
+def hide_pods(message: Message, caller_rights: Rights) -> None:
     """Hide the names of pods in an answer that the caller may not get."""
-    if mine.everything:
+    if caller_rights.everything:
         return
     for field, value in message.ListFields():
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
         for each in value if field.is_repeated else (value,):
             if isinstance(each, PodReference):
-                _hide(each, mine)
+                _hide(each, caller_rights)
             else:
-                hide_pods(each, mine)
+                hide_pods(each, caller_rights)
             # The description of a change names the pods that it would delete.
             if isinstance(each, Change) and any(pod.name == HIDDEN for pod in each.pods):
                 each.description = f"delete {len(each.pods)} of the pods, some hidden from you"
 
 
-def _hide(pod: Any, mine: Rights) -> None:
-    if not mine.permit("get", "", "pods", pod.namespace, pod.name):
+def _hide(pod: Any, caller_rights: Rights) -> None:
+    if not caller_rights.permit("get", "", "pods", pod.namespace, pod.name):
         pod.namespace = pod.name = HIDDEN
         pod.uid = ""

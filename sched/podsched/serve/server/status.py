@@ -1,4 +1,4 @@
-"""Encodes outcomes for gRPC: status, details, batch results.
+"""Encodes errors and the outcomes of batches for gRPC.
 
 Details are sent in metadata, which peers limit to 8 KiB by default; longer ones are truncated, and
 the message says how many violations are missing.
@@ -20,7 +20,7 @@ _MAX_MESSAGE = 2000
 _MAX_DETAILS = 3500
 #: Max violations in a batch's response; the items' messages have them all the same. Without a
 #: limit, answering 5,000 pods with 40 violations each took 2.7 s.
-_MOST_VIOLATIONS = 2000
+_MAX_VIOLATIONS = 2000
 
 
 def details(error: ApiError, request_id: str = "") -> bytes:
@@ -68,7 +68,7 @@ def batch_response(outcomes: list[Outcome]) -> bytes:
     """Return a serialized BatchResponse."""
     response = BatchResponse()
     add = response.results.add
-    left = _MOST_VIOLATIONS
+    left = _MAX_VIOLATIONS
     for outcome in outcomes:
         if isinstance(outcome, ApiError):
             violations = outcome.violations[:left]

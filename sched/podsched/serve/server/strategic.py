@@ -1,4 +1,4 @@
-"""Kubernetes' strategic merge patch on JSON: lists with a merge key are merged item by item.
+"""Applies Kubernetes' strategic merge patches to JSON: lists are merged item by item, by a key.
 
 Directives in a patch:
 
@@ -37,12 +37,12 @@ MERGE_KEYS: Final[Mapping[str, str]] = {
 }
 #: Merge keys of lists named "ports", which differ between kinds: the first that an item has.
 _PORTS: Final = ("containerPort", "port")
-#: Lists of strings to which a patch adds.
+#: Lists of strings that are merged as sets.
 SETS: Final = frozenset({"finalizers"})
 _DIRECTIVE: Final = "$patch"
 _ORDER: Final = "$setElementOrder/"
-_TAKEN: Final = "$deleteFromPrimitiveList/"
-_RETAINED: Final = "$retainKeys"
+_DELETED_VALUES: Final = "$deleteFromPrimitiveList/"
+_RETAIN_KEYS: Final = "$retainKeys"
 
 
 class PatchError(ValueError):
@@ -63,14 +63,14 @@ def strategic_merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dic
     if patch.get(_DIRECTIVE) == "delete":
         return {}
     result = dict(current)
-    if _RETAINED in patch:
-        if not isinstance(patch[_RETAINED], list):
-            raise PatchError(f"{_RETAINED}: not a list of names")
-        retained = {name for name in patch[_RETAINED] if isinstance(name, str)}
+    if _RETAIN_KEYS in patch:
+        if not isinstance(patch[_RETAIN_KEYS], list):
+            raise PatchError(f"{_RETAIN_KEYS}: not a list of names")
+        retained = {name for name in patch[_RETAIN_KEYS] if isinstance(name, str)}
         result = {name: value for name, value in result.items() if name in retained}
     for name, value in patch.items():
-        if name.startswith(_TAKEN):
-            _take_out(result, name[len(_TAKEN) :], value)
+        if name.startswith(_DELETED_VALUES):
+            _delete_values(result, name[len(_DELETED_VALUES) :], value)
         elif not name.startswith("$"):
             _merge_member(result, name, value, patch)
     for name, order in patch.items():
@@ -149,7 +149,7 @@ def _set_order(result: dict[str, Any], name: str, order: Any, patch: Mapping[str
     result[name] = [*named, *rest]
 
 
-def _take_out(result: dict[str, Any], name: str, values: Any) -> None:
+def _delete_values(result: dict[str, Any], name: str, values: Any) -> None:
     items = result.get(name)
     if isinstance(items, list) and isinstance(values, list):
         # A set, since a linear search would take quadratic time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.objects import PolicyRule
-from podsched.serve.server.access.rules import MOST_RIGHTS, Rule, names_permitted, not_covered
+from podsched.serve.server.access.rules import MAX_RIGHTS, Rule, names_permitted, not_covered
 from support.access_world import rule
 
 
@@ -66,5 +66,5 @@ def test_what_is_not_held_is_found_right_by_right(
 def test_a_role_of_too_many_rights_is_not_taken_apart() -> None:
     names = [str(n) for n in range(200)]
     large = rule(" ".join(names), " ".join(names))
-    assert MOST_RIGHTS < 200 * 200
+    assert MAX_RIGHTS < 200 * 200
     assert not_covered([], [Rule.of(large)]) is None

@@ -11,7 +11,7 @@ import pytest
 from podsched.serve.server.rest.protobuf_bodies import (
     _MESSAGES,
     ProtobufError,
-    UnreadKindError,
+    UnsupportedKindError,
     decode,
 )
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_refused(raw: bytes, why: str) -> None:
 
 
 def test_a_kind_that_is_sent_as_json_alone_is_refused() -> None:
-    with pytest.raises(UnreadKindError, match="Pod is not read as protobuf"):
+    with pytest.raises(UnsupportedKindError, match="Pod is not read as protobuf"):
         decode(envelope("Pod", "v1", b""))
 
 
@@ -132,7 +132,7 @@ def odd_fields(number: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("kind", [name for name in _MESSAGES if " " not in name])
 def test_a_field_of_another_type_is_refused_or_left_out(kind: str) -> None:
     def tried(raw: bytes) -> None:
-        with suppress(ProtobufError, UnreadKindError):
+        with suppress(ProtobufError, UnsupportedKindError):
             json.dumps(decode(raw))
 
     for number, (_, form) in _MESSAGES[kind].items():
@@ -147,7 +147,7 @@ def test_a_field_of_another_type_is_refused_or_left_out(kind: str) -> None:
 @pytest.mark.parametrize("number", [1, 2])
 def test_an_envelope_of_other_types_is_refused(number: int) -> None:
     for field in odd_fields(number):
-        with pytest.raises((ProtobufError, UnreadKindError)):
+        with pytest.raises((ProtobufError, UnsupportedKindError)):
             decode(b"k8s\x00" + field)
 
 

@@ -15,9 +15,9 @@ from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Rol
 from podsched.api.validation.rbac import RBAC_GROUP
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import Rights
-from podsched.serve.server.access.rules import MOST_RIGHTS, Rule, not_covered
+from podsched.serve.server.access.rules import MAX_RIGHTS, Rule, not_covered
 
-_MOST_SHOWN = 10
+_MAX_SHOWN = 10
 
 
 def check_grant(rights: Rights, kind: Kind, new: AnyObject, old: AnyObject | None = None) -> None:
@@ -60,12 +60,12 @@ def _check_rules(
 ) -> None:
     missing = not_covered(rights.grants.rules_in(namespace), rules)
     if missing is None:
-        why = f"it consists of more than {MOST_RIGHTS} single rights"
+        why = f"it consists of more than {MAX_RIGHTS} single rights"
         raise errors.forbidden(kind, name, why)
     if missing:
-        shown = [str(right) for right in missing[:_MOST_SHOWN]]
-        if len(missing) > _MOST_SHOWN:
-            shown.append(f"and {len(missing) - _MOST_SHOWN} more")
+        shown = [str(right) for right in missing[:_MAX_SHOWN]]
+        if len(missing) > _MAX_SHOWN:
+            shown.append(f"and {len(missing) - _MAX_SHOWN} more")
         groups = cast(list[str], sorted(rights.identity.groups))
         who = f'user "{rights.identity.user}" (groups={groups})'.replace("'", '"')
         why = f"{who} is attempting to grant RBAC permissions not currently held: "

@@ -41,13 +41,13 @@ _LEEWAY = 10
 #: Max cached tokens, characters of a token and groups of an identity.
 _KEPT = 4096
 _LONGEST_TOKEN = 8192
-_MOST_GROUPS = 1000
+_MAX_GROUPS = 1000
 #: Seconds between two fetches of the keys: normally, and at least. The latter bounds the requests
 #: to the issuer that tokens with unknown keys can cause.
 _REFRESH_SECONDS, _LEAST_SECONDS = 600.0, 10.0
 _FETCH_TIMEOUT = 10.0
 #: Max bytes of a key set.
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 class JwksError(AccessError):
@@ -139,8 +139,8 @@ class JwtVerifier:
             raise TokenRejected(f'its claim "{settings.user_claim}" is no name')
         if not isinstance(groups, list) or not all(isinstance(g, str) for g in groups):
             raise TokenRejected(f'its claim "{settings.groups_claim}" is no list of names')
-        if len(groups) > _MOST_GROUPS:
-            raise TokenRejected(f"it has more than {_MOST_GROUPS} groups")
+        if len(groups) > _MAX_GROUPS:
+            raise TokenRejected(f"it has more than {_MAX_GROUPS} groups")
         for name in (user, *groups):
             if not _is_text(name):
                 raise TokenRejected("it claims a name that is no Unicode text")
@@ -210,11 +210,11 @@ async def fetch(url: str) -> bytes:
         ):
             if answer.status != 200:
                 raise JwksError(f"{url}: answers {answer.status}")
-            content = await answer.content.read(_MOST_BYTES + 1)
-            while content and len(content) <= _MOST_BYTES and not answer.content.at_eof():
-                content += await answer.content.read(_MOST_BYTES + 1 - len(content))
+            content = await answer.content.read(_MAX_BYTES + 1)
+            while content and len(content) <= _MAX_BYTES and not answer.content.at_eof():
+                content += await answer.content.read(_MAX_BYTES + 1 - len(content))
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise JwksError(f"{url}: {error or type(error).__name__}") from error
-    if len(content) > _MOST_BYTES:
-        raise JwksError(f"{url}: larger than {_MOST_BYTES} bytes")
+    if len(content) > _MAX_BYTES:
+        raise JwksError(f"{url}: larger than {_MAX_BYTES} bytes")
     return content

@@ -29,7 +29,7 @@ from podsched.serve.server.access.nodes import NodeScope, node_scope
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rules import names_permitted, path_permitted
 
-_MOST_REMEMBERED = 4096
+_MAX_REMEMBERED = 4096
 #: Max characters of a cached check; longer ones name no existing object and could fill the memory.
 _LONGEST_REMEMBERED = 1000
 _NO_ROLES = Policy()
@@ -79,7 +79,7 @@ class Rights:
             rules = self.grants.rules_in(namespace)
             names = names_permitted(rules, verb, group, resource)
             if sum(map(len, key)) <= _LONGEST_REMEMBERED:
-                if len(self._remembered) >= _MOST_REMEMBERED:
+                if len(self._remembered) >= _MAX_REMEMBERED:
                     self._remembered.clear()
                 self._remembered[key] = names
         return names is None or (bool(name) and name in names)

@@ -17,7 +17,7 @@ from podsched.api.objects import PolicyRule
 ALL: Final = "*"
 #: Max single rights of a role whose author's rights are checked; cluster-admin has one, edit about
 #: a hundred.
-MOST_RIGHTS: Final = 20_000
+MAX_RIGHTS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,10 @@ def path_permitted(rules: Iterable[Rule], verb: str, path: str) -> bool:
 def not_covered(owned: Sequence[Rule], asked: Iterable[Rule]) -> list[Rule] | None:
     """Return the single rights in ``asked`` that ``owned`` does not include.
 
-    None if there are more than MOST_RIGHTS to check.
+    None if there are more than MAX_RIGHTS to check.
     """
     asked = [rule for rule in asked if rule not in owned]
-    if sum(rule.size for rule in asked) > MOST_RIGHTS:
+    if sum(rule.size for rule in asked) > MAX_RIGHTS:
         return None
     return [
         right

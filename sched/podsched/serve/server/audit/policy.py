@@ -1,4 +1,4 @@
-"""Audit policies: which calls are audited, by ``audit.k8s.io/v1`` Policy files. Pure.
+"""Decides which calls are audited, by an ``audit.k8s.io/v1`` Policy file. Pure.
 
 The first rule that matches a call sets its level; a call that matches none is not audited.
 

@@ -1,4 +1,4 @@
-"""Creates in namespaces with quotas: objects and quota usage are written in one transaction.
+"""Creates objects in namespaces with quotas, and charges them in the same transaction.
 
     create -> queue of the namespace -> one task takes up to 64 with the same fence
                                         |  within quota: writes objects and quotas conditionally
@@ -34,7 +34,7 @@ from podsched.serve.server.storage import New, ObjectStorage, Outcome
 from podsched.v1.api_pb2 import Fence
 
 #: Max objects and bytes in a transaction: half of etcd's limits, so that other writes fit in.
-_MOST_ITEMS, _MOST_BYTES = 64, 500_000
+_MAX_ITEMS, _MAX_BYTES = 64, 500_000
 #: Max quotas of a namespace, which all change in that transaction.
 MAX_QUOTAS = 32
 #: Attempts of a transaction while other servers charge the same quotas.
@@ -42,6 +42,8 @@ _MAX_ROUNDS = 64
 
 
 class _Waiting(NamedTuple):
+    """A queued creation, and the future of its outcome."""
+
     new: New
     fence: Fence | None
     outcome: asyncio.Future[Outcome]
@@ -110,7 +112,7 @@ class QuotaCharging:
         await self._storage.check_free(new)
         if new.usage is not None:
             waiting = _Waiting(new, None, asyncio.get_running_loop().create_future())
-            quotas = await self._recounter.settle(_namespace(new))
+            quotas = await self._recounter.recounted(_namespace(new))
             for _, error in _plan(quotas.values(), [waiting]).refused:
                 raise error
 
@@ -174,7 +176,7 @@ class QuotaCharging:
             plan = _plan(quotas.values(), batch)
             if plan.refused and not settled:
                 try:
-                    quotas = await self._recounter.settle(namespace)
+                    quotas = await self._recounter.recounted(namespace)
                 except ApiError as error:
                     _settle_all(batch, error)
                     return {}
@@ -221,11 +223,11 @@ def _take(queue: deque[_Waiting]) -> list[_Waiting]:
     batch: list[_Waiting] = []
     names: set[tuple[str, str]] = set()
     size = 0
-    while queue and len(batch) < _MOST_ITEMS:
+    while queue and len(batch) < _MAX_ITEMS:
         waiting = queue[0]
         name = waiting.new.kind.name, waiting.new.key
         size += len(waiting.new.value)
-        if batch and (size > _MOST_BYTES or name in names or waiting.fence != batch[0].fence):
+        if batch and (size > _MAX_BYTES or name in names or waiting.fence != batch[0].fence):
             break
         names.add(name)
         batch.append(queue.popleft())
@@ -295,6 +297,7 @@ def _settle_all(batch: Iterable[_Waiting], error: ApiError | None) -> None:
 
 
 def _later(cached: Entry, known: Entry | None) -> Entry:
+    """Return the newer of two versions of a quota."""
     return known if known is not None and known.revision > cached.revision else cached
 
 

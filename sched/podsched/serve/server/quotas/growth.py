@@ -1,9 +1,8 @@
-"""Charges the growth of claims to quotas, in the write that changes them.
+"""Charges the growth of PersistentVolumeClaims to quotas, in the write that changes them.
 
-An update or a patch of a claim is charged by the difference, as by the admission plugin
-ResourceQuota of Kubernetes v1.36 (evaluator/core/persistent_volume_claims.go); an update of its
-status is not. A refusal has Kubernetes' message. An update does not change the usage of pods and
-other objects.
+An update or patch of a claim is charged by the difference, as by the admission plugin ResourceQuota
+of Kubernetes v1.36 (evaluator/core/persistent_volume_claims.go), and refused with its message. An
+update of the claim's status is not charged. Updates of other objects do not change their usage.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class GrowthCharging:
             namespace = mutation.key.partition("/")[0]
             if mutation.kind is _CLAIM and self._quotas and self._quotas.of(namespace):
                 if namespace not in known:
-                    known[namespace] = await self._recounter.settle(namespace)
+                    known[namespace] = await self._recounter.recounted(namespace)
                 mutation = self._charged(mutation, known[namespace])
             found.append(mutation)
         return found

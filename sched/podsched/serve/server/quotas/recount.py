@@ -48,16 +48,16 @@ _TURN = 100
 _ATTEMPTS = 4
 
 #: Max distinct usages that are shared.
-_MOST_SHARED = 1000
+_MAX_SHARED = 1000
 
 _COUNTED = tuple(kind for kind in KINDS.values() if is_counted(kind))
 _POD = KINDS["Pod"]
-#: Kinds whose objects count by more than their number.
-_LOOKED_INTO = (_POD, KINDS["PersistentVolumeClaim"])
+#: Kinds that must be decoded, because more is counted than the number of objects.
+_DECODED_KINDS = (_POD, KINDS["PersistentVolumeClaim"])
 
 
 class Tally:
-    """The total usage of the objects in a namespace."""
+    """The total usage of the objects in a namespace, updated object by object."""
 
     def __init__(self) -> None:
         #: Totals of pods by their scopes, and of all other objects under None.
@@ -65,7 +65,7 @@ class Tally:
         #: Whether the total has changed since it was compared with the quotas.
         self.changed = True
         self._usages: dict[tuple[str, str], Usage] = {}
-        self._pods_that_end: dict[tuple[str, str], Entry] = {}
+        self._terminating_pods: dict[tuple[str, str], Entry] = {}
         self._same: dict[tuple[object, ...], Usage] = {}
 
     def total(self, quota: ResourceQuota) -> Amounts:
@@ -95,32 +95,32 @@ class Tally:
             for resource, amount in used.amounts.items():
                 total[resource] = total.get(resource, Fraction(0)) + sign * amount
 
-    def end_pods(self, now: float) -> None:
+    def stop_counting_ended_pods(self, now: float) -> None:
         """Stop counting pods whose deletion time has passed."""
-        for (_, key), entry in list(self._pods_that_end.items()):
+        for (_, key), entry in list(self._terminating_pods.items()):
             self.set(_POD, key, entry, now)
 
     def _usage(
         self, kind: Kind, entry: Entry | None, name: tuple[str, str], now: float
     ) -> Usage | None:
-        self._pods_that_end.pop(name, None)
+        self._terminating_pods.pop(name, None)
         if entry is None:
             return None
-        message = entry.decode() if kind in _LOOKED_INTO else kind.new()
+        message = entry.decode() if kind in _DECODED_KINDS else kind.new()
         if isinstance(message, Pod) and now <= ends_at(message) < float("inf"):
-            self._pods_that_end[name] = entry
+            self._terminating_pods[name] = entry
         try:
             usage = Usage(usage_of(kind, message, now), scopes_of(message))
         except QuantityError:  # not written by an API server
             usage = Usage(usage_of(kind, kind.new(), now), scopes_of(kind.new()))
         # Most pods have the same usage, so they share one dictionary.
-        if len(self._same) >= _MOST_SHARED:
+        if len(self._same) >= _MAX_SHARED:
             self._same.clear()
         return self._same.setdefault((frozenset(usage.amounts.items()), usage.scopes), usage)
 
 
 class UsageRecounter:
-    """Corrects the status of quotas.
+    """Counts the objects of namespaces with quotas, and corrects the status of the quotas.
 
     now: Unix time in seconds.
     """
@@ -160,7 +160,7 @@ class UsageRecounter:
                 await asyncio.wait([self._cache.next_change()], timeout=_LOOK_EVERY)
             await asyncio.sleep(_PAUSE + _SPREAD * random.random())
 
-    async def settle(self, namespace: str) -> dict[str, Entry]:
+    async def recounted(self, namespace: str) -> dict[str, Entry]:
         """Return a namespace's quotas by key, after counting all writes completed before.
 
         Raises ApiError.
@@ -186,11 +186,12 @@ class UsageRecounter:
         for namespace in namespaces:
             tally = self._tallies.get(namespace)
             if tally is not None:
-                tally.end_pods(now)
+                tally.stop_counting_ended_pods(now)
             if tally is None or tally.changed or self._is_new(namespace):
                 await self._recount(namespace)
 
     def _is_new(self, namespace: str) -> bool:
+        """Return whether a quota of the namespace has changed since its last recount."""
         return any(self._compared.get(e.key) != e.revision for e in self._quotas.of(namespace))
 
     async def _recount(self, namespace: str) -> dict[str, Entry] | None:
@@ -240,7 +241,11 @@ class UsageRecounter:
         return tally
 
     async def _catch_up(self) -> None:
-        """Count the changes since the last call; the last step awaits nothing."""
+        """Apply the changes since the last call to the tallies.
+
+        Nothing is awaited after the last change, so that on return the tallies are as of the
+        cache's revision.
+        """
         if not self._tallies:
             self._position = self._cache.end
             return

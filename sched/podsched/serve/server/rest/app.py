@@ -1,4 +1,4 @@
-"""Adapts aiohttp: HTTP requests become the handlers' requests, their answers HTTP responses."""
+"""Adapts aiohttp: converts its requests for ``handling``, and sends the answers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RestApp:
 
 
 class _Exchange:
-    """One request and its answer."""
+    """One HTTP request and the response to it."""
 
     def __init__(self, asked: web.BaseRequest, connection: Connection) -> None:
         self._asked = asked
@@ -60,18 +60,18 @@ class _Exchange:
         self.request = _request(asked, self._body)
         expect = asked.headers.get("Expect", "").lower()
         #: True if the client sends the body only after "100 Continue".
-        self._to_be_told = expect == "100-continue" and asked.version >= HttpVersion11
+        self._expects_continue = expect == "100-continue" and asked.version >= HttpVersion11
         #: None until the response has begun.
         self.response: web.StreamResponse | None = None
 
     async def _body(self) -> bytes:
-        """Return the body. Raises ApiError."""
+        """Read and return the body. Raises ApiError."""
         asked = self._asked
         parts: list[bytes] = []
         size = 0
         try:
-            if self._to_be_told:
-                self._to_be_told = False
+            if self._expects_continue:
+                self._expects_continue = False
                 await asked.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             async for part in asked.content.iter_any():
                 size += len(part)
@@ -80,7 +80,7 @@ class _Exchange:
                     raise RestError(413, "RequestEntityTooLarge", text)
                 parts.append(part)
         except ConnectionError:
-            raise _gone() from None
+            raise _client_disconnected() from None
         except (web.RequestPayloadError, ClientError):
             raise bad_request("the request's body does not end as its headers say") from None
         return b"".join(parts)
@@ -122,8 +122,10 @@ class _Exchange:
 
     async def _begin(self, response: web.StreamResponse) -> None:
         self.response = response
-        if self._to_be_told:
-            response.force_close()  # a body or the next request would come
+        if self._expects_continue:
+            # The client has not been told to continue. It may send the body or another request
+            # next, and the server could not tell which.
+            response.force_close()
         await self._unread(response.prepare(self._asked))
 
     async def _stream(
@@ -149,7 +151,7 @@ class _Exchange:
             self._connection.on_lost = None
 
     async def _unread(self, writing: Awaitable[object]) -> None:
-        """Wait until the client has read what is written. Raises ApiError after UNREAD_SECONDS."""
+        """Await a write, which may wait for the client. Raises ApiError after UNREAD_SECONDS."""
         try:
             async with asyncio.timeout(UNREAD_SECONDS):
                 await writing
@@ -158,7 +160,7 @@ class _Exchange:
             self._connection.abort()
             raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
         except ConnectionError:
-            raise _gone() from None
+            raise _client_disconnected() from None
 
 
 async def _write(response: web.StreamResponse, body: bytes) -> None:
@@ -171,7 +173,7 @@ async def _write(response: web.StreamResponse, body: bytes) -> None:
         await response.write(whole[start : start + _PIECE])
 
 
-def _gone() -> ApiError:
+def _client_disconnected() -> ApiError:
     return errors.expired("the client has gone")
 
 

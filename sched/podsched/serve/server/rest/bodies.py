@@ -18,7 +18,7 @@ from podsched.serve.server.patching import is_deep
 from podsched.serve.server.rest.failures import RestError, bad_request, failed_options
 from podsched.serve.server.rest.messages import JSON, Request
 from podsched.serve.server.rest.protobuf_bodies import MEDIA as PROTOBUF
-from podsched.serve.server.rest.protobuf_bodies import ProtobufError, UnreadKindError, decode
+from podsched.serve.server.rest.protobuf_bodies import ProtobufError, UnsupportedKindError, decode
 from podsched.serve.server.rest.quantities import make_canonical
 from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.shapes import micro_time_problem
@@ -26,11 +26,11 @@ from podsched.serve.server.rest.shapes import micro_time_problem
 YAML: Final = "application/yaml"
 #: YAML parser events in a body (maps and lists count twice); each takes about 20 us. JSON is
 #: cheaper, so only the size of the body limits it.
-_MOST_YAML_EVENTS: Final = 20_000
+_MAX_YAML_EVENTS: Final = 20_000
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
-MOST_WARNINGS: Final = 50
+MAX_WARNINGS: Final = 50
 #: Characters of a key shown in a path.
-_MOST_SHOWN: Final = 200
+_MAX_SHOWN: Final = 200
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
@@ -64,7 +64,7 @@ def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]
     if media == PROTOBUF:
         try:
             return decode(raw), []
-        except UnreadKindError as error:
+        except UnsupportedKindError as error:
             raise RestError(415, "UnsupportedMediaType", str(error)) from None
         except ProtobufError as error:
             raise bad_request(f"the object provided is unrecognized: {error}") from None
@@ -84,7 +84,7 @@ def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]
 
 def _json(raw: bytes) -> tuple[Any, list[str]]:
     content = load_json(raw, _object)
-    return content, list(islice(_doubled(content, ""), MOST_WARNINGS))
+    return content, list(islice(_doubled(content, ""), MAX_WARNINGS))
 
 
 def _yaml(raw: bytes) -> Any:
@@ -97,7 +97,7 @@ def _yaml(raw: bytes) -> Any:
             if not doubled and not is_deep(content):
                 return content
     try:
-        documents = load_documents(raw, most_events=_MOST_YAML_EVENTS)
+        documents = load_documents(raw, most_events=_MAX_YAML_EVENTS)
     except ManifestError as error:
         raise ValueError(str(error)) from None
     if len(documents) != 1:
@@ -111,7 +111,7 @@ def _doubled(content: Any, path: str) -> Iterator[str]:
             yield from (_join(path, key) for key in content.doubled)
         for key, value in content.items():
             if isinstance(value, (dict, list)):
-                yield from _doubled(value, _join(path, key[:_MOST_SHOWN]))
+                yield from _doubled(value, _join(path, key[:_MAX_SHOWN]))
     elif isinstance(content, list):
         for index, value in enumerate(content):
             if isinstance(value, (dict, list)):
@@ -185,7 +185,7 @@ def read_object(
     warnings += [f'unknown field "{path}"' for path in reader.unknown]
     if warnings and level == "Strict":
         raise bad_request(f"{what}: strict decoding error: {', '.join(warnings)}")
-    return Decoded(message, warnings[:MOST_WARNINGS] if level == "Warn" else [])
+    return Decoded(message, warnings[:MAX_WARNINGS] if level == "Warn" else [])
 
 
 def manager_of(request: Request, options: str) -> str:

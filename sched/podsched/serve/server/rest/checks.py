@@ -1,4 +1,4 @@
-"""Checks of an object in a body against the path and the query of its request."""
+"""Checks the object in a request's body against the path and query, with Kubernetes' errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from podsched.serve.server.rest.failures import (
     causes_of,
     failed_options,
 )
-from podsched.serve.server.rest.fieldsets import MOST_FIELDS, is_large
+from podsched.serve.server.rest.fieldsets import MAX_FIELDS, is_large
 from podsched.serve.server.rest.messages import Request
 from podsched.serve.server.rest.options import is_version
 from podsched.serve.server.rest.resources import EVENTS_GROUP, Resource
@@ -43,7 +43,7 @@ def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, An
     resource = target.resource
     config, _ = parsed(_as_yaml(request), raw, resource.kind.name)
     if is_large(config):
-        text = f"a configuration may have {MOST_FIELDS:,} fields at most: create or replace instead"
+        text = f"a configuration may have {MAX_FIELDS:,} fields at most: create or replace instead"
         raise errors.too_large(text)
     for field in ("apiVersion", "kind"):
         if not config.get(field):
@@ -57,7 +57,7 @@ def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, An
         raise bad_request("metadata.managedFields must be nil")
     name = metadata.setdefault("name", target.name)
     if name != target.name:
-        raise _another_name(name, target.name)
+        raise _name_mismatch(name, target.name)
     if resource.kind.namespaced:
         metadata.setdefault("namespace", target.namespace)
     return {**config, "metadata": metadata}
@@ -109,7 +109,7 @@ def check_replacement(target: Target, message: AnyObject) -> None:
     """Raise ApiError for an object that does not fit the path of a PUT."""
     kind, metadata = target.resource.kind, message.metadata
     if metadata.name and metadata.name != target.name:
-        raise _another_name(metadata.name, target.name)
+        raise _name_mismatch(metadata.name, target.name)
     metadata.name = target.name
     _check_namespace(target, message)
     version = metadata.resource_version
@@ -129,13 +129,13 @@ def check_replacement(target: Target, message: AnyObject) -> None:
         raise RestError(422, "Invalid", shown, details)
 
 
-def _another_name(name: str, wanted: str) -> ApiError:
+def _name_mismatch(name: str, wanted: str) -> ApiError:
     return bad_request(
         f"the name of the object ({name}) does not match the name on the URL ({wanted})"
     )
 
 
-def another_uid(target: Target, wanted: str, actual: str) -> ApiError:
+def uid_mismatch(target: Target, wanted: str, actual: str) -> ApiError:
     """Make the error for an object whose uid differs from the one requested."""
     why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
     return storage_error(target.resource.kind, target.namespace, target.name, why)
@@ -154,7 +154,7 @@ _WHAT_HAPPENED: Final = {
 }
 
 
-def of_deletion(error: ApiError) -> ApiError:
+def deletion_error(error: ApiError) -> ApiError:
     """Return the error of a deletion as Kubernetes words it."""
     if error.reason != "PRECONDITION_FAILED" or error.about is None:
         return error
@@ -174,16 +174,19 @@ _ADMISSION: Final = frozenset(
 )
 
 
-def of_update(error: ApiError) -> ApiError:
-    """Return an update's error with mistakes in metadata listed twice: Kubernetes checks twice."""
+def update_error(error: ApiError) -> ApiError:
+    """Return an update's error with the violations in metadata listed twice, as Kubernetes does.
+
+    It validates metadata in two places.
+    """
     if error.reason == "INVALID":
         twice = tuple(v for v in error.violations if v.field.startswith("metadata."))
-        error.violations = (*twice, *error.violations)[: errors.MOST_VIOLATIONS]
+        error.violations = (*twice, *error.violations)[: errors.MAX_VIOLATIONS]
     return error
 
 
-def of_admission(error: ApiError) -> ApiError:
-    """Return a creation's error, as Forbidden where an admission plugin of Kubernetes raises it."""
+def admission_error(error: ApiError) -> ApiError:
+    """Return a creation's error, as Forbidden where a Kubernetes admission plugin raises it."""
     for violation in error.violations:
         if violation.field in _ADMISSION and violation.reason == "Forbidden" and error.about:
             kind, name = error.about
@@ -225,7 +228,7 @@ def check_identity(target: Target, message: AnyObject, entry: Entry) -> None:
     """Raise ApiError for a patch that changes the object's name, namespace or uid."""
     kind, new, before = target.resource.kind, message.metadata, entry.message.metadata
     if new.name != before.name:
-        raise _another_name(new.name, before.name)
+        raise _name_mismatch(new.name, before.name)
     if new.namespace != before.namespace:
         raise bad_request(_NAMESPACES)
     if new.uid != before.uid and not target.subresource:

@@ -1,4 +1,4 @@
-"""DeleteOptions: read from the body, or from the query if there is no body."""
+"""Reads the DeleteOptions of a request, from the body or, if there is none, from the query."""
 
 from __future__ import annotations
 

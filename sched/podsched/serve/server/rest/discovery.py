@@ -1,4 +1,4 @@
-"""Discovery: the resources served, group by group or aggregated in one document."""
+"""Answers discovery: lists the served resources, by group or aggregated in one document."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def version() -> Answer:
     return Answer(encode(body))
 
 
-def discovered(request: Request, segments: Sequence[str]) -> Answer | None:
+def discovery_answer(request: Request, segments: Sequence[str]) -> Answer | None:
     """Answer a discovery path; None for any other path. Raises RestError."""
     answer = _answer(request, segments)
     if answer is not None and request.method not in ("GET", "HEAD"):

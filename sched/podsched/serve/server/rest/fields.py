@@ -1,4 +1,4 @@
-"""Field selectors: the few fields that Kubernetes supports for each kind."""
+"""Checks field selectors: Kubernetes supports only a few fields of each kind."""
 
 from __future__ import annotations
 

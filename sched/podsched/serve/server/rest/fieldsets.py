@@ -1,4 +1,4 @@
-"""Sets of fields as in ``managedFields`` (FieldsV1), and the sets that objects define.
+"""Computes sets of fields, as ``managedFields`` has them (FieldsV1). Pure.
 
 A set is a tree of elements: "f:NAME" is a member, 'k:{"name":"main"}' the item of a list with this
 key, 'v:"x"' a value of a set. "." in a subtree means that its root itself belongs to the set:
@@ -6,7 +6,7 @@ key, 'v:"x"' a value of a set. "." in a subtree means that its root itself belon
     image of the container main, and the container itself
     {"f:containers": {'k:{"name":"main"}': {".": {}, "f:image": {".": {}}}}}
 
-FieldsV1 omits a "." that is the only entry. Every function here is pure and visits its trees once.
+FieldsV1 omits a "." that is the only entry. Every function visits its trees once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _ABSENT: Final = object()
 #: Limit on members and items of a configuration and of the object that it is applied to; a pod has
 #: about a hundred. Tracking and checking one takes about 25 us. ``managedFields`` do not count:
 #: the size of an object limits them.
-MOST_FIELDS: Final = 10_000
+MAX_FIELDS: Final = 10_000
 
 
 def _keys_of(name: str, items: Sequence[Any]) -> tuple[str, ...] | None:
@@ -78,19 +78,19 @@ def _element(item: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def is_large(content: Any) -> bool:
-    """Return whether an object has more than MOST_FIELDS members and items."""
+    """Return whether an object has more than MAX_FIELDS members and items."""
     count, left = 0, [content]
-    while left and count <= MOST_FIELDS:
+    while left and count <= MAX_FIELDS:
         part = left.pop()
         inner = part.values() if isinstance(part, dict) else part
         count += len(inner)
         left += [value for value in inner if isinstance(value, (dict, list))]
-    return count > MOST_FIELDS
+    return count > MAX_FIELDS
 
 
-def fields_of(content: Mapping[str, Any], unlike: Any = _ABSENT) -> Fields:
-    """Return the fields that an object sets; only those that differ from ``unlike``, if given."""
-    other = unlike if isinstance(unlike, dict) else {}
+def fields_of(content: Mapping[str, Any], base: Any = _ABSENT) -> Fields:
+    """Return the fields that an object sets, or only those that differ from an object ``base``."""
+    other = base if isinstance(base, dict) else {}
     found: Fields = {}
     for key, value in content.items():
         if inner := _fields_of_value(value, other.get(key, _ABSENT), key):
@@ -98,23 +98,23 @@ def fields_of(content: Mapping[str, Any], unlike: Any = _ABSENT) -> Fields:
     return found
 
 
-def _fields_of_value(content: Any, unlike: Any, name: str) -> Fields:
+def _fields_of_value(content: Any, base: Any, name: str) -> Fields:
     if isinstance(content, dict) and content and name not in _ATOMIC:
-        return fields_of(content, unlike)
+        return fields_of(content, base)
     if isinstance(content, list):
         if keys := _keys_of(name, content):
-            return _fields_of_items(content, _by_element(unlike, name), keys)
+            return _fields_of_items(content, _by_element(base, name), keys)
         if name in _SETS and content:
-            others = {_value(item) for item in unlike} if isinstance(unlike, list) else ()
+            others = {_value(item) for item in base} if isinstance(base, list) else ()
             return {value: {".": {}} for item in content if (value := _value(item)) not in others}
-    return {".": {}} if content != unlike else {}
+    return {".": {}} if content != base else {}
 
 
-def twice(content: Any, name: str = "") -> Iterator[str]:
+def duplicates(content: Any, name: str = "") -> Iterator[str]:
     """Yield the paths of list items whose key occurs more than once."""
     if isinstance(content, dict) and name not in _ATOMIC:
         for key, value in content.items():
-            for doubled in twice(value, key):  # builds paths only for duplicates
+            for doubled in duplicates(value, key):  # builds paths only for duplicates
                 yield f".{key}{doubled}"
     elif isinstance(content, list) and (keys := _keys_of(name, content)):
         seen: set[str] = set()
@@ -123,17 +123,15 @@ def twice(content: Any, name: str = "") -> Iterator[str]:
             if element in seen:
                 yield _shown_element(element)
             seen.add(element)
-            for doubled in twice(item):
+            for doubled in duplicates(item):
                 yield _shown_element(element) + doubled
 
 
-def _fields_of_items(
-    items: Sequence[Any], unlike: Mapping[str, Any], keys: Sequence[str]
-) -> Fields:
+def _fields_of_items(items: Sequence[Any], base: Mapping[str, Any], keys: Sequence[str]) -> Fields:
     found: Fields = {}
     for item in items:
         element = _element(item, keys)
-        other = unlike.get(element, _ABSENT)
+        other = base.get(element, _ABSENT)
         inner = fields_of(item, other)
         if other is _ABSENT:
             inner["."] = {}
@@ -181,7 +179,9 @@ def _merged_items(live: list[Any], config: list[Any], keys: Sequence[str]) -> li
 
 
 def pruned(content: Any, last: Fields, owned: Fields, name: str = "") -> Any:
-    """Return an object without the fields that its applier applied last and that have no owner now.
+    """Return an object without the fields in ``last`` that are not in ``owned``.
+
+    last: the fields that the manager applied last; owned: all fields that have an owner now.
 
     As structured-merge-diff's ``Updater.prune``: a member is removed with its contents when nothing
     in it is owned; an item of a list or a value of a set when it is not owned itself, even if
@@ -192,14 +192,14 @@ def pruned(content: Any, last: Fields, owned: Fields, name: str = "") -> Any:
     if not isinstance(content, list):
         return content
     if name in _SETS:
-        return [item for item in content if not _is_over(_value(item), last, owned)]
+        return [item for item in content if not _has_lost_owners(_value(item), last, owned)]
     keys = _keys_of(name, content)
     if keys is None:
         return content
     kept = []
     for item in content:
         element = _element(item, keys)
-        if not _is_over(element, last, owned):
+        if not _has_lost_owners(element, last, owned):
             below, owned_below = last.get(element, {}), owned.get(element, {})
             kept.append(_pruned_members(item, below, owned_below, keys))
     return kept
@@ -218,7 +218,8 @@ def _pruned_members(
     return kept
 
 
-def _is_over(element: str, last: Fields, owned: Fields) -> bool:
+def _has_lost_owners(element: str, last: Fields, owned: Fields) -> bool:
+    """Return whether an item or value was applied last and has no owner now."""
     return "." in last.get(element, {}) and "." not in owned.get(element, {})
 
 

@@ -1,4 +1,4 @@
-"""Dispatches a request to the part that answers it, within the pipeline of all calls."""
+"""Dispatches each REST request to the method that answers it, within the pipeline of all calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podsched.serve.server.access.authentication import no_authentication
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.pipeline import Call, Pipeline
 from podsched.serve.server.rest import openapi
-from podsched.serve.server.rest.discovery import discovered, version
+from podsched.serve.server.rest.discovery import discovery_answer, version
 from podsched.serve.server.rest.failures import (
     RestError,
     bad_request,
@@ -101,6 +101,7 @@ class Handler:
                 shown = request.contradiction[:100]
                 raise bad_request(f"{shown}: several different values in the query, give one")
             if isinstance(found, Exception):
+                # Raised within the call, so that it is authenticated, limited and audited.
                 raise found
             if isinstance(found, Target):
                 answer = await self._verbs[found.verb, found.subresource](found, request)
@@ -127,6 +128,7 @@ class Handler:
             return error
 
     def _other(self, request: Request, segments: Sequence[str]) -> Answer:
+        """Answer a request that concerns no object: discovery, OpenAPI, probes. Raises ApiError."""
         if not segments:
             return page_not_found()
         if segments == ["version"]:
@@ -134,7 +136,7 @@ class Handler:
                 raise method_not_allowed()
             return version()
         answer = (
-            discovered(request, segments)
+            discovery_answer(request, segments)
             or openapi.answer(segments, request.headers.get("accept", ""))
             or self._probes.answer(request, segments)
         )

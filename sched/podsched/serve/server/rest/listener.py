@@ -1,4 +1,4 @@
-"""The HTTP/1.1 listener, with TLS if the gRPC port has it.
+"""Listens for the REST API over HTTP/1.1, with TLS if the gRPC port has it.
 
 It uses aiohttp, like the other HTTP ports. HTTP/2 is not offered: in the available servers, a
 client that opens streams without reading them uses unbounded memory (docs/security.md), whereas an
@@ -32,6 +32,7 @@ _READ_AHEAD: Final = 32 << 10
 
 def rest_server(app: RestApp) -> web.Server:
     """Return the server that creates a protocol for each connection."""
+    # Discards aiohttp's messages about malformed requests, which clients could cause at any rate.
     silent = logging.Logger("aiohttp.server")
     silent.addHandler(logging.NullHandler())
     return web.Server(

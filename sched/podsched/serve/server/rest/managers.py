@@ -1,4 +1,4 @@
-"""Server-side apply: owners of fields, changes by a configuration, and conflicts.
+"""Implements server-side apply: tracks the owners of fields, and finds conflicts between them.
 
 Ownership is tracked from the first apply on: until then an object has no ``managedFields``, and the
 fields that it has by then are owned by "before-first-apply".
@@ -20,9 +20,10 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import too_large
 from podsched.serve.server.rest.failures import RestError, bad_request
 from podsched.serve.server.rest.fieldsets import (
-    MOST_FIELDS,
+    MAX_FIELDS,
     Fields,
     difference,
+    duplicates,
     fields_of,
     from_fields,
     intersection,
@@ -31,7 +32,6 @@ from podsched.serve.server.rest.fieldsets import (
     pruned,
     shown,
     to_fields,
-    twice,
     union,
 )
 from podsched.serve.server.rest.resources import Resource
@@ -40,7 +40,7 @@ _FIRST: Final = "before-first-apply"
 #: Fields in every configuration: they keep the metadata owned, so that pruning never removes it.
 _IDENTITY: Final[Fields] = {"f:metadata": {"f:name": {".": {}}}}
 #: Max conflicts listed in an answer; each names a field, so the list could get long.
-_MOST_CONFLICTS: Final = 100
+_MAX_CONFLICTS: Final = 100
 _APPLY, _UPDATE = "Apply", "Update"
 #: Fields without an owner: the object's identity, and those that the server sets.
 _UNMANAGED: Final = frozenset(
@@ -141,7 +141,7 @@ def normalized(resource: Resource, config: Mapping[str, Any]) -> dict[str, Any]:
     stripped = {key: value for key, value in config.items() if key not in ("apiVersion", "kind")}
     codec.Reader().read(message, resource.hide(stripped), "")
     content = resource.show(codec.write(message))
-    if (doubled := next(twice(content), None)) is not None:
+    if (doubled := next(duplicates(content), None)) is not None:
         raise bad_request(f"{doubled}: duplicate entries for this key")
     return content
 
@@ -163,7 +163,7 @@ def applied(
     their other owners.
     """
     if is_large(_manageable(live)):
-        raise too_large(f"the object has more than {MOST_FIELDS:,} fields: replace it instead")
+        raise too_large(f"the object has more than {MAX_FIELDS:,} fields: replace it instead")
     config = _own_part(config, manager)
     owners = _owners(live) or _first_owner(live, version, clock)
     own = next((owner for owner in owners if owner.manager == manager), None)
@@ -212,7 +212,7 @@ def _conflict(conflicts: Sequence[tuple[_Owner, Fields]]) -> RestError:
             "message": f'conflict with "{owner.manager.name}"{_using(owner)}',
             "field": field,
         }
-        for field, owner in found[:_MOST_CONFLICTS]
+        for field, owner in found[:_MAX_CONFLICTS]
     ]
     noun = "conflict" if len(found) == 1 else "conflicts"
     listed = [f"{cause['message']}: {cause['field']}" for cause in causes]

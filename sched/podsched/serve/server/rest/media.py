@@ -1,4 +1,4 @@
-"""Content negotiation: the form of an answer, chosen by the Accept header."""
+"""Chooses the form of an answer by the Accept header (content negotiation)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AVAILABLE: Final = (
     "application/vnd.kubernetes.protobuf, application/json;stream=watch, "
     "application/vnd.kubernetes.protobuf;stream=watch"
 )
-_MOST_RANGES: Final = 50
+_MAX_RANGES: Final = 50
 
 
 class Form(StrEnum):
@@ -46,9 +46,10 @@ _GROUPS: Final = {
 
 
 def form_of(accept: str | None, *forms: Form) -> Form:
-    """Return the first form that a client accepts; ``forms``: those a path has besides JSON.
+    """Return the form of an answer that a client prefers.
 
-    Raises RestError 406.
+    accept: the Accept header. forms: the forms that the path has besides plain objects. Raises
+    RestError 406 if the client accepts none of them.
     """
     if not accept:
         return Form.OBJECT
@@ -75,7 +76,7 @@ def not_acceptable(message: str = "") -> RestError:
 
 def _ranges(accept: str) -> list[_Range]:
     found = []
-    for part in accept.split(",")[:_MOST_RANGES]:
+    for part in accept.split(",")[:_MAX_RANGES]:
         media, *rest = (text.strip() for text in part.split(";"))
         pairs = (text.partition("=") for text in rest)
         parameters = {name.strip().lower(): value.strip().strip('"') for name, _, value in pairs}

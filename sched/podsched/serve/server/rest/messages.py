@@ -1,4 +1,4 @@
-"""HTTP requests and answers as the handlers see them."""
+"""Data types of HTTP requests and answers, independent of the HTTP library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Query parameters, parsed and checked as in Kubernetes."""
+"""Parses and checks query parameters as Kubernetes does."""
 
 from __future__ import annotations
 

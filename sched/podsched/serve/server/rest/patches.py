@@ -1,4 +1,4 @@
-"""The types of PATCH: a body becomes a function that changes an object, as JSON."""
+"""Parses the body of a PATCH, of any type, into a function that changes an object in JSON."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 #: Max operations of a JSON patch, as in kube-apiserver.
-_MOST_OPERATIONS: Final = 10_000
+_MAX_OPERATIONS: Final = 10_000
 
+#: Exceptions of the libraries for patches that cannot be applied.
 _REFUSED: Final = (
     jsonpatch.JsonPatchException,
     jsonpointer.JsonPointerException,
@@ -86,7 +87,10 @@ def _strategic(content: Content, patch: Mapping[str, Any]) -> Content:
 
 
 def _copied(content: Any, operation: Any) -> bytes:
-    """Return what an operation copies, as JSON; repeated copies could grow to gigabytes."""
+    """Return the value that a "copy" operation copies, as JSON; b"" for other operations.
+
+    Its size is limited, because repeated copies of copies could grow to gigabytes.
+    """
     if not isinstance(operation, dict) or operation.get("op") != "copy":
         return b""
     return json.dumps(jsonpointer.resolve_pointer(content, operation["from"])).encode()
@@ -95,8 +99,8 @@ def _copied(content: Any, operation: Any) -> bytes:
 def _operations(patch: Any) -> Callable[[Content], Content]:
     if not isinstance(patch, list):
         raise bad_request("error decoding patch: json: an array was expected")
-    if len(patch) > _MOST_OPERATIONS:
-        text = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
+    if len(patch) > _MAX_OPERATIONS:
+        text = f"The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}"
         raise RestError(413, "RequestEntityTooLarge", f"{text}, got {len(patch)}")
 
     def change(content: Content) -> Content:

@@ -1,4 +1,4 @@
-"""Warnings about doubtful fields of a new pod, sent as Warning headers, which kubectl prints.
+"""Finds doubtful fields of a new pod, for warnings that kubectl prints.
 
 Source: pkg/api/pod/warnings.go, v1.36, limited to scheduling, resources and environments:
 deprecated node labels, null selectors that match no pod, fractional bytes, variables defined twice.

@@ -1,4 +1,4 @@
-"""/healthz, /livez, /readyz and /metrics, with the same answers as on the health port."""
+"""Answers /healthz, /livez, /readyz and /metrics in the REST API, as the health port does."""
 
 from __future__ import annotations
 

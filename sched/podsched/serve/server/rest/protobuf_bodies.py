@@ -90,7 +90,7 @@ _MESSAGES: Final[Mapping[str, Mapping[int, tuple[str, str]]]] = {
 
 
 #: Max fields in all messages of a body together.
-_MOST_FIELDS: Final = 50_000
+_MAX_FIELDS: Final = 50_000
 _WORD: Final = 1 << 64
 
 
@@ -98,14 +98,14 @@ class ProtobufError(ValueError):
     """Bytes that are not a message of the expected type."""
 
 
-class UnreadKindError(ValueError):
+class UnsupportedKindError(ValueError):
     """A kind that is not read as protobuf."""
 
 
 def decode(raw: bytes) -> dict[str, Any]:
     """Decode the object in a body of Kubernetes' protobuf to JSON.
 
-    Raises ProtobufError and UnreadKindError.
+    Raises ProtobufError and UnsupportedKindError.
     """
     if not raw.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message")
@@ -116,10 +116,10 @@ def decode(raw: bytes) -> dict[str, Any]:
 
 
 class _Decoder:
-    """Decodes one body of at most _MOST_FIELDS fields."""
+    """Decodes one body of at most _MAX_FIELDS fields."""
 
     def __init__(self) -> None:
-        self._left = _MOST_FIELDS
+        self._left = _MAX_FIELDS
 
     def decode(self, raw: bytes) -> dict[str, Any]:
         """Return the object in a ``runtime.Unknown``."""
@@ -129,7 +129,7 @@ class _Decoder:
         # Events have a different schema in each of their groups.
         message = next((name for name in (f"{version} {kind}", kind) if name in _MESSAGES), "")
         if not message:
-            raise UnreadKindError(f"{kind[:100]} is not read as protobuf here, only as JSON")
+            raise UnsupportedKindError(f"{kind[:100]} is not read as protobuf here, only as JSON")
         content = self._message(_bytes(parts.get(2)), message)
         return {"apiVersion": version, "kind": kind, **content}
 
@@ -191,7 +191,7 @@ class _Decoder:
         while at < len(raw):
             self._left -= 1
             if self._left < 0:
-                raise ProtobufError(f"the message has more than {_MOST_FIELDS:,} fields")
+                raise ProtobufError(f"the message has more than {_MAX_FIELDS:,} fields")
             tag, at = _varint(raw, at)
             number, wire = tag >> 3, tag & 7
             if wire == 0:

@@ -25,6 +25,8 @@ class _Plan(NamedTuple):
     entries: tuple[str, ...]
 
 
+# Computed once for each type of message: walking the descriptors for each object would cost more
+# than making its quantities canonical.
 @lru_cache(None)
 def _plan(descriptor: Descriptor, depth: int = 0) -> _Plan:
     found: dict[str, list[str]] = {name: [] for name in _Plan._fields}
@@ -64,7 +66,7 @@ def make_canonical(message: Any) -> None:
 
 
 def _parts(message: Any, plan: _Plan) -> Iterator[Any]:
-    """Yield the messages in a message that may contain quantities."""
+    """Yield the messages inside a message that may contain quantities."""
     yield from (getattr(message, name) for name in plan.messages if message.HasField(name))
     for name in plan.lists:
         yield from getattr(message, name)

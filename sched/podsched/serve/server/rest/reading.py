@@ -1,4 +1,4 @@
-"""The verbs get and list."""
+"""Answers the verbs get and list of the REST API."""
 
 from __future__ import annotations
 
@@ -114,6 +114,11 @@ class Reading:
         return items
 
     async def _page(self, wanted: v1.ListRequest, options: ListOptions) -> Page:
+        """Return the page that the options select. Raises ApiError.
+
+        resourceVersion and resourceVersionMatch as in Kubernetes: Exact shows exactly that version,
+        otherwise the page may be as old as it; 0 permits any version and ignores the limit.
+        """
         if options.token:
             if options.version:
                 raise bad_request("specifying resource version is not allowed when using continue")
@@ -158,7 +163,7 @@ class Reading:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await cache.wait_for(version)
         except TimeoutError:
-            raise _of_the_future(version, cache.revision) from None
+            raise _not_reached(version, cache.revision) from None
 
 
 def _joined(head: dict[str, Any], items: list[bytes]) -> bytes:
@@ -179,7 +184,7 @@ def _expired_page(token: str) -> RestError:
     return error
 
 
-def _of_the_future(version: int, current: int) -> RestError:
+def _not_reached(version: int, current: int) -> RestError:
     message = f"Timeout: Too large resource version: {version}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     error = RestError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})

@@ -1,6 +1,7 @@
-"""The resources of the REST API: every kind, its subresources, and views in other groups.
+"""Lists the resources of the REST API, derived from ``api.kinds``.
 
-Derived from ``api.kinds``: every kind registered there is served here.
+Every kind registered there is served, with its subresources. Events are also served in a second
+group, events.k8s.io.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from podsched.serve.server.rest.event_views import hide_new_event, show_new_even
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def _as_it_is(content: dict[str, Any]) -> dict[str, Any]:
+def _unchanged(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
@@ -45,8 +46,8 @@ class Resource:
     verbs: tuple[str, ...]
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     categories: tuple[str, ...] = ()
-    show: Convert = _as_it_is
-    hide: Convert = _as_it_is
+    show: Convert = _unchanged
+    hide: Convert = _unchanged
 
     @property
     def plural(self) -> str:

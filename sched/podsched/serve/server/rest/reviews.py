@@ -1,4 +1,4 @@
-"""SelfSubjectReview, SelfSubjectAccessReview and SelfSubjectRulesReview."""
+"""Answers SelfSubjectReview, SelfSubjectAccessReview and SelfSubjectRulesReview in the REST API."""
 
 from __future__ import annotations
 

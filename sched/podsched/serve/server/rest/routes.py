@@ -1,4 +1,4 @@
-"""Maps a path and an HTTP method to a resource and a verb.
+"""Maps the path and HTTP method of a request to a resource and a verb.
 
 /api/v1/[namespaces/NAMESPACE/]PLURAL[/NAME[/SUBRESOURCE]]
 /apis/GROUP/VERSION/[namespaces/NAMESPACE/]PLURAL[/NAME[/SUBRESOURCE]]

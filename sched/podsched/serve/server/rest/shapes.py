@@ -1,4 +1,4 @@
-"""Differences between Kubernetes' JSON and stored objects: members added and left out.
+"""Converts the JSON of stored objects to exactly Kubernetes' JSON: adds and removes members.
 
 metadata.generation    shown only for kinds that have one
 MicroTime              always with six decimal digits

@@ -1,4 +1,4 @@
-"""The subresources binding, eviction, scale and finalize."""
+"""Answers the subresources binding, eviction and scale of the REST API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.pods import EVICTED
 from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, parsed
-from podsched.serve.server.rest.checks import of_deletion, storage_error
+from podsched.serve.server.rest.checks import deletion_error, storage_error
 from podsched.serve.server.rest.deleting import options_of
 from podsched.serve.server.rest.failures import RestError, bad_request
 from podsched.serve.server.rest.messages import Answer, Request, encode
@@ -114,7 +114,7 @@ class Subresources:
             dry_run = dry or options.dry_run
             only_entry(await self._core.pods.evict([evict], None, dry_run=dry_run))
         except ApiError as error:
-            raise of_deletion(error) from None
+            raise deletion_error(error) from None
         return Answer(encode(_SUCCESS), 201)
 
     # ------------------------------------------------------------------ scale

@@ -1,4 +1,4 @@
-"""``Table``: objects as rows, with the columns that Kubernetes prints for their kinds."""
+"""Converts objects to a ``Table``, with the columns that Kubernetes prints for their kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches as lines of JSON, one per event, until the client disconnects or its timeout ends."""
+"""Answers watches of the REST API: a stream of JSON lines, one for each event."""
 
 from __future__ import annotations
 
@@ -102,6 +102,7 @@ async def _with_errors(stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[by
 
 
 def _as_watched(error: ApiError) -> ApiError:
+    """Return an error as Kubernetes words it in a watch."""
     if error.reason is StatusReason.COMPACTED:
         found = _REVISIONS.search(error.message)
         asked, oldest = found.groups() if found else ("0", "0")
@@ -132,16 +133,17 @@ class Watches:
         )
         encoding = JsonEncoding(
             resource,
-            self._shower(resource, form, request),
+            self._encoder(resource, form, request),
             bookmarks=options.bookmarks,
             initial_end=bool(options.initial_events),
         )
         stream = self._core.watcher.watch(wanted, encoding)
         return Answer(_with_errors(stream), seconds=float(options.timeout or LONGEST))
 
-    def _shower(
+    def _encoder(
         self, resource: Resource, form: Form, request: Request
     ) -> Callable[[Entry, int], bytes]:
+        """Return the function that encodes an object in a form, with the given resourceVersion."""
         if form is Form.TABLE:
             tables = Tables()
             return lambda entry, revision: encode(

@@ -1,4 +1,4 @@
-"""The verbs create, update, patch, delete and deletecollection, and the status subresource."""
+"""Answers the writing verbs of the REST API, also for the subresources status and finalize."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.listing import Page
 from podsched.serve.server.rest.bodies import (
-    MOST_WARNINGS,
+    MAX_WARNINGS,
     asks_dry_run,
     check_kind,
     manager_of,
@@ -26,27 +26,27 @@ from podsched.serve.server.rest.bodies import (
     validation_of,
 )
 from podsched.serve.server.rest.checks import (
-    another_uid,
+    admission_error,
     applied_config,
     check_event,
     check_identity,
     check_new,
     check_patch_options,
     check_replacement,
-    of_admission,
-    of_deletion,
-    of_update,
+    deletion_error,
     read_patched,
+    uid_mismatch,
+    update_error,
 )
 from podsched.serve.server.rest.deleting import DeleteOptions
 from podsched.serve.server.rest.failures import about
 from podsched.serve.server.rest.fields import checked_fields
+from podsched.serve.server.rest.kubelet_defaults import set_kubelet_defaults
 from podsched.serve.server.rest.managers import Manager, applied, managed, normalized
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.options import ListOptions, flag
 from podsched.serve.server.rest.patches import APPLY, patch_type, patched_content
-from podsched.serve.server.rest.pod_life import complete_life
 from podsched.serve.server.rest.pod_warnings import pod_warnings
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.routes import Target
@@ -81,13 +81,13 @@ class Writing:
         message = decoded.message
         check_new(target, message)
         check_event(target, message)
-        complete_life(message)
+        set_kubelet_defaults(message)
         await self.check_namespace(target)
         try:
             entry = await self._core.creator.create(message, dry_run=dry)
         except ApiError as error:
             raise await self._explained(error, message) from None
-        add_warnings(*islice(pod_warnings(message), MOST_WARNINGS))
+        add_warnings(*islice(pod_warnings(message), MAX_WARNINGS))
         return self._reading.shown(target, entry, form, request, 201)
 
     async def check_namespace(self, target: Target) -> None:
@@ -108,7 +108,7 @@ class Writing:
     async def _explained(self, error: ApiError, message: AnyObject) -> ApiError:
         """Return a creation's error, extended if the existing object is being deleted."""
         if error.reason == "INVALID":
-            return of_admission(error)
+            return admission_error(error)
         if error.reason != "ALREADY_EXISTS" or error.about is None:
             return error
         kind, name = error.about
@@ -137,11 +137,11 @@ class Writing:
 
         def make(entry: Entry) -> AnyObject:
             if uid and uid != entry.message.metadata.uid:
-                raise another_uid(target, uid, entry.message.metadata.uid)
+                raise uid_mismatch(target, uid, entry.message.metadata.uid)
             message = kind.new()
             message.CopyFrom(decoded.message)  # type: ignore[arg-type]
             check_event(target, message, entry.message)
-            complete_life(message, entry.message)
+            set_kubelet_defaults(message, entry.message)
             return managed(resource, entry, message, manager)
 
         entry = await self._rewritten(target, verb, make, dry)
@@ -156,7 +156,7 @@ class Writing:
         try:
             return await self._core.rewriter.rewrite(change)
         except ApiError as error:
-            raise of_update(error) from None
+            raise update_error(error) from None
 
     # ------------------------------------------------------------------ patch
 
@@ -225,7 +225,7 @@ class Writing:
         content = applied({"metadata": {}}, config, manager, force=True, version=version)
         decoded = read_object(target.resource, content, (), "Warn")
         check_event(target, decoded.message)
-        complete_life(decoded.message)
+        set_kubelet_defaults(decoded.message)
         return await self._core.creator.create(decoded.message, dry_run=dry)
 
     # ------------------------------------------------------------------ delete
@@ -242,7 +242,7 @@ class Writing:
         try:
             entry = await self._core.registry.delete_in_two_steps(wanted, dry_run=options.dry_run)
         except ApiError as error:
-            raise of_deletion(error) from None
+            raise deletion_error(error) from None
         if kind.answers_deletion or _is_held(entry):
             return self._reading.shown(target, entry, form, request)
         details = {**about(kind, target.name), "uid": entry.message.metadata.uid}
@@ -289,7 +289,7 @@ def _patched(
     message = read_patched(target.resource, content, level, warnings)
     check_identity(target, message, entry)
     check_event(target, message, entry.message)
-    complete_life(message, entry.message)
+    set_kubelet_defaults(message, entry.message)
     return message
 
 

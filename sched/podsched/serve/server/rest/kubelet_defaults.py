@@ -1,4 +1,4 @@
-"""Defaults of pod fields that kubelets read and scheduling does not.
+"""Sets the defaults of pod fields that kubelets read and scheduling does not.
 
 Pods created through the REST API get them, so that Kubernetes' clients read and send back the
 fields they expect. Source: pkg/apis/core/v1/defaults.go, v1.36.
@@ -23,7 +23,7 @@ _PROBE: Final = {
 }
 
 
-def complete_life(message: AnyObject, old: AnyObject | None = None) -> None:
+def set_kubelet_defaults(message: AnyObject, old: AnyObject | None = None) -> None:
     """Set the defaults of a pod or of an object's pod template, in place.
 
     old: the object it replaces; a pod created through gRPC without defaults stays without them.
