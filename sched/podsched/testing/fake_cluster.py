@@ -28,7 +28,7 @@ from podsched.serve.client.informer import Informer
 from podsched.serve.server import errors
 from podsched.serve.server.binding import bind_step, status_step
 from podsched.serve.server.budgets import budgets_of, needs_no_budget, spend
-from podsched.serve.server.deletion import check_preconditions, deletion_step, is_over
+from podsched.serve.server.deletion import can_be_removed, check_preconditions, deletion_step
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.namespaces import namespace_deletion_step
@@ -307,7 +307,7 @@ class FakeCluster:
     def _patch(self, request: v1.PatchRequest) -> Entry:
         def change(entry: Entry) -> Step:
             message = patched(entry.message, parse_patch(request), request.type)
-            return Step(None if is_over(message) else _value(message))
+            return Step(None if can_be_removed(message) else _value(message))
 
         kind = find_kind(request.kind)
         return self._write(kind, _key(kind, request.namespace, request.name), change)
