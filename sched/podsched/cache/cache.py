@@ -279,18 +279,21 @@ class Cache:
         return self.columns.ordered_pods(row)
 
     def _hold(self, pod: PodInfo, stage: Stage) -> None:
+        """Record a pod as held in a stage; a held pod is not nominated any more."""
         self._held[pod.uid] = _Held(pod, stage)
         if stage is Stage.ASSUMED:
             self._assumed.add(pod.uid)
         self.nominator.delete(pod.uid)
 
     def _drop(self, uid: str) -> PodInfo:
+        """Stop holding a pod, and stop counting it."""
         held = self._held.pop(uid)
         self._assumed.discard(uid)
         self._displace(held.info)
         return held.info
 
     def _place(self, pod: PodInfo) -> None:
+        """Count a pod on its node's row, or keep it with the pods on unknown nodes."""
         row = self.columns.row_of(pod.node_name)
         if row is None:
             self._pods_without_node.setdefault(pod.node_name, {})[pod.uid] = pod
@@ -299,6 +302,7 @@ class Cache:
         self.cluster.orders.added(pod.node_name, pod.uid)
 
     def _displace(self, pod: PodInfo) -> None:
+        """Undo ``_place``."""
         row = self.columns.row_of(pod.node_name)
         if row is not None:
             self.columns.remove_pod(row, pod)
@@ -381,6 +385,7 @@ class Cache:
         return self._apply_object(kind, old, new)
 
     def _apply_object(self, kind: str, old: Any | None, new: Any | None) -> Applied:
+        """Apply an event about an object that is neither a Pod nor a Node."""
         meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
         if new is not None:
             self.cluster.put(kind, new)
@@ -397,6 +402,7 @@ class Cache:
         return Applied((Change(ClusterEvent(resource, action), old, new),))
 
     def _apply_node(self, old: v1.Node | None, new: v1.Node | None) -> Applied:
+        """Apply an event about a Node; an update is one cluster event for each kind of change."""
         if new is None:
             assert old is not None
             anomaly = self.remove_node(old.metadata.name)
@@ -411,6 +417,10 @@ class Cache:
         return Applied(tuple(Change(event, known, new) for event in events))
 
     def _apply_pod(self, old: v1.Pod | None, new: v1.Pod | None) -> Applied:
+        """Apply an event about a Pod.
+
+        A finished pod counts as deleted. A pod with another uid replaces the one of its name.
+        """
         reported = new if new is not None else old
         assert reported is not None
         metadata = reported.metadata
@@ -431,6 +441,7 @@ class Cache:
         return self._apply_unfinished(known, info)
 
     def _apply_unfinished(self, known: PodInfo | None, info: PodInfo) -> Applied:
+        """Apply the addition or update of a pod that has not finished."""
         self.cluster.put_pod(info)
         if info.node_name:
             return self._pod_assigned(known, info)
@@ -451,6 +462,7 @@ class Cache:
         return Applied(pending=PendingChange(known, info))
 
     def _pod_assigned(self, known: PodInfo | None, info: PodInfo) -> Applied:
+        """Apply the addition or update of a pod with a node; this confirms an assumed pod."""
         held = self._held.get(info.uid)
         if held is not None and held.stage is Stage.ADDED:
             before = held.info

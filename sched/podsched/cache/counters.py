@@ -78,6 +78,7 @@ class Counters:
         return counter
 
     def _create(self, query: PodQuery) -> PodCounter:
+        """Create the counter of a query, and count all existing pods, by class."""
         counter = self._create_empty(query)
         self._reading_requests |= counter.reads_requests
         self._by_label.setdefault(_required_label(query), []).append(counter)
@@ -180,6 +181,7 @@ class Counters:
             self._change_total(total, amount * len(rows))
 
     def _change_total(self, term: TermTotal, change: int) -> None:
+        """Change how often pods have a term; note it if the term appeared or disappeared."""
         was_present = bool(term.total)
         term.total += change
         if was_present == bool(term.total):
@@ -216,6 +218,7 @@ class Counters:
             self._drop(gone)
 
     def _drop(self, queries: set[PodQuery]) -> None:
+        """Drop the counters of these queries, and their places in usages and indexes."""
         for query in queries:
             counter = self._counters.pop(query)
             if isinstance(query, TermQuery):

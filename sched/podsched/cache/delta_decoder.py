@@ -77,6 +77,7 @@ class DeltaDecoder:
                 self.columns.update_node(node)
 
     def _apply_pods(self, pods: PodDelta) -> None:
+        """Add or replace the delta's pods."""
         for i, row in enumerate(pods.rows):
             pod = self.pod(pods.classes[i], pods.uids[i], pods.names[i])
             pod.node_name = self.columns.names[row]

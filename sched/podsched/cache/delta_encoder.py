@@ -156,6 +156,7 @@ class DeltaEncoder:
         self._due = {row for row in self._due if names[row] and self._owns(names[row])}
 
     def _changed_rows(self) -> Iterable[int]:
+        """Return the rows to compare, judging by the journals; all rows if these are too old."""
         changed = self._columns.changed_since(self._position)
         restarted = self._columns.start_times_changed_since(self._start_times)
         if changed is None or restarted is None:
@@ -163,6 +164,7 @@ class DeltaEncoder:
         return sorted({*changed.tolist(), *restarted.tolist()})
 
     def _compare(self, row: int, writer: _DeltaWriter) -> None:
+        """Write how a row differs from what was last sent."""
         columns = self._columns
         name = columns.names[row]
         sent = self._sent.get(row)
@@ -221,6 +223,7 @@ class _DeltaWriter:
         return True
 
     def _write(self, row: int, added: Sequence[PodInfo], stale: Iterable[str]) -> None:
+        """Append pods to the delta: ``stale`` as removed, ``added`` as added or changed."""
         pods = self.pods
         pods.removed.extend((row, uid) for uid in stale)
         for pod in added:

@@ -149,12 +149,14 @@ class Fork:
                 self._ports.pop(row, None)
 
     def _own_pods(self, row: int) -> dict[str, PodInfo]:
+        """Return the row's own dictionary of pods, copied from the base on first use."""
         own = self._pods.get(row)
         if own is None:
             own = self._pods[row] = dict(self._base.pods(int(self._rows[row])))
         return own
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
+        """Count a pod added to (``sign`` 1) or removed from (-1) a row."""
         usage = self._base.class_usage(pod)
         cells, known = self._cells, len(self._cells)
         for index, amount in usage.amounts:
@@ -180,6 +182,7 @@ class Fork:
         return self._delta(query).array
 
     def _delta(self, query: PodQuery) -> _Delta:
+        """Return the delta of a query, on first use computed from the log of changes."""
         delta = self._deltas.get(query)
         if delta is None:
             delta = _Delta(query, np.zeros(len(self._rows), dtype=np.int64))

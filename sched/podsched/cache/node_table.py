@@ -8,7 +8,7 @@ matches each distinct value once and all rows by one NumPy step. A label's colum
 use from the labels kept with each row, because nodes have dozens of labels and plugins read a few.
 
 Labels and values that no node has take no memory, however many pods ask for them. Otherwise pods
-with made-up labels would make the leader grow for ever.
+with made-up labels would make the leader grow without limit.
 """
 
 from __future__ import annotations
@@ -168,6 +168,7 @@ class NodeTable:
         return self._take(row, node, allocatable_in_units(node.status.allocatable))
 
     def _take(self, row: int, node: v1.Node, amounts: dict[str, int]) -> bool:
+        """Store a node's new version in its row; return whether a plugin can see a change."""
         known = self._rows[row]
         assert known is not None
         changed = self._update_topology(row, known, node)
@@ -186,6 +187,7 @@ class NodeTable:
         return changed
 
     def _update_topology(self, row: int, known: _Row, node: v1.Node) -> bool:
+        """Update labels, taints, cordon and zone of a row; return whether any changed."""
         labels = dict(node.metadata.labels)
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         unschedulable = node.spec.unschedulable
@@ -227,6 +229,7 @@ class NodeTable:
         return found
 
     def _update_allocatable(self, row: int, known: _Row, amounts: dict[str, int]) -> bool:
+        """Update the allocatable columns of a row; return whether an amount changed."""
         if amounts == known.allocatable:
             return False
         for gone in known.allocatable.keys() - amounts.keys() - {PODS}:

@@ -150,6 +150,7 @@ class PodClasses:
         return cls if cls is not None else self._intern_slowly(pod, key, _Read(*read))
 
     def _intern_slowly(self, pod: v1.Pod, key: Hashable, read: _Read) -> PodClass:
+        """Find or create a class that the memo does not have, and put it into the memo."""
         _forget_half(self._memo, self._memo_size)
         _forget_half(self._named, self._memo_size)
         name = _name_part(pod)
@@ -162,6 +163,7 @@ class PodClasses:
         return found
 
     def _by_its_content(self, pod: v1.Pod, read: _Read, name: Hashable) -> PodClass:
+        """Return the class with the pod's content, created if there is none."""
         part, owner = self._spec_part(pod, read), read.owner
         shape = part.shape
         if read.labels or owner is not None or name is not None:

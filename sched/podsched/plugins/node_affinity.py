@@ -231,6 +231,7 @@ def _index_of_nodes() -> KeyedIndex:
 
 
 def _keys_of_pod(pod: PodInfo) -> Sequence[Hashable] | None:
+    """Return keys of which a node must have one, for the index; None: any node may fit."""
     spec = pod.cls.spec
     for pair in spec.node_selector.items():
         return (pair,)
@@ -247,6 +248,7 @@ def _keys_of_pod(pod: PodInfo) -> Sequence[Hashable] | None:
 
 
 def _keys_of_term(term: v1.NodeSelectorTerm) -> Sequence[Hashable] | None:
+    """Return keys of which a node must have one to match the term; None: unknown."""
     if not term.match_fields and not term.match_expressions:
         return ()  # It matches no node.
     names = _term_names(term)

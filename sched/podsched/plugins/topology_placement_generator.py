@@ -65,6 +65,7 @@ class TopologyPlacementGenerator(WithoutArgs):
     def _required(
         self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
     ) -> Sequence[Placement] | Status:
+        """Return one placement per domain of the required topology, or why there is none."""
         if not group.topology_key:
             return [Placement()]
         domains = _domains(cluster.nodes, group.topology_key)

@@ -93,6 +93,7 @@ class VolumeZone(WithoutArgs):
         return PreFilterResult()
 
     def _topologies(self, pod: PodInfo, cluster: ClusterView) -> tuple[Topology, ...]:
+        """Return the zones and regions of the pod's bound volumes. Raises Rejected."""
         found: dict[Topology, None] = {}
         for mine in pod_claims(pod):
             if mine.ephemeral:

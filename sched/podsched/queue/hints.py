@@ -70,7 +70,8 @@ class HintTable:
     """All registrations of all profiles, and the calls of their hints.
 
     A plugin may raise anything. The error is reported to the observer and the answer is the one
-    that wakes more pods: a needless attempt is better than a pod that waits for ever.
+    that wakes more pods: a needless attempt is better than a pod that
+    waits without end.
     """
 
     def __init__(

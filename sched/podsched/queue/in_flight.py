@@ -169,6 +169,10 @@ class InFlight:
     def _rejecting(
         self, pod: QueuedPodInfo, event: ClusterEvent
     ) -> Iterator[tuple[Registration, Strategy]]:
+        """Yield the registrations of the plugins that rejected the pod for an event.
+
+        With each, where the answer Queue would send the pod.
+        """
         profile = pod.info.cls.scheduler_name
         for plugin in pod.pending_plugins:
             for registration in self._hints.wanted(profile, plugin, event):
@@ -180,6 +184,7 @@ class InFlight:
     def _helped(
         self, registration: Registration, pod: QueuedPodInfo, event: ClusterEvent, since: int
     ) -> bool:
+        """Return whether the hint answers Queue for one of the kept events since a position."""
         for position, old, new in reversed(self._events[event]):
             if position < since:
                 return False
@@ -188,11 +193,13 @@ class InFlight:
         return False
 
     def _remember(self, memo: Hashable, answer: Strategy) -> None:
+        """Keep the answer for the group; it holds up to the current position."""
         if len(self._memo) >= _MAX_MEMO:
             self._memo.clear()
         self._memo[memo] = (self._position, answer)
 
     def _prune(self) -> None:
+        """Drop the events before the pop of the oldest pod in flight."""
         if not self._flights:
             self._events.clear()
             self._memo.clear()

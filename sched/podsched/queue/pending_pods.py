@@ -191,6 +191,7 @@ class PendingPods:
         return True
 
     def _passes_gates(self, pod: QueuedPodInfo, event: str | None, now: float) -> bool:
+        """Run PreEnqueue; if a plugin rejects the pod, put it into unschedulablePods as gated."""
         gated_before = pod.gating_plugin
         pod.gating_plugin = self._gates.rejecting(pod)
         if not pod.gating_plugin:

@@ -325,6 +325,11 @@ class SchedulingQueue:
         max_priority: int | None,
         except_uids: Collection[str] = (),
     ) -> int:
+        """Move the pods that an event may help; return their number.
+
+        The event is recorded for pods in flight as well, even if it helps no pending pod: their
+        attempts may have read the cluster before it.
+        """
         if not len(self._in_flight) and not len(self._pods.unschedulable):
             return 0
         if not event.is_wildcard and not self._hints.matching(event):
@@ -352,6 +357,11 @@ class SchedulingQueue:
             self._move(ASSIGNED_POD_DELETE, pod.pod, None, now, pod.priority)
 
     def _update(self, old: PodInfo | None, new: PodInfo, now: float) -> None:
+        """Store a pod's new version wherever the pod is; add the pod if it is unknown.
+
+        For a pod that is in flight or unschedulable, an update of more than the status is an event
+        that may help it.
+        """
         flight = self._in_flight.get(new.uid)
         if flight is not None:
             before, flight.latest, flight.deleted = flight.latest, new, False

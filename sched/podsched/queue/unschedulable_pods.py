@@ -239,6 +239,7 @@ class UnschedulablePods:
             yield "a plugin lists a closed group"
 
     def _concerns(self, group: Group, event: ClusterEvent, max_priority: int | None) -> bool:
+        """Return whether an event may concern a group at all, before any hint is called."""
         if max_priority is not None and group.sample.priority > max_priority:
             return False
         if not group.gating_plugin:
@@ -254,6 +255,7 @@ class UnschedulablePods:
         by_pod: dict[str, Strategy],
         question: tuple[Registration, ClusterEvent, Any, Any],
     ) -> None:
+        """Call a ``per_pod`` hint for each pod of a group; put the answers into ``by_pod``."""
         registration, event, old, new = question
         for uid, pod in group.pods.items():
             if by_pod.get(uid, Strategy.SKIP) < strategy and self._table.answers_queue(
@@ -269,6 +271,7 @@ class UnschedulablePods:
         question: tuple[Registration, ClusterEvent, Any, Any],
         max_priority: int | None,
     ) -> None:
+        """Call a hint for the pods that the event names, if they are in the given groups."""
         registration, event, old, new = question
         for uid in uids:
             entry = self._pods.get(uid)
@@ -284,6 +287,7 @@ class UnschedulablePods:
                 by_pod[uid] = strategy
 
     def _open(self, key: Hashable, pod: QueuedPodInfo) -> Group:
+        """Create the group of a pod, and list it with the plugins that rejected the pod."""
         group = Group(
             key,
             pod.info,
@@ -302,6 +306,7 @@ class UnschedulablePods:
         return group
 
     def _close(self, group: Group) -> None:
+        """Remove a group that has no pods left."""
         del self._groups[group.key]
         for plugin in group.rejectors:
             self._rejected[group.profile, plugin].remove(group)
@@ -313,6 +318,7 @@ def _strategy_if_queued(group: Group, registration: Registration) -> Strategy:
 
 
 def _by_uid(answers: dict[Group, Strategy], by_pod: dict[str, Strategy]) -> dict[str, Strategy]:
+    """Return the answers for groups and for single pods, by uid; the greater one counts."""
     for group, strategy in answers.items():
         for uid in group.pods:
             by_pod[uid] = max(strategy, by_pod.get(uid, Strategy.SKIP))

@@ -108,6 +108,7 @@ class Budgets:
         return violating, others
 
     def _violates(self, pod: PodInfo, allowed: dict[int, int]) -> bool:
+        """Return whether evicting the pod exceeds a budget; counts it in ``allowed``, by budget."""
         violated = False
         if not pod.cls.labels:
             return False
@@ -186,6 +187,10 @@ def _reprieve(
     runs: dict[int, _NodeDryRun],
     runner: FilterRunner,
 ) -> None:
+    """Put potential victims back, one per row and round, as long as the pod still fits.
+
+    Pods with which it does not fit are removed again and become victims.
+    """
     round_number = 0
     while True:
         rows = [r for r, run in runs.items() if round_number < len(run.to_reprieve)]
@@ -206,6 +211,7 @@ def _reprieve(
 
 
 def _conclude(run: _NodeDryRun, nodes: NodeColumns, result: DryRun) -> None:
+    """Store the result of one node's dry run."""
     if not run.victims:
         text = f'expected at least one victim pod on node "{nodes.names[run.row]}"'
         result.rejected[run.row] = Status(Code.ERROR, (text,))

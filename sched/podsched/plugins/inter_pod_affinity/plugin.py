@@ -291,6 +291,7 @@ class InterPodAffinity:
         return SUCCESS
 
     def _sums_of_weights(self, relations: Relations, nodes: NodeColumns) -> Int64s:
+        """Return, for each row, the sum of weights over the domains of all scoring terms."""
         by_key: dict[str, Int64s] = {}
 
         def add(key: str, counts: Int64s) -> None:
@@ -330,7 +331,7 @@ class InterPodAffinity:
         return (float(MAX_NODE_SCORE) * share).astype(np.int64)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for pods and nodes that come or change labels, and for pods that go."""
+        """Register for added and relabelled pods and nodes, and for deleted pods."""
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         return [
@@ -407,7 +408,8 @@ def _repelled(filtering: _Filtering, nodes: NodeColumns, rows: Rows, base: Rows)
 def _new_keys(filtering: _Filtering, nodes: NodeColumns) -> set[str]:
     """Return the topology keys of anti-affinity terms that only pods added on the fork have."""
     terms: Mapping[Hashable, PodQuery] = nodes.terms_in_cluster(REPELLING)
-    # Counted now: terms that do not concern the pod come and go without another PreFilter.
+    # Counted now and not in PreFilter, which does not run again when terms appear or disappear that
+    # do not concern the pod.
     if len(terms) == len(nodes.base.terms_in_cluster(REPELLING)):
         return set()
     keys = {cast(AffinityTerm, term).topology_key for term in terms}

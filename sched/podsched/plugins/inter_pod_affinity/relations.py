@@ -111,6 +111,7 @@ class RelationsIndex:
         return self._entry(pod, cluster).id
 
     def _entry(self, pod: PodInfo, cluster: ClusterView) -> _Entry:
+        """Return the entry of the pod's class, valid for the current terms and namespaces."""
         keys, seen = self._keys.of(cluster)
         version = (seen, cluster.version("Namespace"))
         known = self._classes.get(pod.cls)
@@ -146,6 +147,7 @@ class RelationsIndex:
         return entry
 
     def _find(self, entry: _Entry, cluster: ClusterView) -> Relations:
+        """Determine the relations of an entry from the terms of the pod and of placed pods."""
         terms, matches = entry.terms, entry.matches
         near = tuple(resolved(term, cluster) for term in terms.required_affinity)
         far = [(1, resolved(term, cluster)) for term in terms.required_anti_affinity]
@@ -166,6 +168,7 @@ class RelationsIndex:
     def _weighted(
         self, matches: _MatchMemo, nodes: NodeColumns
     ) -> dict[str, list[tuple[int, PodQuery]]]:
+        """Return the terms of placed pods that score the pod, by topology key, with weights."""
         found: dict[str, list[tuple[int, PodQuery]]] = {}
         required: Any = nodes.terms_in_cluster(ATTRACTING) if self._hard_weight else {}
         for term, query in required.items():

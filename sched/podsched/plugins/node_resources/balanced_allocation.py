@@ -135,6 +135,11 @@ def _balance(shares: list[NDArray[np.float64]], there: list[Bools], size: int) -
 def _deviation(
     shares: list[NDArray[np.float64]], there: list[Bools], size: int
 ) -> NDArray[np.float64]:
+    """Return the standard deviation of the used shares over the resources that a node has.
+
+    For two resources it is half of their difference, as kube-scheduler computes it; the general
+    formula can round differently.
+    """
     count, total = np.zeros(size), np.zeros(size)
     for share, has in zip(shares, there, strict=True):
         count += has

@@ -68,6 +68,7 @@ class FitEvents:
         return QueueingHint.QUEUE if self._has_room(pod.cls, name, old) else QueueingHint.SKIP
 
     def _has_room(self, cls: PodClass, node_name: str, gone: v1.Pod) -> bool:
+        """Return whether a pod of the class may fit on the node after the pod ``gone`` left."""
         row = self._cluster.nodes.row_of(node_name)
         if row is None:
             return False

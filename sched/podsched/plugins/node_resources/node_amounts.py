@@ -92,6 +92,7 @@ class NodeAmounts:
         self._version, self._position = version, position
 
     def _read(self, nodes: JournaledColumns) -> None:
+        """Compute all arrays from scratch."""
         allocatable = np.stack([nodes.allocatable(CPU), nodes.allocatable(MEMORY)])
         there = allocatable[:, nodes.alive]
         self.exact = bool((there > 0).all() and (there < MAX_ALLOCATABLE).all())
@@ -105,6 +106,7 @@ class NodeAmounts:
             self.balance = balance_of(self.allocatable, self.used)
 
     def _take(self, nodes: JournaledColumns, changed: Rows) -> None:
+        """Update the changed rows of all arrays."""
         used, nonzero = _used(nodes, changed)
         self.used[:, changed], self.nonzero[:, changed] = used, nonzero
         self._check(used, nonzero)
@@ -147,6 +149,7 @@ class NodeAmounts:
         return True
 
     def _put_room(self, at: int, row: int, free: int) -> None:
+        """Set one cell of ``room``, and keep ``_least`` a lower bound."""
         room = self.room
         if free > room.item(at, row):
             self._given_back = True
@@ -219,6 +222,7 @@ def _least(room: Int64s) -> list[int]:
 
 
 def _room(nodes: JournaledColumns, rows: Rows | slice) -> Int64s:
+    """Return what is free of cpu, memory and pods on the rows, shape ``(3, rows)``."""
     room = np.stack(
         [
             nodes.allocatable(CPU)[rows] - nodes.requested(CPU)[rows],

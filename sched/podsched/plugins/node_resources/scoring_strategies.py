@@ -87,6 +87,7 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
 
 
 def _on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
+    """Return the score, 0 to 100, of a utilization in percent (``BuildBrokenLinearFunction``)."""
     before: tuple[int, int] | None = None
     for utilization, score in shape:
         if percent <= utilization:

@@ -270,7 +270,7 @@ class PodTopologySpread:
         return np.where(ignored, 0, scaled)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for pods of the namespace and nodes that come, go or change labels."""
+        """Register for added, deleted and relabelled pods of the namespace and nodes."""
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return [
@@ -294,6 +294,7 @@ class PodTopologySpread:
         return self._learn(pod, cluster)
 
     def _learn(self, pod: PodInfo, cluster: ClusterView) -> _Entry:
+        """Find the constraints of a class, and the entry of all classes with equal ones."""
         own, problem = bool(pod.cls.spec.topology_spread_constraints), ""
         version = () if own else self._defaulting.versions(cluster)
         try:
@@ -312,6 +313,7 @@ class PodTopologySpread:
         return entry
 
     def _participation(self, entry: _Entry, pod: PodInfo, nodes: NodeColumns) -> Participation:
+        """Return which rows take part in the entry's constraints, for the current topology."""
         topology = (id(nodes.base), nodes.topology_version, nodes.size)
         if entry.participation is None or entry.topology != topology:
             entry.participation = Participation(entry.constraints, pod, nodes, self._domains)

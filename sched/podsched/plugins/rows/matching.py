@@ -81,6 +81,7 @@ def _is_one_of(ids: Int32s, nodes: NodeColumns, values: Iterable[str]) -> Bools:
 
 
 def _per_value(ids: Int32s, nodes: NodeColumns, requirement: Requirement) -> Bools:
+    """Match a requirement once per distinct value of the label; for Gt and Lt."""
     there = ids != ABSENT
     result = np.zeros(len(ids), dtype=np.bool_)
     own = ids[there]

@@ -226,6 +226,7 @@ def _selector(claim: v1.PersistentVolumeClaim) -> Selector | None:
 
 
 def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provision:
+    """Return where a volume could be provisioned for the claim. Raises MatchingFailed."""
     name = claim_class(claim)
     if not name:
         raise MatchingFailed(f'no class for claim "{key_of(claim)}"')

@@ -100,6 +100,7 @@ def _group(keys: Sequence[str], nodes: NodeColumns, rows: Rows) -> tuple[Rows, N
 
 
 def _match_groups(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows) -> Matching:
+    """Find volumes for the claims on one row of each group; the smallest claims choose first."""
     search = _Search(nodes, rows)
     searching = [claim for claim in claims if claim.selected_node is None]
     chosen = []

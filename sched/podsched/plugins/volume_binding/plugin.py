@@ -186,6 +186,7 @@ class VolumeBinding:
     def _bound_volume(
         self, claim: v1.PersistentVolumeClaim, cluster: ClusterView
     ) -> BoundVolume | None:
+        """Read the volume of a bound claim; None if it does not exist."""
         volume = cluster.assumed(VOLUME).get("", claim.spec.volume_name)
         if volume is None:
             return None

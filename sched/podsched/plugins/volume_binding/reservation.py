@@ -115,6 +115,7 @@ class Reservation:
         return node
 
     def _is_bound(self, binding: StaticBinding, node: v1.Node, cluster: ClusterView) -> bool:
+        """Return whether a static binding is complete. Raises _Failed if it cannot be."""
         name = binding.base.metadata.name
         volume = get_volume(cluster, name)
         if volume is None:
@@ -128,6 +129,7 @@ class Reservation:
         return is_fully_bound(claim)
 
     def _is_provisioned(self, mine: Provisioning, node: v1.Node, cluster: ClusterView) -> bool:
+        """Return whether a claim was provisioned for. Raises _Failed if it cannot be."""
         claim = _claim_now(mine.base, "failed to check provisioning pvc", cluster)
         if claim is mine.base and not mine.is_written:
             return False
@@ -229,6 +231,7 @@ def _patch(
 
 
 def _volume_patch(base: v1.PersistentVolume, patched: v1.PersistentVolume) -> ObjectPatch:
+    """Return the patch that sets a volume's claimRef and the added annotations."""
     ref = patched.spec.claim_ref
     claim_ref = {
         "kind": ref.kind,
