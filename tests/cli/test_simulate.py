@@ -333,6 +333,30 @@ def test_allocation_cases_give_a_result_a_line_whatever_they_hold(
     assert (without["outcome"], without["allocations"]) == ("none", None)
 
 
+def test_selectors_give_a_result_a_line_whatever_they_hold(sched: Commands, tmp_path: Path) -> None:
+    case = {
+        "name": "memory",
+        "expression": 'device.capacity["a.example"].memory.isLessThan(quantity("1Gi"))',
+        "device": {"driver": "a.example", "capacity": {"memory": {"value": "80Gi"}}},
+    }
+    file = tmp_path / "cases.jsonl"
+    without = case | {"device": {"driver": "b.example"}}
+    lines = [json.dumps(case), "", "not json", json.dumps(without), '{"expression": "1 +"}']
+    file.write_text("\n".join(lines))
+    results = map(json.loads, sched.ok("simulate", "--cel", str(file)).splitlines())
+    first, broken, failed, wrong = results
+    assert first == {
+        "name": "memory",
+        "outcome": "ok",
+        "match": False,
+        "estimatedCost": 6,
+        "actualCost": 6,
+    }
+    assert (broken["name"], broken["outcome"]) == ("line 3", "bad-case")
+    assert (failed["outcome"], failed["error"]) == ("runtime-error", "no such key: memory")
+    assert (wrong["name"], wrong["outcome"]) == ("line 5", "compile-error")
+
+
 @pytest.mark.parametrize(
     ("faults", "outcome"),
     [((), "none"), (("--faults", "leak"), "none"), (("--faults", "1.36.2"), "allocated")],

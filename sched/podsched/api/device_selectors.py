@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from podsched.api.cel import lists  # noqa: F401  # declares its functions
@@ -72,7 +73,7 @@ class Device:
             self._put(attributes, name, value)
         for name, amount in self.capacity.items():
             try:
-                self._put(capacity, name, parse_quantity(amount))
+                self._put(capacity, name, _quantity(amount))
             except QuantityError as exc:
                 return f"capacity {name}: {exc}"
         return {
@@ -104,7 +105,14 @@ def _attribute(attribute: Mapping[str, Any], as_lists: bool) -> Any:
 def _value(kind: str, value: Any) -> Any:
     if kind != "version":
         return value
-    return parse_semver(value) or Failure(f"parse semantic version: {value:.100}")
+    parse_version = _version if len(value) <= _MAX_REMEMBERED else parse_semver
+    return parse_version(value) or Failure(f"parse semantic version: {value:.100}")
+
+
+# Devices are alike: most versions and quantities were read before, which takes a tenth of the time.
+_quantity = lru_cache(4096)(parse_quantity)
+_version = lru_cache(4096)(parse_semver)
+_MAX_REMEMBERED = 128
 
 
 @dataclass(frozen=True, slots=True)

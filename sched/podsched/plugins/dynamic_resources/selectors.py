@@ -9,7 +9,8 @@ from podsched.api import device_selectors
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.model import Device, Features
 
-#: Expressions that are kept compiled: compiling one takes as long as hundreds of evaluations.
+#: Expressions that are kept compiled, since compiling one takes as long as hundreds of evaluations;
+#: and devices that are kept as selectors see them.
 _KEPT = 1024
 
 
@@ -21,18 +22,20 @@ class DeviceSelector:
 
     def matches(self, driver: str, device: Device) -> bool:
         """Return whether the device matches. Raises EvaluationError."""
-        return self.compiled.matches(
-            device_selectors.Device(
-                driver,
-                device.attributes,
-                # As they are written: CEL tells 1000m from 1.
-                {
-                    name: capacity["value"]
-                    for name, capacity in (device.document.get("capacity") or {}).items()
-                },
-                device.allow_multiple_allocations,
-            )
-        )
+        return self.compiled.matches(_seen(driver, device))
+
+
+@lru_cache(_KEPT)
+def _seen(driver: str, device: Device) -> device_selectors.Device:
+    """Return what selectors see of a device. Several are evaluated on it, one after another."""
+    capacity = device.document.get("capacity") or {}
+    return device_selectors.Device(
+        driver,
+        device.attributes,
+        # As they are written: CEL tells 1000m from 1.
+        {name: amount["value"] for name, amount in capacity.items()},
+        device.allow_multiple_allocations,
+    )
 
 
 def selector_compiler(features: Features) -> SelectorCompiler:
