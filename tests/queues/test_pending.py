@@ -70,17 +70,51 @@ def test_a_changed_preemptor_is_a_head_like_any_other() -> None:
     assert popped(waiting) == ["later", "a"]
 
 
+def test_a_head_that_changed_in_its_cycle_waits_once_and_as_it_is_now() -> None:
+    waiting = pending(Workload("a", shape=1))
+    old = head_of(waiting)
+    waiting.push(Workload("a", priority=1, shape=2))
+    waiting.requeue(old, Requeue.PENDING_PREEMPTION)
+    assert waiting.sticky is None
+    assert list(waiting.active.values()) == [Workload("a", priority=1, shape=2)]
+
+
 def test_all_of_a_hopeless_shape_wait_and_come_back_together() -> None:
     waiting = pending(*(Workload(f"large{index}", shape="large") for index in range(3)))
     waiting.push(Workload("small", shape="small", queued_at=9))
     waiting.requeue(head_of(waiting), Requeue.NO_FIT)
     waiting.push(Workload("large9", shape="large"))
     assert list(waiting.active) == ["small"]
-    waiting.release(lambda workload: workload.key != "large1")
-    assert sorted(waiting.active) == ["large0", "large2", "large9", "small"]
-    assert list(waiting.inadmissible) == ["large1"]
+    waiting.release(lambda _: False)
+    assert popped(waiting) == ["large0", "large1", "large2", "large9", "small"]
     waiting.push(Workload("large8", shape="large"))
     assert "large8" in waiting.active
+
+
+def test_a_release_does_not_end_a_backoff() -> None:
+    waiting = pending(Workload("a"), Workload("b", queued_at=1))
+    waiting.requeue(head_of(waiting), Requeue.NO_FIT, backoff=True)
+    waiting.requeue(head_of(waiting), Requeue.NO_FIT)
+    waiting.release(lambda workload: workload.key == "b")
+    assert (list(waiting.active), list(waiting.inadmissible)) == (["b"], ["a"])
+
+
+def test_the_cost_of_a_step_does_not_grow_with_the_number_that_wait() -> None:
+    """Of a hundred thousand of ten shapes, what is hopeless is not looked at one by one."""
+    looked_at = 0
+
+    def count(_: Workload) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        return True
+
+    waiting = pending(*(Workload(f"w{index}", shape=index % 10) for index in range(100_000)))
+    while (head := waiting.pop()) is not None:
+        looked_at += 1
+        waiting.requeue(head, Requeue.NO_FIT)
+    waiting.release(count)
+    assert looked_at == 10
+    assert len(waiting.active) == 100_000
 
 
 def test_untried_flavors_are_tried_at_once_and_backoff_is_waited_for() -> None:

@@ -1,4 +1,4 @@
-"""The workloads of a ClusterQueue that wait: a heap in order, and a set that waits for an event.
+"""The workloads of a ClusterQueue that wait: some are tried, others wait for an event.
 
 | from | to | when |
 | --- | --- | --- |
@@ -9,7 +9,8 @@
 | in a cycle | inadmissible | otherwise; with it all of its shape, if it cannot be admitted |
 | inadmissible | active | quota may have been freed in its tree |
 
-A step costs the logarithm of the number that wait; only what is moved costs more.
+Workloads of one shape are kept together, and only the first of a shape is in the heap. So a step
+costs the logarithm of the number that wait, and a release the number of shapes, however many wait.
 
 Source: Kueue 0.20, pkg/cache/queue/cluster_queue.go.
 """
@@ -17,14 +18,16 @@ Source: Kueue 0.20, pkg/cache/queue/cluster_queue.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from podsched.queues.objects import Strategy, Workload
 from podsched.queues.order import Requeue, becomes_sticky, queue_order, stays_in_heap
 
 _HOPELESS = (Requeue.NO_FIT, Requeue.NO_CANDIDATES)
-#: The heap is made anew when it has more places than twice the active ones and these.
+#: A heap is made anew when it has more places than twice those in use and these.
 _MOST_STALE = 16
+
+_Place = tuple[float, int, float, str, str]
 
 
 class Pending:
@@ -32,86 +35,154 @@ class Pending:
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        self.active: dict[str, Workload] = {}
-        """What is tried without an event, by key."""
-        self.inadmissible: dict[str, Workload] = {}
-        """What waits for an event, by key."""
         self.sticky: str | None = None
         """The workload that stays the head, as it waits for its victims."""
-        self._heap: list[tuple[float, int, float, str, str]] = []
-        """The places of the active ones in the order, and some that are no longer theirs."""
-        self._shapes: dict[Hashable, set[str]] = {}
-        """The active ones by shape."""
+        self._groups: dict[Hashable, _Group] = {}
+        """By shape; a workload without a shape, or one that is tried alone, is a group."""
+        self._group_of: dict[str, _Group] = {}
+        self._heap: list[_Place] = []
+        """The places of the first of each group, and some that are no longer theirs."""
         self._hopeless: set[Hashable] = set()
+        """Shapes that are not tried until the next release."""
+        self._set_aside: dict[str, Workload] = {}
+        """Workloads that are not tried, whatever their shape."""
+
+    @property
+    def active(self) -> dict[str, Workload]:
+        """What is tried without an event, by key; counted out anew."""
+        return {
+            key: workload
+            for shape, group in self._groups.items()
+            if shape not in self._hopeless
+            for key, workload in group.workloads.items()
+        }
+
+    @property
+    def inadmissible(self) -> dict[str, Workload]:
+        """What waits for an event, by key; counted out anew."""
+        found = dict(self._set_aside)
+        for shape in self._hopeless & self._groups.keys():
+            found |= self._groups[shape].workloads
+        return found
 
     def push(self, workload: Workload) -> None:
         """Add a workload that is new or has changed."""
         self.remove(workload.key)
-        if workload.shape in self._hopeless:
-            self.inadmissible[workload.key] = workload
-        else:
-            self._activate(workload)
+        self._join(workload, workload.shape)
 
     def remove(self, key: str) -> None:
         """Forget a workload that is gone, or admitted."""
-        self.inadmissible.pop(key, None)
-        self._deactivate(key)
+        self._set_aside.pop(key, None)
+        self._leave(key)
         if self.sticky == key:
             self.sticky = None
 
     def pop(self) -> Workload | None:
         """Take the head out for a cycle; None without an active workload."""
-        head = self.active.get(self.sticky) if self.sticky is not None else None
+        head = self._tried(self.sticky) if self.sticky is not None else None
         while head is None and self._heap:
             place = heappop(self._heap)
-            first = self.active.get(place[-1])
+            first = self._tried(place[-1])
             head = first if first is not None and queue_order(first) == place else None
         if head is not None:
-            self._deactivate(head.key)
+            self._leave(head.key)
         return head
 
     def requeue(
         self, workload: Workload, reason: Requeue, *, untried: bool = False, backoff: bool = False
     ) -> None:
-        """Put a head back that was not admitted.
+        """Put a head back that was not admitted, unless a changed version waits already.
 
         ``untried``: flavors remain that the search has not reached. ``backoff``: it may not be
         tried yet.
         """
+        if workload.key in self._group_of or workload.key in self._set_aside:
+            return
         if becomes_sticky(self._strategy, reason):
             self.sticky = workload.key
         elif self.sticky == workload.key and reason in _HOPELESS:
             self.sticky = None
         if stays_in_heap(self._strategy, reason, untried=untried, backoff=backoff):
-            self._activate(workload)
-            return
-        self.inadmissible[workload.key] = workload
-        if reason in _HOPELESS and workload.shape is not None:
+            # Others of its shape may have been found hopeless, but it has a reason to be tried.
+            self._join(workload, None if workload.shape in self._hopeless else workload.shape)
+        elif reason in _HOPELESS and workload.shape is not None and not backoff:
             self._hopeless.add(workload.shape)
-            for key in list(self._shapes.get(workload.shape, ())):
-                self.inadmissible[key] = self.active[key]
-                self._deactivate(key)
+            self._join(workload, workload.shape)
+        else:
+            self._set_aside[workload.key] = workload
 
     def release(self, may_be_tried: Callable[[Workload], bool]) -> None:
-        """Try the inadmissible again, after quota may have been freed; some may still not."""
-        self._hopeless.clear()
-        for key, workload in list(self.inadmissible.items()):
+        """Try the inadmissible again, after quota may have been freed.
+
+        Those of hopeless shapes are; of the others, those that may.
+        """
+        hopeless, self._hopeless = self._hopeless, set()
+        for shape in hopeless & self._groups.keys():
+            self._offer(self._groups[shape])
+        for key, workload in list(self._set_aside.items()):
             if may_be_tried(workload):
-                del self.inadmissible[key]
-                self._activate(workload)
+                del self._set_aside[key]
+                self._join(workload, workload.shape)
 
-    def _activate(self, workload: Workload) -> None:
-        self.active[workload.key] = workload
+    def _tried(self, key: str) -> Workload | None:
+        """Return a workload if it is active."""
+        group = self._group_of.get(key)
+        if group is None or group.shape in self._hopeless:
+            return None
+        return group.workloads[key]
+
+    def _join(self, workload: Workload, shape: Hashable) -> None:
+        # A tuple with this class is no one's shape.
+        name = (Pending, workload.key) if shape is None else shape
+        group = self._groups.setdefault(name, _Group(name))
+        self._group_of[workload.key] = group
+        group.add(workload)
+        self._offer(group)
+
+    def _leave(self, key: str) -> None:
+        group = self._group_of.pop(key, None)
+        if group is None:
+            return
+        del group.workloads[key]
+        if group.workloads:
+            self._offer(group)
+        else:
+            del self._groups[group.shape]
+
+    def _offer(self, group: _Group) -> None:
+        """Have the first of a group in the heap, if its shape is tried."""
+        if group.shape in self._hopeless:
+            return
+        heappush(self._heap, group.first())
+        if len(self._heap) > 2 * len(self._groups) + _MOST_STALE:
+            tried = (group for shape, group in self._groups.items() if shape not in self._hopeless)
+            self._heap = [group.first() for group in tried]
+            heapify(self._heap)
+
+
+class _Group:
+    """Workloads of one shape, in order."""
+
+    __slots__ = ("_heap", "shape", "workloads")
+
+    def __init__(self, shape: Hashable) -> None:
+        self.shape = shape
+        self.workloads: dict[str, Workload] = {}
+        self._heap: list[_Place] = []
+
+    def add(self, workload: Workload) -> None:
+        """Add a workload, or its new version."""
+        self.workloads[workload.key] = workload
         heappush(self._heap, queue_order(workload))
-        if len(self._heap) > 2 * len(self.active) + _MOST_STALE:
-            self._heap = sorted(map(queue_order, self.active.values()))
-        if workload.shape is not None:
-            self._shapes.setdefault(workload.shape, set()).add(workload.key)
+        if len(self._heap) > 2 * len(self.workloads) + _MOST_STALE:
+            self._heap = [queue_order(one) for one in self.workloads.values()]
+            heapify(self._heap)
 
-    def _deactivate(self, key: str) -> None:
-        workload = self.active.pop(key, None)
-        if workload is not None and workload.shape is not None:
-            alike = self._shapes[workload.shape]
-            alike.discard(key)
-            if not alike:
-                del self._shapes[workload.shape]
+    def first(self) -> _Place:
+        """Return the place of the first in the order; the group has one."""
+        while True:
+            place = self._heap[0]
+            workload = self.workloads.get(place[-1])
+            if workload is not None and queue_order(workload) == place:
+                return place
+            heappop(self._heap)
