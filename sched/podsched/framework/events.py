@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from podsched.framework.hint_index import HintIndex
-    from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo
 
 
 class Resource(enum.StrEnum):
@@ -124,7 +122,23 @@ class QueueingHint(enum.Enum):
 
 
 #: ``(pod, old, new) -> hint``: old and new are the event's protobuf objects (None where absent).
-HintFn = Callable[["PodInfo", Any, Any], QueueingHint]
+HintFn = Callable[[PodInfo, Any, Any], QueueingHint]
+
+
+class HintIndex(Protocol):
+    """An index of groups of waiting pods; ``framework.hint_index`` explains it and has two.
+
+    ``member`` is a group's key, ``pod`` one of its pods.
+    """
+
+    def add(self, member: Hashable, pod: PodInfo) -> None: ...
+    def remove(self, member: Hashable) -> None: ...
+    def candidates(self, old: Any, new: Any) -> Iterable[Hashable] | None:
+        """Return the members that the event may help; None for all of them.
+
+        The result is only valid until the index changes.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Find the waiting pods that an event can help, without calling a hint for each of them.
+"""Indexes that find the waiting pods that an event can help, without calling a hint for each pod.
 
 A registration (``ClusterEventWithHint.index``) may name an index. The queue keeps an instance per
 profile and registration. It adds every group of waiting pods that the plugin rejected, and calls
@@ -13,11 +13,12 @@ ephemeral volumes.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from podsched.framework.events import HintIndex
 from podsched.framework.pods import PodInfo
 
 #: Up to this many members, a loop over them is faster than columns.
@@ -25,20 +26,7 @@ _FEW_MEMBERS = 8
 _NO_MEMBERS: Mapping[Hashable, None] = {}
 
 
-class HintIndex(Protocol):
-    """An index of groups of waiting pods: ``member`` is a group's key, ``pod`` one of its pods."""
-
-    def add(self, member: Hashable, pod: PodInfo) -> None: ...
-    def remove(self, member: Hashable) -> None: ...
-    def candidates(self, old: Any, new: Any) -> Iterable[Hashable] | None:
-        """Return the members that the event may help; None for all of them.
-
-        The result is only valid until the index changes.
-        """
-        ...
-
-
-class KeyedIndex:
+class KeyedIndex(HintIndex):
     """Finds the pods that wait for one of the keys that an event offers.
 
     ``pod_keys`` returns the keys that a pod waits for; None: any event may help it. ``event_keys``
@@ -88,7 +76,7 @@ class KeyedIndex:
         return found
 
 
-class ThresholdIndex:
+class ThresholdIndex(HintIndex):
     """Finds the pods that demand at most the amounts that an event supplies.
 
     ``demand`` returns a pod's amounts by name (int64; absent: 0). ``supply`` returns what the event
@@ -164,3 +152,6 @@ class ThresholdIndex:
             grown = np.zeros(self._capacity, dtype=np.int64)
             grown[: len(column)] = column
             self._columns[resource] = grown
+
+
+__all__ = ["HintIndex", "KeyedIndex", "ThresholdIndex"]

@@ -20,10 +20,10 @@ from podsched.framework.events import (
     ClusterEvent,
     ClusterEventWithHint,
     HintFn,
+    HintIndex,
     QueueingHint,
     Resource,
 )
-from podsched.framework.hint_index import HintIndex
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.observer import QueueObserver
@@ -70,8 +70,7 @@ class HintTable:
     """All registrations of all profiles, and the calls of their hints.
 
     A plugin may raise anything. The error is reported to the observer and the answer is the one
-    that wakes more pods: a needless attempt is better than a pod that
-    waits without end.
+    that wakes more pods: a needless attempt is better than a pod that waits without end.
     """
 
     def __init__(

@@ -21,8 +21,7 @@ from collections.abc import Container, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from podsched.framework.events import ClusterEvent
-from podsched.framework.hint_index import HintIndex
+from podsched.framework.events import ClusterEvent, HintIndex
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.queue.hints import HintTable, Registration, Strategy
 from podsched.queue.key_heap import KeyHeap
