@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from podsched.api.cel.errors import EvaluationError
-from podsched.plugins.dynamic_resources.model import Device
+from podsched.api.device_selectors import Device
 
 DRIVER = "a.example"
 GATES = (
@@ -31,7 +31,7 @@ class AttributeSelector:
     def __init__(self, expression: str) -> None:
         self._name, _, self._value = expression.partition("=")
 
-    def matches(self, driver: str, device: Device) -> bool:
+    def matches(self, device: Device) -> bool:
         attribute = device.attributes.get(self._name)
         if self._value:
             return attribute == {"string": self._value}

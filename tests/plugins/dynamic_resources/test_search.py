@@ -83,10 +83,17 @@ def outcome(case: Document, *, prune: bool = True) -> str:
     return " ".join(f"{of['request']}={of['device']}" for of in results)
 
 
+def consumption(counter_set: str, amount: int) -> Document:
+    return {"counterSet": counter_set, "counters": {"slices": {"value": str(amount)}}}
+
+
+def two_sets(*names: str) -> list[Document]:
+    return [consumption(name, 1) for name in names]
+
+
 def counted(name: str, counter_set: str, amount: int, **attributes: str | int) -> Document:
-    counters = {"slices": {"value": str(amount)}}
-    consumption = [{"counterSet": counter_set, "counters": counters}]
-    return device(name, **attributes) | {"consumesCounters": consumption}
+    consumed = [consumption(counter_set, amount)]
+    return device(name, **attributes) | {"consumesCounters": consumed}
 
 
 def shared(name: str, memory: str) -> Document:
@@ -198,6 +205,33 @@ CASES = {
             allocated="b",
         ),
         "r0=b r1=a",
+    ),
+    "of two counter sets that are in use one leaves enough": (
+        case_of(
+            [
+                counted("a", "g0", 1, model="x"),
+                counted("b", "g0", 1, model="z"),
+                counted("c", "g0", 2, model="y"),
+                counted("d", "g1", 2, model="x"),
+                counted("e", "g1", 1, model="z"),
+            ],
+            [wanting(2, "model=x"), wanting(selector="model=z"), wanting(selector="model=y")],
+            slices_of("g0", "g1", total=3),
+        ),
+        "r0=a r0=d r1=e r2=c",
+    ),
+    "a device of two counter sets keeps all of them apart": (
+        case_of(
+            [
+                counted("a", "g0", 2, model="x"),
+                counted("b", "g0", 1, model="x"),
+                counted("c", "g0", 2, model="y"),
+                device("d") | {"consumesCounters": two_sets("g0", "g1")},
+            ],
+            [wanting(selector="model=x"), wanting(selector="model=y")],
+            slices_of("g0", "g1", total=3),
+        ),
+        "r0=b r1=c",
     ),
     "an earlier request holds a constraint's value": (
         case_of(

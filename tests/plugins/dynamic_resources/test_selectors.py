@@ -48,13 +48,13 @@ def device() -> Device:
 )
 def test_a_selector_sees_all_of_the_device(expression: str) -> None:
     selector = selector_compiler(Features(list_type_attributes=True))(expression)
-    assert selector.matches(DRIVER, device())
+    assert selector.matches(device().view)
 
 
 def test_a_list_is_no_attribute_without_its_gate() -> None:
     selector = selector_compiler(Features())("true")
     with pytest.raises(EvaluationError, match="attribute links: unsupported attribute value"):
-        selector.matches(DRIVER, device())
+        selector.matches(device().view)
 
 
 def test_what_is_no_selector_does_not_compile() -> None:

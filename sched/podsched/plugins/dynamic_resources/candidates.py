@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from podsched.api.cel.errors import CompileError, EvaluationError
+from podsched.api.device_selectors import Device as DeviceView
 from podsched.plugins.dynamic_resources.capacity import Amounts, consumed_capacity, fits
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
 from podsched.plugins.dynamic_resources.constraints import Values, attribute_values
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
-    Device,
     DeviceID,
     DeviceTaint,
     DeviceToleration,
@@ -28,7 +28,7 @@ _PREVENTING_EFFECTS = ("NoSchedule", "NoExecute")
 class Selector(Protocol):
     """A compiled CEL expression."""
 
-    def matches(self, driver: str, device: Device) -> bool:
+    def matches(self, device: DeviceView) -> bool:
         """Whether the device matches. Raises EvaluationError."""
 
 
@@ -81,7 +81,7 @@ class Candidates:
         Raises AllocationError if a selector fails.
         """
         needs = self.needs(alternative, candidate)
-        if not needs:
+        if not needs or not taken:
             return needs is not None
         in_use = self._allocated.capacity.get(candidate.id, _NO_AMOUNTS)
         return fits(needs, candidate.device.capacity, in_use, taken)
@@ -137,7 +137,10 @@ class Candidates:
             return None
         if not self._features.consumable_capacity:
             return _NO_AMOUNTS
-        return consumed_capacity(request.capacity, device.capacity)
+        needs = consumed_capacity(request.capacity, device.capacity)
+        in_use = self._allocated.capacity.get(candidate.id, _NO_AMOUNTS)
+        fit = needs is not None and fits(needs, device.capacity, in_use, _NO_AMOUNTS)
+        return needs if fit else None
 
     def _select(self, author: str, selectors: Sequence[str | None], candidate: Candidate) -> bool:
         for index, expression in enumerate(selectors):
@@ -156,7 +159,7 @@ class Candidates:
         key = (expression, candidate.index)
         if key not in self._selected:
             selector = self._compile(expression)
-            self._selected[key] = selector.matches(candidate.id.driver, candidate.device)
+            self._selected[key] = selector.matches(candidate.device.view)
         return self._selected[key]
 
 

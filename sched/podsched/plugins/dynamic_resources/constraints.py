@@ -109,9 +109,9 @@ def attribute_values(
     """
     name = constraint.match_attribute or constraint.distinct_attribute
     domain, _, identifier = name.partition("/")
-    attribute = device.attributes.get(name)
+    attribute = device.view.attributes.get(name)
     if attribute is None and identifier and domain == driver:
-        attribute = device.attributes.get(identifier)
+        attribute = device.view.attributes.get(identifier)
     if attribute is None:
         return None
     for kind, value in attribute.items():

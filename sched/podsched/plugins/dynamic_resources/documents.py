@@ -11,6 +11,7 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from podsched.api.device_selectors import Device as DeviceView
 from podsched.api.objects import NodeSelector
 from podsched.api.quantity import format_quantity, parse
 from podsched.plugins.dynamic_resources.model import (
@@ -65,7 +66,7 @@ def read_resource_slice(document: Document) -> ResourceSlice:
         slice_count=int(pool.get("resourceSliceCount", 0)),
         nodes=_node_selection(spec),
         per_device_node_selection=spec.get("perDeviceNodeSelection"),
-        devices=tuple(_device(device) for device in spec.get("devices") or ()),
+        devices=tuple(_device(device, spec["driver"]) for device in spec.get("devices") or ()),
         shared_counters=tuple(
             (counter_set["name"], _counters(counter_set))
             for counter_set in spec.get("sharedCounters") or ()
@@ -179,11 +180,19 @@ def _selectors(document: Document) -> tuple[str | None, ...]:
     )
 
 
-def _device(document: Document) -> Device:
+def _device(document: Document, driver: str) -> Device:
+    capacity = document.get("capacity") or {}
+    allow_multiple_allocations = bool(document.get("allowMultipleAllocations"))
     return Device(
         name=document["name"],
-        attributes=document.get("attributes") or {},
-        capacity={name: _capacity(of) for name, of in (document.get("capacity") or {}).items()},
+        view=DeviceView(
+            driver,
+            document.get("attributes") or {},
+            # As they are written: CEL tells 1000m from 1.
+            {name: of["value"] for name, of in capacity.items()},
+            allow_multiple_allocations,
+        ),
+        capacity={name: _capacity(of) for name, of in capacity.items()},
         counter_sets=frozenset(of["counterSet"] for of in document.get("consumesCounters") or ()),
         counters={
             (consumption["counterSet"], name): amount
@@ -198,8 +207,7 @@ def _device(document: Document) -> Device:
         binds_to_node=bool(document.get("bindsToNode")),
         binding_conditions=tuple(document.get("bindingConditions") or ()),
         binding_failure_conditions=tuple(document.get("bindingFailureConditions") or ()),
-        allow_multiple_allocations=bool(document.get("allowMultipleAllocations")),
-        document=document,
+        allow_multiple_allocations=allow_multiple_allocations,
     )
 
 

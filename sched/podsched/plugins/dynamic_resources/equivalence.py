@@ -172,9 +172,7 @@ class Equivalence:
         # error, before another is found in use; and which of unknown values comes first.
         ordered = alternative.all_devices is not None and bool(values)
         return (
-            frozenset(needs.items())
-            if shareable
-            else self._candidates.fits(alternative, candidate, {}),
+            frozenset(needs.items()) if shareable else None,
             self._candidates.tolerates(alternative, candidate),
             values,
             candidate.index if ordered or frozenset() in values else None,

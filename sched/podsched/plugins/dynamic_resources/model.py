@@ -11,6 +11,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from podsched.api.device_selectors import Device as DeviceView
 from podsched.api.objects import NodeSelector
 
 #: Most devices that one claim can get (AllocationResultsMaxSize).
@@ -127,13 +128,13 @@ class NodeSelection:
 class Device:
     """A device of a ResourceSlice.
 
-    ``attributes``: by qualified name, as in the API ({"string": "a"}). ``counters``: what the
+    ``view``: what selectors see of it, with its attributes. ``counters``: what the
     device takes of its pool's shared counters, by (counter set, counter). ``counter_sets``: those
     that it names, even if it takes nothing of them.
     """
 
     name: str
-    attributes: Mapping[str, Mapping[str, Any]]
+    view: DeviceView
     capacity: Mapping[str, DeviceCapacity]
     counter_sets: frozenset[str]
     counters: Mapping[tuple[str, str], Fraction]
@@ -143,7 +144,6 @@ class Device:
     binding_conditions: tuple[str, ...]
     binding_failure_conditions: tuple[str, ...]
     allow_multiple_allocations: bool
-    document: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
