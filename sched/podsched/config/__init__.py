@@ -1,1 +1,1 @@
-"""Settings, their defaults and validation; errors name the field's path."""
+"""Settings and configuration files: defaults, validation, and errors with field paths."""

@@ -1,6 +1,6 @@
-"""Go's duration syntax ("15s", "1m30s", "500ms"), which Kubernetes uses.
+"""Parses and formats durations in Go's syntax ("15s", "1m30s", "500ms"), which Kubernetes uses.
 
-Everywhere else durations are seconds (float), precise to the nanosecond.
+Everywhere else in podsched, durations are seconds (float).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scheduler extenders: the fields of a configuration and their validation.
+"""The configuration of scheduler extenders, and its validation.
 
 Source: Extender of k8s.io/kube-scheduler/config/v1, validateExtenders of kube-scheduler v1.36.
 """
@@ -19,8 +19,8 @@ from podsched.config.names import extended_resource_errors
 #: Timeout in seconds of calls to an extender without httpTimeout.
 DEFAULT_EXTENDER_TIMEOUT = 5.0
 
-# A password may contain "@". One with "/" makes the URL invalid, but must not be shown either. A
-# port followed by a path with "@" is not a password.
+# Finds the password in a URL. It may contain "@". One with "/" makes the URL invalid, but must not
+# be shown either. A port followed by a path with "@" is not a password.
 _PASSWORD = re.compile(r"^([^/]*//[^/:@]*:)(?!\d+/)(?:[^/]*|.*)@")
 
 

@@ -1,7 +1,7 @@
-"""kube-scheduler's feature gates (v1.36): what podsched does, which gates cannot change.
+"""Checks kube-scheduler's feature gates (v1.36), none of which changes podsched's behaviour.
 
-A gate may be given with the value that podsched's behaviour has; the other value is an error that
-says what podsched does instead. Nothing is accepted that would not hold.
+A gate is accepted with the value that corresponds to podsched's behaviour. The other value is an
+error that explains what podsched does instead, so no setting is ignored silently.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Gate(NamedTuple):
     """One feature gate."""
 
     default: bool
-    """In kube-scheduler."""
+    """Its default value in kube-scheduler."""
     here: bool | None
-    """podsched's behaviour; None where both values have the same effect."""
+    """The value that corresponds to podsched's behaviour; None if both have the same effect."""
     means: str
     """What podsched does, or why the value makes no difference."""
 
@@ -92,7 +92,7 @@ OLD_GATES: dict[str, tuple[bool, str]] = {
     ),
 }
 
-#: Generally available; and off by default although beta.
+#: Gates that are generally available, and beta gates that are off by default.
 _GA = frozenset(
     ("SchedulerQueueingHints", "DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList")
 )
@@ -109,7 +109,7 @@ def stage(name: str) -> str:
 
 
 def in_effect(given: Mapping[str, bool]) -> dict[str, bool]:
-    """Return the value of each gate that podsched behaves by; ``given`` is what was asked for."""
+    """Return the value of each gate for the metrics; ``given``: the values that the user set."""
     return {
         name: given.get(name, gate.default if gate.here is None else gate.here)
         for name, gate in GATES.items()
@@ -117,9 +117,9 @@ def in_effect(given: Mapping[str, bool]) -> dict[str, bool]:
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """Return the gates of ``A=true,B=false``. Raises ConfigError with all errors.
+    """Parse feature gates such as ``A=true,B=false``. Raises ConfigError with all errors.
 
-    ``AllAlpha`` and ``AllBeta`` are known, and as they are by default.
+    ``AllAlpha`` and ``AllBeta`` are accepted only with their default, false.
     """
     found: dict[str, bool] = {}
     errors: list[FieldError] = []

@@ -1,7 +1,7 @@
-"""kube-scheduler's command-line flags (v1.36) that ``sched scheduler`` does not have.
+"""Refuses kube-scheduler's command-line flags (v1.36) that ``sched scheduler`` does not have.
 
-Each is refused with what to use instead, so that nothing of a command line is lost in silence.
-docs/kube-scheduler-flags.md has them all; a test compares the two.
+The message says what to use instead. Without it, the flag would be an unknown option.
+docs/kube-scheduler-flags.md lists all flags; a test compares the two.
 """
 
 from __future__ import annotations
@@ -51,6 +51,6 @@ REFUSED: Mapping[str, str] = {
 
 
 def refusals(arguments: Sequence[str]) -> list[str]:
-    """Return a line for each of the arguments that is a flag podsched does not have."""
+    """Return a line for each argument that is such a flag, with what to use instead."""
     names = dict.fromkeys(a.partition("=")[0] for a in arguments if a.startswith("--"))
     return [f"{name}: {REFUSED[name]}" for name in names if name in REFUSED]

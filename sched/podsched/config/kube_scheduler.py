@@ -93,7 +93,7 @@ class LeaderElectionConfiguration(Model):
 
 
 class ClientConnectionConfiguration(Model):
-    """Requests to a Kubernetes cluster; the rest is accepted and ignored."""
+    """qps and burst of requests to a Kubernetes cluster; other fields are accepted and ignored."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -108,11 +108,11 @@ class KubeSchedulerConfiguration(Model):
     """The whole file, without apiVersion and kind."""
 
     parallelism: Int32 = 16
-    """Accepted and ignored: nodes are evaluated as columns."""
+    """Accepted and ignored: nodes are evaluated as columns, all at once."""
     leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
     client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
     enable_profiling: bool = False
-    """Unlike kube-scheduler, nothing is served that shows what runs unless somebody asks."""
+    """Whether to serve /debug/pprof/goroutine, which shows internals; on in kube-scheduler."""
     enable_contention_profiling: bool | None = None
     """Unset: like enableProfiling."""
     percentage_of_nodes_to_score: Int32 | None = None
@@ -158,7 +158,7 @@ def leader_election_settings(configuration: LeaderElectionConfiguration) -> Lead
 
 
 def header_errors(document: Mapping[str, Any]) -> list[FieldError]:
-    """Return what is wrong with apiVersion and kind; both may be left out together."""
+    """Return the errors in apiVersion and kind; both may be missing, but not only one."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if version is None and kind is None:
         return []

@@ -1,4 +1,4 @@
-"""When a replica acquires, renews and gives up leadership: client-go's durations and validation.
+"""Settings of leader election, with client-go's names, defaults and validation.
 
 With these settings a failover takes at most lease_duration + retry_period * (1 + jitter_factor)
 after the holder's last renewal, 19.4 s by default. The liveness key and the connections between the
@@ -15,7 +15,7 @@ from podsched.config.errors import ConfigError, FieldError, invalid, required
 
 #: client-go's ``leaderelection.JitterFactor``.
 JITTER_FACTOR = 1.2
-#: Seconds; the lock's record holds whole ones.
+#: Seconds; the Lease has whole seconds.
 MIN_LEASE_DURATION = 1.0
 
 
@@ -68,7 +68,7 @@ class LeaderElectionSettings:
             if value <= 0
         ]
         if 0 < self.lease_duration < MIN_LEASE_DURATION:
-            # Anything shorter would be written as 0 seconds, which the lock's record cannot say.
+            # It would be written as 0 seconds, which a Lease does not permit.
             shown, least = map(format_duration, (self.lease_duration, MIN_LEASE_DURATION))
             found.append(invalid(f"{path}.leaseDuration", shown, f"must be at least {least}"))
         if self.jitter_factor < 0:
@@ -111,6 +111,6 @@ class LeaderElectionSettings:
             if not value:
                 found.append(required(f"{path}.{field}"))
             else:
-                # The lock is an object, and its keys in etcd are made of both.
+                # The lock is a Lease object, and both are parts of its keys in etcd.
                 found += [invalid(f"{path}.{field}", value, reason) for reason in rule(value)]
         return found

@@ -1,4 +1,4 @@
-"""Loading, validating and printing a KubeSchedulerConfiguration."""
+"""Loads, validates and prints a KubeSchedulerConfiguration."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
 }
 _DEFAULT = KubeSchedulerConfiguration()
 
-#: As much as a ConfigMap holds; YAML of this size takes about two seconds.
+#: Max bytes of a file: the max size of a ConfigMap. Parsing YAML of this size takes two seconds.
 MAX_BYTES = 1 << 20
 
 
@@ -60,7 +60,7 @@ class SchedulerConfiguration:
     effective: KubeSchedulerConfiguration
     """The file with every default filled in."""
     warnings: tuple[str, ...] = ()
-    """What is accepted, but has no effect or looks like a mistake."""
+    """Warnings about fields that are accepted but have no effect, or look like mistakes."""
 
     def profile(self, scheduler_name: str) -> Profile | None:
         """Return the profile for a schedulerName, None if its pods belong to another scheduler."""
@@ -95,7 +95,7 @@ def extenders_of(document: Mapping[str, Any]) -> Sequence[Extender]:
 
 
 def default_config() -> SchedulerConfiguration:
-    """Return the configuration of a scheduler that is given no file."""
+    """Return the configuration of a scheduler without a configuration file."""
     return load_config({})
 
 
@@ -190,7 +190,7 @@ def _load(
 def _without_effect(model: KubeSchedulerConfiguration) -> Iterator[str]:
     """Yield warnings about fields that have an effect in kube-scheduler, but not here.
 
-    At their defaults they ask for nothing.
+    A field with its default value causes no warning.
     """
     for at, extender in enumerate(model.extenders):
         if not extender.verbs() and not ignored_resources([extender]):
@@ -201,6 +201,7 @@ def _without_effect(model: KubeSchedulerConfiguration) -> Iterator[str]:
 
 
 def _value(model: Model, path: str) -> Any:
+    """Return the value at a field path with the names used in files, such as "a.b"."""
     value: Any = model
     for step in path.split("."):
         value = next(

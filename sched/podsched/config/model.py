@@ -1,7 +1,8 @@
-"""Base of the configuration models: strict, frozen, camelCase in files, all errors collected.
+"""The base of the configuration models, and the decoder that reads plain data into them.
 
-``decode`` reads plain data (from YAML or JSON) into a model. When a value does not fit, it records
-the error, uses the default instead and continues, so that one run reports all errors.
+Models are strict, frozen, and have camelCase names in files. ``decode`` reads plain data (from YAML
+or JSON) into a model. If a value does not fit its field, it records the error, uses the default
+instead and continues, so that one run reports all errors.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ from podsched.config.errors import FieldError, invalid, unknown_field
 
 #: Validation context of data from a file, where durations and bytes are strings.
 _FROM_FILE = "from a file"
+#: Max nesting of a document, and max number of its values.
 _MAX_DEPTH = 64
 _MAX_VALUES = 200_000
+#: Max attempts to validate a document. After each, the invalid values are removed.
 _MAX_ROUNDS = 8
 
 
@@ -52,7 +55,7 @@ class Model(BaseModel):
     )
 
     def errors(self, path: str) -> list[FieldError]:
-        """Return the errors in the values, apart from their types."""
+        """Return the errors in the values, with field paths below ``path``; types are correct."""
         return []
 
 
@@ -128,7 +131,7 @@ ListOf = Annotated[tuple[T, ...], Strict(False)]
 
 
 def unless_empty(default: Any) -> AfterValidator:
-    """Return Go's defaulting of plain values, where zero or empty means unset."""
+    """Return a validator that replaces zero and empty values by a default, as Go does."""
     return AfterValidator(lambda value: value or default)
 
 
@@ -139,7 +142,7 @@ def decode(
 
     Returns the model, with defaults for invalid values, and the paths of the invalid values.
     """
-    plain = _Copier(path, found).copy(data, path, 0)
+    plain = _Copier(found).copy(data, path, 0)
     bad: set[str] = {error.path for error in found}
     if not isinstance(plain, dict):
         if plain is not None and path not in bad:
@@ -184,7 +187,8 @@ class _Copier:
     The limit is needed because YAML's aliases can make a short text a huge or infinite value.
     """
 
-    def __init__(self, path: str, found: list[FieldError]) -> None:
+    def __init__(self, found: list[FieldError]) -> None:
+        """found: errors are appended to it."""
         self._found = found
         self._left = _MAX_VALUES
 

@@ -1,4 +1,4 @@
-"""The in-tree plugins, their extension points, and the default set.
+"""Lists the in-tree plugins, their extension points, and the default set.
 
 Order and weights are those of kube-scheduler v1.36 (getDefaultPlugins). Plugins of features that
 podsched does not implement are recognised, so that files which mention them are accepted.
@@ -52,11 +52,11 @@ class PluginSpec:
     implemented: bool = True
     """False for plugins that are only recognised."""
     nameable: bool = False
-    """Whether it may be enabled several times, under names of the user's own."""
+    """Whether it may be enabled several times, under names that the user chooses."""
     plugin: str = ""
-    """The plugin that runs under a name of the user's own; "" for the plugin of this name."""
+    """The plugin that runs under this name if the user chose the name; "" otherwise."""
     idle: frozenset[ExtensionPoint] = frozenset()
-    """Those of ``points`` at which only kube-scheduler's plugin has something to do."""
+    """The extension points among ``points`` at which podsched's plugin does nothing."""
 
 
 _P = ExtensionPoint
@@ -140,7 +140,7 @@ _NOT_IMPLEMENTED = (
     ),
 )
 
-#: Predicates and priorities of Policy files whose rule no plugin of today has.
+#: Predicates and priorities of Policy files that have no equivalent among today's plugins.
 _LEGACY = (
     _spec("CheckNodeCondition", _P.FILTER),
     _spec("GeneralPredicates", _FILTERS, legacy.GeneralPredicatesArgs),

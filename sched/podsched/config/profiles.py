@@ -45,7 +45,7 @@ from podsched.config.plugins import (
 
 ALL = "*"
 
-#: The plugins that leave resources to extenders which manage them.
+#: The plugins that check resources, except those that extenders manage.
 CHECKING_RESOURCES = frozenset(
     {"NodeResourcesFit", "GeneralPredicates", "AlwaysCheckAllPredicates"}
 )
@@ -70,7 +70,7 @@ class Profile:
     args: Mapping[str, Any]
     """The args of every plugin that takes any: an args model, or a plain object without one."""
     own_names: Mapping[str, str] = field(default_factory=dict)
-    """The plugins that run under names of the user's own, by these names."""
+    """The plugins that run under names that the user chose, by these names."""
 
     def names(self, point: ExtensionPoint) -> tuple[str, ...]:
         return tuple(plugin.name for plugin in self.plugins[point])
@@ -286,7 +286,7 @@ class _Resolver:
             yield required(join(path, "bind"), "at least one bind plugin must be enabled")
 
     def _misnamed(self, point: ExtensionPoint) -> bool:
-        """Return whether a plugin that cannot be one is enabled at the point."""
+        """Return whether an unknown or unsuitable plugin is enabled at the point."""
         specs = (self._known.get(ref.name) for ref in self._written.plugins.at(point).enabled)
         return any(spec is None or point not in spec.points for spec in specs)
 
@@ -308,7 +308,10 @@ class _Resolver:
 def _named_by_user(
     written: KubeSchedulerProfile, known: Mapping[str, PluginSpec]
 ) -> dict[str, PluginSpec]:
-    """Return the plugins that a profile gives names of its own: the kind of their args tells."""
+    """Return the plugins that a profile enables under names of its own choice, by these names.
+
+    The kind of their args shows which plugin is meant.
+    """
     kinds = {f"{spec.name}Args": spec for spec in known.values() if spec.nameable}
     found = {}
     for config in written.plugin_config:
@@ -349,7 +352,7 @@ def _queue_sort_errors(
         path = join("profiles", at)
         theirs = profile.names(ExtensionPoint.QUEUE_SORT)
         if not names or not theirs:
-            continue  # which is an error already
+            continue  # reported as an error already
         if theirs != names:
             here = join(path, "plugins", "queueSort")
             yield invalid(here, list(theirs), "must be the same for all profiles")

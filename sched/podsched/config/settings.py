@@ -28,7 +28,7 @@ Accelerator = StrEnum("Accelerator", ["INCREMENTAL", "LOOKAHEAD", "SHARED", "VAR
 LOG_FORMATS = ("text", "json")
 LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS = ("debug", "info", "warning", "error")
-#: Bytes: a ring of segments that are still worth a file each.
+#: Min bytes of a decision log. It is a ring of files, which would otherwise be very small.
 MIN_DECISION_LOG = 1 << 20
 _MAX_PORT = 65535
 _CONTROLLERS, _NODES, _OBSERVABILITY = "Controllers", "Nodes", "Observability"
@@ -86,7 +86,7 @@ class TelemetrySettings(_Checked):
     """Fraction of scheduling attempts to trace. A traced attempt costs about 0.1 ms, so tracing all
     of 10,000 per second would take a whole core; 1 is for debugging."""
     health_host: str = "127.0.0.1"
-    """Where /healthz, /metrics and /configz listen. Loopback, as there is no authentication."""
+    """Address of /healthz, /metrics and /configz. Loopback, because they have no authentication."""
     health_port: int = 0
     """Their port; 0 picks a free one. kube-scheduler's is 10259."""
     open_paths: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class SchedulerSettings(_Checked):
     evaluation: EvaluatorSettings = EvaluatorSettings()
     """Where nodes are evaluated."""
     max_batch: int = 256
-    """Maximum number of pods popped at once. More saves little; fewer lets events in sooner."""
+    """Max number of pods popped at once. A larger one saves little, and delays events longer."""
     pod_max_in_unschedulable_pods_duration: float = 300.0
     """Time after which an unschedulable pod is retried without an event."""
     audit_period: float = 1.0
@@ -229,7 +229,7 @@ class ControllerSettings(_Checked):
     pod_gc_quarantine: float = 40.0
     """Time that a pod's node must be gone before the pod is deleted."""
     writes_per_second: float = 100.0
-    """Maximum number of evictions and deletions per second; limits the damage of a bug."""
+    """Max number of evictions and deletions per second, to limit the damage of a bug."""
 
     def _errors(self) -> Iterator[FieldError]:
         yield from self._positive(

@@ -67,7 +67,7 @@ def test_there_is_room_for_so_many_pods() -> None:
 def test_a_pod_taken_once_stays_and_one_that_has_gone_makes_room() -> None:
     """A pod of the same name is another one; what runs already counts, whether it fits or not."""
     admission = Admission()
-    admission.take("a", pod("a", cpu="3"))
+    admission.add_running("a", pod("a", cpu="3"))
     assert admission.admit("a", pod("a", cpu="3"), node()) is None
     assert admission.admit("b", pod("b", cpu="1"), node()) is not None
     assert admission.admit("a", pod("new", cpu="1"), node()) is not None

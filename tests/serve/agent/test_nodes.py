@@ -5,7 +5,7 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Node
 from podsched.config.settings import AgentSettings
-from podsched.serve.agent.leases import Wheel, new_lease
+from podsched.serve.agent.leases import RenewalSchedule, new_lease
 from podsched.serve.agent.nodes import (
     BadNode,
     nodes_of_manifests,
@@ -121,7 +121,7 @@ def test_only_what_nobody_vouches_for_is_repaired(
 
 
 def test_renewals_are_spread_evenly_and_each_node_has_one_a_turn() -> None:
-    wheel = Wheel(slots=4)
+    wheel = RenewalSchedule(slots=4)
     names = [f"n{index}" for index in range(10)]
     for name in names:
         wheel.add(name)

@@ -1,1 +1,1 @@
-"""Shapes of older configurations: betas of KubeSchedulerConfiguration, arguments of Policies."""
+"""Older configurations: beta versions of KubeSchedulerConfiguration, and arguments in Policies."""

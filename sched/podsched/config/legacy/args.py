@@ -1,4 +1,4 @@
-"""The arguments of the plugins that run predicates and priorities of a Policy file.
+"""Models of the arguments of predicates and priorities in a Policy file.
 
 They have the names that kube-scheduler v1.16 gave the arguments in a Policy
 (``pkg/scheduler/api/v1/types.go``), and its validation.
@@ -23,7 +23,7 @@ from podsched.config.plugin_args import (
     shape_errors,
 )
 
-#: The shape that kube-scheduler v1.16 uses without one: the emptier, the better.
+#: The default shape of kube-scheduler v1.16: the less utilization, the higher the score.
 DEFAULT_SHAPE = (
     UtilizationShapePoint(utilization=0, score=10),
     UtilizationShapePoint(utilization=100, score=0),
@@ -84,7 +84,7 @@ class MaxVolumeCountArgs(Model):
     """Arguments of the Max...VolumeCount family."""
 
     max_volumes: Int32 = 0
-    """Volumes per node where the node's allocatable does not say; 0: the cloud's default."""
+    """Max volumes per node if the node's allocatable has no limit; 0: the provider's default."""
 
     def errors(self, path: str) -> list[FieldError]:
         if self.max_volumes >= 0:

@@ -1,13 +1,12 @@
-"""KubeSchedulerConfiguration of v1beta2 and v1beta3, converted to v1.
+"""Converts a KubeSchedulerConfiguration of v1beta2 or v1beta3 to v1.
 
-What the versions differ in (pkg/scheduler/apis/config of Kubernetes 1.22 to 1.28):
+Differences between the versions (pkg/scheduler/apis/config of Kubernetes 1.22 to 1.28):
 
-* v1beta2 has no multiPoint, and its default weights of NodeAffinity, InterPodAffinity and
-  TaintToleration are 1; v1beta3 has v1's.
-* Neither has a percentageOfNodesToScore of its own in a profile.
-* v1beta2 has healthzBindAddress and metricsBindAddress, which only turn off by then.
-* Both have the plugins that count the volumes of one cloud, which NodeVolumeLimits now does for
-  all, as their drivers are CSI's.
+* v1beta2 has no multiPoint. Its default weights of NodeAffinity, InterPodAffinity and
+  TaintToleration are 1; those of v1beta3 equal v1's.
+* In neither can a profile have its own percentageOfNodesToScore.
+* v1beta2 has healthzBindAddress and metricsBindAddress, which can only turn off these servers.
+* Both have plugins that count the volumes of one cloud provider. NodeVolumeLimits replaces them.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from podsched.config.plugins import REMOVED_PLUGINS, ExtensionPoint
 _GROUP: Final = "kubescheduler.config.k8s.io"
 _V1, _V1BETA2, _V1BETA3 = (f"{_GROUP}/{version}" for version in ("v1", "v1beta2", "v1beta3"))
 _ALL = "*"
-#: The weights of the default plugins that score, where v1beta2's are not v1's.
+#: The weights of the default scoring plugins for which v1beta2 and v1 differ.
 _V1BETA2_WEIGHTS: Final = {"TaintToleration": 1, "NodeAffinity": 1, "InterPodAffinity": 1}
 _ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A document of v1, and what there is to say about its conversion."""
+    """A document of v1, and the warnings and errors of its conversion."""
 
     document: Mapping[str, Any]
     warnings: list[str] = field(default_factory=list)
@@ -38,9 +37,9 @@ class Converted:
 
 
 def converted(document: Mapping[str, Any]) -> Converted:
-    """Return a document of v1beta2 or v1beta3 as one of v1; others are returned as they are.
+    """Convert a document of v1beta2 or v1beta3 to v1; return others unchanged.
 
-    Values of wrong types are left as they are, for the reader of v1 to find.
+    Values of wrong types are left unchanged, because the reader of v1 reports them.
     """
     version = document.get("apiVersion")
     if version not in (_V1BETA2, _V1BETA3):
@@ -95,7 +94,7 @@ def _profile(profile: Mapping[str, Any], path: str, beta2: bool, out: Converted)
 
 
 def _without_removed(refs: Mapping[str, Any], path: str, out: Converted) -> dict[str, Any]:
-    """Return a plugin set without the plugins of which NodeVolumeLimits does the work."""
+    """Return a plugin set without the plugins that NodeVolumeLimits replaces."""
     result = dict(refs)
     for kind in ("enabled", "disabled"):
         listed = refs.get(kind)
@@ -109,7 +108,7 @@ def _without_removed(refs: Mapping[str, Any], path: str, out: Converted) -> dict
 
 
 def _weigh(plugins: dict[str, Any]) -> None:
-    """Give default plugins v1beta2's weights, unless they are enabled or disabled by name."""
+    """Set v1beta2's weights of default plugins that the profile does not name, in place."""
     point = ExtensionPoint.SCORE.value
     score = plugins.get(point, {})
     if not isinstance(score, Mapping):

@@ -1,4 +1,4 @@
-"""A hollow kubelet's admission: it rejects pods that do not fit its node.
+"""Decides whether a pod fits its node, as kubelets do before they start a pod.
 
 A scheduler with current information binds no such pod, but pods may be bound by hand or by several
 independent schedulers. Source: pkg/kubelet/lifecycle/predicate.go of Kubernetes 1.36; extended
@@ -33,6 +33,8 @@ class Rejection(NamedTuple):
 
 
 class _Held(NamedTuple):
+    """The requests of an admitted pod."""
+
     uid: str
     node: str
     requests: dict[str, int]
@@ -45,7 +47,7 @@ class Admission:
         self._held: dict[str, _Held] = {}
         self._used: dict[str, dict[str, int]] = {}
 
-    def take(self, key: str, pod: Pod) -> None:
+    def add_running(self, key: str, pod: Pod) -> None:
         """Count a pod that its node already runs, even if it does not fit."""
         held = self._held.get(key)
         if held is None or held.uid != pod.metadata.uid:

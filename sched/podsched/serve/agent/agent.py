@@ -1,15 +1,17 @@
-"""The agent: watches nodes and pods, and does what ``nodes``, ``leases`` and ``pods`` decide.
+"""Simulates hollow nodes: watches nodes and pods, and executes what other modules decide.
 
-    event                   action
-    node of ours seen       create and renew its lease, ``repair`` it, handle its pods
-    node becomes silent     stop renewing; leave its pods as they are
-    node no longer silent   make it Ready again, handle its pods
-    node deleted            delete its lease; its pods are left to the pod garbage collector
-    pod changed             ``pods.step`` now, and again at the time that it returns
+``nodes``, ``leases``, ``pods`` and ``admission`` decide (pure); this module does the I/O.
 
-Guarantees: each write is decided on the newest state seen; a failed write is decided again; an
-object that cannot be handled is logged and left alone until it changes; the agent waits until an
-outage of the API is over. It makes no decisions and keeps no state of its own.
+    event                    action
+    simulated node appears   create and renew its lease, ``repair`` it, handle its pods
+    node becomes silent      stop renewing its lease; do not change its pods
+    node no longer silent    make it Ready again, handle its pods
+    node deleted             delete its lease; the pod garbage collector deletes its pods
+    pod changed              ``pods.step`` now, and again at the time that it returns
+
+Guarantees: each write is decided on the newest state seen. A failed write is decided again. An
+object that cannot be handled is logged, and ignored until it changes. During an outage of the API
+the agent waits. It keeps no state that cannot be restored from the API.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ from podsched.telemetry.tracing import DISABLED, Tracer
 from podsched.v1 import api_pb2 as v1
 
 _log = get_logger("agent")
+#: Nodes registered in one call.
 _REGISTER_BATCH = 500
+#: Seconds before an object is handled again after a failed write: by a conflict, by other errors.
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
 
 
@@ -96,13 +100,13 @@ class Agent:
             self._volumes = VolumeController(
                 client, self._informer, provisioners=settings.provisioners
             )
-        self._wheel = leases.Wheel()
-        self._playing: dict[str, bool] = {}
+        self._schedule = leases.RenewalSchedule()
+        self._simulated: dict[str, bool] = {}
         """The simulated nodes, and whether they are silent."""
         self._pods_on: dict[str, dict[str, None]] = {}
         self._admission = Admission()
         self._seen: dict[str, _Seen] = {}
-        self._counted: dict[str, str] = {}
+        self._phases: dict[str, str] = {}
         self._timers: list[tuple[float, str, str]] = []
         """Heap of times at which to handle an object again: time, kind, key."""
         self._timer_set = asyncio.Event()
@@ -144,7 +148,7 @@ class Agent:
         if not synced.done():
             synced.cancel()
             await self._running
-        _log.info("Playing hollow nodes", nodes=len(self._playing))
+        _log.info("Playing hollow nodes", nodes=len(self._simulated))
 
     async def wait(self) -> None:
         """Wait until ``stop`` is called, or until a task ends unexpectedly; raise its error."""
@@ -166,7 +170,7 @@ class Agent:
     @property
     def nodes(self) -> Sequence[str]:
         """The simulated nodes, including silent ones."""
-        return list(self._playing)
+        return list(self._simulated)
 
     async def _register(self) -> None:
         for start in range(0, len(self._given), _REGISTER_BATCH):
@@ -217,8 +221,8 @@ class Agent:
     def _node_changed(self, event: Event) -> None:
         name = event.key
         if event.new is None:
-            if self._playing.pop(name, None) is not None:
-                self._wheel.remove(name)
+            if self._simulated.pop(name, None) is not None:
+                self._schedule.remove(name)
                 self._renewals.drop(name)
                 self._new_leases.drop(name)
                 self._old_leases.put(name, name)
@@ -227,16 +231,16 @@ class Agent:
         if not self._settings.adopt and name not in self._names:
             return
         node = cast(Node, event.new)
-        silent, was_silent = is_silent(node), self._playing.get(name)
-        self._playing[name] = silent
+        silent, was_silent = is_silent(node), self._simulated.get(name)
+        self._simulated[name] = silent
         if silent:
-            self._wheel.remove(name)
+            self._schedule.remove(name)
             self._renewals.drop(name)
             self._count_nodes()
             return
         if was_silent is None or was_silent:
             self._old_leases.drop(name)
-            self._wheel.add(name)
+            self._schedule.add(name)
             self._renewals.put(name, name)
             self._count_nodes()
             self._handle_pods_of(name)
@@ -270,12 +274,12 @@ class Agent:
         self._count_pod(key, new)
         if new is None:
             self._traces.gone(key)
-        elif pods.is_waiting(new) and self._playing.get(after) is False:
+        elif pods.is_waiting(new) and self._simulated.get(after) is False:
             self._traces.seen(key, new)
         if new is None or is_finished(new):
             self._admission.release(key)
         elif after and not pods.is_waiting(new):
-            self._admission.take(key, new)
+            self._admission.add_running(key, new)
         if new is None:
             self._seen.pop(key, None)
             self._statuses.drop(key)
@@ -291,8 +295,8 @@ class Agent:
 
     def _handle_pod(self, key: str, pod: Pod) -> None:
         """Execute the next step of a bound pod."""
-        if self._playing.get(pod.spec.node_name, True):
-            return  # the node is not ours, deleted, or silent
+        if self._simulated.get(pod.spec.node_name, True):
+            return  # the node is not simulated here, or silent
         now = self._now()
         node = self._informer.get("Node", pod.spec.node_name)
         if isinstance(node, Node) and pods.is_waiting(pod):
@@ -320,6 +324,7 @@ class Agent:
             self._handle_at("Pod", key, action.at)
 
     def _since(self, key: str, pod: Pod, now: float) -> float:
+        """Return the time at which the pod was first seen in its present state."""
         metadata = pod.metadata
         deleting = metadata.HasField("deletion_timestamp")
         mark = 1 + metadata.deletion_grace_period_seconds if deleting else 0
@@ -358,7 +363,7 @@ class Agent:
         item = self._informer.get(kind, key)
         if isinstance(item, Pod) and item.spec.node_name:
             self._handle_pod(key, item)
-        elif isinstance(item, Node) and self._playing.get(key) is False:
+        elif isinstance(item, Node) and self._simulated.get(key) is False:
             self._repair(item)
 
     async def _beat(self) -> None:
@@ -367,7 +372,7 @@ class Agent:
         part = self._settings.heartbeat_period / leases.SLOTS
         at = loop.time()
         while True:
-            for name in self._wheel.turn():
+            for name in self._schedule.turn():
                 self._renewals.put(name, name)
             at = max(at + part, loop.time() - self._settings.heartbeat_period)
             await asyncio.sleep(max(0.0, at - loop.time()))
@@ -382,7 +387,7 @@ class Agent:
         self._count_heartbeat("success" if result.code == StatusCode.OK else "error")
         if isinstance(errors.of_result(result), NotFound):
             node = self._informer.get("Node", name)
-            if node is not None and self._playing.get(name) is False:
+            if node is not None and self._simulated.get(name) is False:
                 self._new_leases.put(name, leases.new_lease(cast(Node, node), self._now()))
 
     def _lease_made(self, name: str, _: AnyObject, result: v1.BatchResult) -> None:
@@ -423,17 +428,17 @@ class Agent:
 
     def _count_nodes(self) -> None:
         if self._metrics is not None:
-            self._metrics.nodes.set(len(self._playing))
+            self._metrics.nodes.set(len(self._simulated))
 
     def _count_pod(self, key: str, pod: Pod | None) -> None:
         """Update the number of pods of each phase."""
         if self._metrics is None:
             return
-        before = self._counted.pop(key, None)
+        before = self._phases.pop(key, None)
         if before is not None:
             self._metrics.pods.labels(before).inc(-1)
-        if pod is not None and pod.spec.node_name in self._playing:
-            phase = self._counted[key] = pod.status.phase or "Pending"
+        if pod is not None and pod.spec.node_name in self._simulated:
+            phase = self._phases[key] = pod.status.phase or "Pending"
             self._metrics.pods.labels(phase).inc()
 
     def _count_heartbeat(self, result: str) -> None:

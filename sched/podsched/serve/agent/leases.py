@@ -1,4 +1,4 @@
-"""The heartbeat leases of nodes, and the schedule of their renewals.
+"""Schedules the renewals of nodes' heartbeat leases, and makes their requests.
 
 Pure. Renewals are spread evenly over the period, so that thousands of nodes cause a steady load
 instead of bursts.
@@ -20,7 +20,7 @@ SLOTS = 20
 """Number of parts of a period among which renewals are spread."""
 
 
-class Wheel:
+class RenewalSchedule:
     """Assigns each node to the slot of a period that has the fewest nodes."""
 
     def __init__(self, slots: int = SLOTS) -> None:

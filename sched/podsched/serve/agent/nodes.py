@@ -1,4 +1,4 @@
-"""Node objects of hollow nodes: created from a shape or manifests, registered and repaired.
+"""Makes the Node objects of hollow nodes, from a shape or manifests, and repairs their conditions.
 
 Pure: Node messages in and out, ``now`` in Unix seconds. An existing node of the same name is
 adopted; only the label of hollow nodes and conditions without a current reporter (Unknown, or a

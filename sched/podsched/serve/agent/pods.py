@@ -4,13 +4,14 @@ Pure: ``step`` returns what to do for a pod at ``now`` (Unix seconds), or when t
 only state is the time at which the pod was first seen in its present state. It is only used for
 precision, because the API's times are whole seconds: a restarted agent does the same without it.
 
-    the pod                               is
+    state of the pod                      becomes
     bound, Pending, no room on its node   Failed at once, OutOfcpu and so on (``admission``)
-    bound, Pending, not being deleted     Running run_delay after its binding
-    Running, not Ready for its node's    Ready, once the node is
-    Running, podsched.io/run-seconds      Succeeded (Failed: podsched.io/exit-code) that much later
-    Running, activeDeadlineSeconds        Failed (DeadlineExceeded) so long after its start
-    being deleted, never ran or finished  removed at once
+    bound, Pending                        Running, run_delay seconds after its binding
+    Running, NodeNotReady                 Ready, once the node is Ready
+    Running, podsched.io/run-seconds      Succeeded after these seconds (Failed if the annotation
+                                          podsched.io/exit-code is not 0)
+    Running, activeDeadlineSeconds        Failed (DeadlineExceeded) after these seconds
+    being deleted, not running            removed at once
     being deleted, Running                removed after its grace period
 """
 
@@ -62,7 +63,11 @@ Action = Patch | Remove | Later
 def step(
     pod: Pod, seen: float, now: float, run_delay: float, *, node_ready: bool = True
 ) -> Action | None:
-    """Return what to do for a bound pod that was first seen in its present state at ``seen``."""
+    """Return the next action for a bound pod; None if nothing is to be done until it changes.
+
+    seen: time at which it was first seen in its present state. run_delay: seconds from a binding
+    until the pod runs.
+    """
     if pod.metadata.HasField("deletion_timestamp"):
         return _removal(pod, seen, now)
     if is_finished(pod):
@@ -187,12 +192,17 @@ def _finished(pod: Pod, now: float) -> Patch:
 
 
 def _too_long(pod: Pod, now: float) -> Patch:
-    told = {"reason": DEADLINE_EXCEEDED, "message": _DEADLINE_MESSAGE}
-    return _ended(pod, now, _SIGKILLED, told)
+    reason_fields = {"reason": DEADLINE_EXCEEDED, "message": _DEADLINE_MESSAGE}
+    return _ended(pod, now, _SIGKILLED, reason_fields)
 
 
-def _ended(pod: Pod, now: float, code: int, told: Mapping[str, str] | None = None) -> Patch:
-    """Return the status of a finished pod; ``told``: fields with the reason."""
+def _ended(
+    pod: Pod, now: float, code: int, reason_fields: Mapping[str, str] | None = None
+) -> Patch:
+    """Return the status of a finished pod.
+
+    code: exit code of its containers. reason_fields: reason and message of the status, if any.
+    """
     phase = "Failed" if code else "Succeeded"
     reason = "PodFailed" if code else _COMPLETED
     stamp = timestamp(now, whole=True)
@@ -216,7 +226,7 @@ def _ended(pod: Pod, now: float, code: int, told: Mapping[str, str] | None = Non
             pod.spec.containers, {"terminated": terminated}, ready=False
         ),
     }
-    status |= told or {}
+    status |= reason_fields or {}
     return _patch(pod, status)
 
 

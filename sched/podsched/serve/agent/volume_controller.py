@@ -1,4 +1,4 @@
-"""Watches claims, volumes and classes, and executes the decisions of ``volumes``.
+"""Binds and provisions volumes: watches claims, volumes and classes, and executes ``volumes``.
 
 Guarantees: every write carries the version that it was decided on, and a failed write is decided
 again. Several agents may run it concurrently. The cost of a change is independent of the number of

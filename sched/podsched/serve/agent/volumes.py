@@ -1,20 +1,21 @@
-"""Decides about binding and provisioning of volumes, as Kubernetes' volume controller.
+"""Decides how to bind and provision volumes, as Kubernetes' volume controller does.
 
-Pure: objects in, next writes out. Each write causes an event that leads to the next write, so that
-a binding (first the volume, then the claim) can be resumed after any of them.
+Pure: takes objects, and returns the next writes. Each write causes an event that leads to the next
+write, so a binding (first the volume, then the claim) can be resumed after any of them.
 Source: pkg/controller/volume/persistentvolume (pv_controller.go, index.go) of Kubernetes 1.36, and
-the external provisioner for the provisioners played here.
+the external provisioner for the simulated provisioners.
 
     claim                                                    decision
-    no class, and there is a default class                   set the default class
-    a volume names it already (by user or scheduler)         bind to that volume
+    it names no class, and there is a default class          set the default class
+    a volume's claimRef names it (set by user or scheduler)  bind to that volume
     class binds immediately, available volumes fit           bind to the smallest
     class waits for a consumer, no node selected yet         keep Pending
-    class has a provisioner                                  annotate; provision if it is ours
+    class has a provisioner                                  annotate; provision if simulated here
     volume                                                   decision
     no claimRef, or one without a uid                        Available
     claimRef to a claim that names it                        Bound
-    claimRef to a deleted claim                              Released; deleted if Delete and ours
+    claimRef to a deleted claim                              Released; or deleted, if the policy is
+                                                             Delete and it was provisioned here
 
 Non-goals: storage, resizing, protection finalizers, attaching.
 """
@@ -90,7 +91,7 @@ class Round:
     """
 
     view: View
-    _given: set[str] = field(default_factory=set)
+    _assigned: set[str] = field(default_factory=set)
     _available: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ volumes
@@ -159,7 +160,7 @@ class Round:
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Effect]:
         """Return the write that binds the volume, or the claim if the volume is already bound."""
-        self._given.add(volume.metadata.name)
+        self._assigned.add(volume.metadata.name)
         ref = volume.spec.claim_ref
         if ref.uid != claim.metadata.uid or volume.status.phase != "Bound":
             return [_volume_bound(volume, claim)]
@@ -192,7 +193,7 @@ class Round:
         for place in range(bisect_left(available, (_wanted(claim), "")), len(available)):
             name = available[place][1]
             volume = self.view.volumes.get(name)
-            if volume is None or name in self._given or not is_available(volume):
+            if volume is None or name in self._assigned or not is_available(volume):
                 continue
             if _fits(volume, claim) and (anything or selector.matches(volume.metadata.labels)):
                 del available[place]

@@ -1,1 +1,1 @@
-"""A Kubernetes cluster as ``serve.client.cluster.Cluster``: a kube-apiserver over HTTP."""
+"""Implements ``serve.client.cluster.Cluster`` on a Kubernetes cluster, over HTTP."""

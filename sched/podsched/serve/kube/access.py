@@ -1,4 +1,4 @@
-"""The access to a kube-apiserver: kubeconfig files and the service account of a pod.
+"""Reads how to reach a kube-apiserver from a kubeconfig file or a pod's service account.
 
 A kubeconfig is read as in kubectl: the current context names a cluster and a user. Tokens and
 certificates in files are reloaded when they change (a service account's token is valid for an
@@ -31,7 +31,7 @@ from podsched.serve.kube.tls import ClusterTls
 from podsched.serve.kube.tokens import ExecToken, FixedToken, TokenSource, token_in_file
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 #: Authentication methods that Kubernetes has removed or that are not supported here.
 _REFUSED_OF_USER = {
     "auth-provider": "auth providers were removed from Kubernetes; use an exec plugin or a token",
@@ -56,11 +56,11 @@ class ClusterAccess:
 
 
 def in_cluster() -> ClusterAccess:
-    """Return the access by the pod's service account. Raises ConfigError."""
+    """Return the access with the service account of this process's pod. Raises ConfigError."""
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise _mistake(
+        raise _config_error(
             "KUBERNETES_SERVICE_HOST", "must be set: this process runs in no pod of a cluster"
         )
     host = f"[{host}]" if ":" in host else host
@@ -70,7 +70,7 @@ def in_cluster() -> ClusterAccess:
         tls = ClusterTls(lambda: _trusting(authority), [authority])
         namespace = (_SERVICE_ACCOUNT / "namespace").read_text().strip()
     except (CertificateError, OSError) as error:
-        raise _mistake(str(_SERVICE_ACCOUNT), str(error)) from error
+        raise _config_error(str(_SERVICE_ACCOUNT), str(error)) from error
     return ClusterAccess(f"https://{host}:{port}", tls, token, namespace=namespace)
 
 
@@ -79,7 +79,7 @@ def _trusting(authority: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=str(authority))
     except OSError as error:  # SSLError is one
-        raise _mistake(str(authority), str(error)) from error
+        raise _config_error(str(authority), str(error)) from error
 
 
 def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> ClusterAccess:
@@ -89,7 +89,7 @@ def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> Clust
     Raises ConfigError, which names the field.
     """
     try:
-        document = yaml.safe_load(read_file(path, _MOST_BYTES))
+        document = yaml.safe_load(read_file(path, _MAX_BYTES))
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ConfigError([FieldError("", None, reason)], str(path)) from error
@@ -124,7 +124,7 @@ class _Kubeconfig:
             raise ConfigError([invalid("cluster.proxy-url", cluster["proxy-url"], "unsupported")])
         for key, reason in _REFUSED_OF_USER.items():
             if user.get(key):
-                raise _mistake(f"user.{key}", reason)
+                raise _config_error(f"user.{key}", reason)
         server = _server("cluster.server", master or str(cluster.get("server", "")))
         return ClusterAccess(
             server,
@@ -167,11 +167,11 @@ class _Kubeconfig:
         try:
             if authority is not None:
                 # Trust only this CA, not the machine's.
-                context = _only(authority, context)
+                context = _trusting_only(authority, context)
             if certificate is not None and key is not None:
                 _load_pair(context, certificate, key)
         except (ssl.SSLError, OSError, UnicodeDecodeError) as error:
-            raise _mistake("certificates", f"cannot be used: {error}") from error
+            raise _config_error("certificates", f"cannot be used: {error}") from error
         if (certificate is None) != (key is None):
             raise ConfigError(
                 [required("user.client-key" if key is None else "user.client-certificate")]
@@ -184,12 +184,12 @@ class _Kubeconfig:
             try:
                 return base64.b64decode(str(data), validate=True)
             except binascii.Error as error:
-                raise _mistake(f"{path}.{name}-data", f"is not base64: {error}") from error
+                raise _config_error(f"{path}.{name}-data", f"is not base64: {error}") from error
         if file := owner.get(name):
             try:
-                return read_file(self._folder / str(file), _MOST_BYTES)
+                return read_file(self._folder / str(file), _MAX_BYTES)
             except OSError as error:
-                raise _mistake(f"{path}.{name}", f"{file}: {error.strerror}") from error
+                raise _config_error(f"{path}.{name}", f"{file}: {error.strerror}") from error
         return None
 
     def _token(self, user: Mapping[str, Any]) -> TokenSource:
@@ -199,7 +199,7 @@ class _Kubeconfig:
             try:
                 return token_in_file(str(self._folder / str(file)))
             except CertificateError as error:
-                raise _mistake("user.tokenFile", str(error)) from error
+                raise _config_error("user.tokenFile", str(error)) from error
         return FixedToken(str(user.get("token") or ""))
 
 
@@ -210,7 +210,7 @@ def _server(path: str, url: str) -> str:
     return parts.geturl().rstrip("/")
 
 
-def _only(authority: bytes, context: ssl.SSLContext) -> ssl.SSLContext:
+def _trusting_only(authority: bytes, context: ssl.SSLContext) -> ssl.SSLContext:
     fresh = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     fresh.check_hostname = context.check_hostname
     fresh.verify_mode = context.verify_mode
@@ -226,5 +226,5 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         context.load_cert_chain(file.name)
 
 
-def _mistake(path: str, reason: str) -> ConfigError:
+def _config_error(path: str, reason: str) -> ConfigError:
     return ConfigError([FieldError("", None, f"{path}: {reason}")])

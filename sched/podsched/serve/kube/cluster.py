@@ -1,9 +1,9 @@
-"""A Kubernetes cluster as the scheduler's ``Cluster``.
+"""Implements the scheduler's ``Cluster`` on a Kubernetes cluster.
 
 Kubernetes has no fences, so this client checks them: right before each request is sent, after all
-waiting, ``leads`` returns whether the term is still valid. Requests sent earlier are harmless,
-because a pod can be bound only once, bindings carry the pod's uid, and patches carry uid or
-resourceVersion.
+waiting, it asks ``leads`` whether the term is still valid. A request that was sent while it was
+valid, but arrives later, is harmless: a pod can be bound only once, bindings have the pod's uid,
+and patches have a uid or resourceVersion.
 
 Items of a batch are sent concurrently within ``qps`` and ``burst``; each is retried independently
 while the server cannot be reached, and has its own result.
@@ -64,7 +64,7 @@ _REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """``clientConnection`` of the configuration: requests per second, and at once."""
+    """``clientConnection`` of the configuration: qps: requests per second; burst: at once."""
 
     qps: float = 50.0
     burst: int = 100
@@ -170,7 +170,7 @@ class KubeCluster:
         except errors.TooManyRequests as error:
             raise errors.DisruptionBudget(error.message, reason=error.reason) from error
         except Conflict as error:
-            # Only its uid or version can be the cause.
+            # The only possible cause is the precondition of a uid or resourceVersion.
             raise errors.PreconditionFailed(error.message, reason=error.reason) from error
 
     # ------------------------------------------------------------------ patches
@@ -197,7 +197,7 @@ class KubeCluster:
         strategic = wanted.type == v1.STRATEGIC_MERGE_PATCH
         form = STRATEGIC_MERGE_PATCH if strategic else MERGE_PATCH
         body = writes.object_patch(wanted)
-        # Elsewhere, Kubernetes drops what a patch says of the status.
+        # Kubernetes ignores the status in a patch of the object itself.
         part = "status" if body.keys() - {"metadata"} == {"status"} else ""
         path = of_object(find_kind(wanted.kind), wanted.name, wanted.namespace, part)
         return await self._write("PATCH", path, body, fence, form)
@@ -216,8 +216,8 @@ class KubeCluster:
 
     async def _record(self, event: Event) -> v1.BatchResult:
         path = _EVENTS.format(event.metadata.namespace or "default")
-        # The namespace may be gone, and the pod with it. What exists was written by a request whose
-        # answer was lost: names are used once.
+        # NotFound: the namespace is deleted. AlreadyExists: an earlier attempt has written the
+        # event, but its answer was lost; event names are unique.
         with contextlib.suppress(NotFound, AlreadyExists):
             await self._write_event("POST", path, writes.event(event))
         return _DONE
@@ -234,7 +234,7 @@ class KubeCluster:
     async def _write_event(
         self, method: str, path: str, body: object, content_type: str = "application/json"
     ) -> None:
-        """Write an event, again when no answer came in time: nothing waits for events."""
+        """Write an event; retry after timeouts, since no other request waits for events."""
         for tried in count(1):
             try:
                 await self._http.request(

@@ -1,4 +1,4 @@
-"""Requests to a kube-apiserver over pooled connections, with translated errors.
+"""Sends requests to a kube-apiserver over pooled connections, and translates errors.
 
 It uses aiohttp with HTTP/1.1: the health server needs it anyway, it parses in C, and its pool runs
 many requests concurrently, the only benefit that HTTP/2 would have (httpx takes three times the CPU
@@ -47,22 +47,22 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 #: Max concurrent requests. At 5 ms each that is 6,400 a second; more would only wait in the server,
 #: and might be executed when they are no longer wanted.
-_UNDER_WAY = 32
+_MAX_CONCURRENT = 32
 #: Max connections, including about 16 watches, so that no request waits for one.
 _CONNECTIONS = 80
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 #: Seconds to connect, and without a byte on a watch; bookmarks come about once a minute.
 _CONNECT_TIMEOUT, _WATCH_SILENCE = 5.0, 90.0
 #: Longest line of a watch: etcd's limit of 1.5 MiB, with room for what JSON adds.
-_MOST_LINE = 16 << 20
-_MOST_RETRY_AFTER = 60.0
+_MAX_LINE = 16 << 20
+_MAX_RETRY_AFTER = 60.0
 _UNAUTHORIZED = 401
 
 Params = Mapping[str, str]
 
 
 class KubeHttp:
-    """Talks to one API server; ``close`` it."""
+    """An HTTP client of one kube-apiserver; ``close`` it after use."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class KubeHttp:
         jitter: random.Random | None = None,
         observer: ClientTelemetry | None = None,
     ) -> None:
-        """Connect to nothing yet.
+        """Create a client; it connects with its first request.
 
         timeout: max seconds of a request with its retries. wait_for_server: whether to wait, within
         this time, while the server refuses connections.
@@ -85,7 +85,7 @@ class KubeHttp:
         self._observer = observer
         self._host = access.server.partition("://")[2]
         self._session: aiohttp.ClientSession | None = None
-        self._room = asyncio.Semaphore(_UNDER_WAY)
+        self._room = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -131,7 +131,7 @@ class KubeHttp:
                         before()
                     return await self._once(method, path, params, data, all_headers, deadline)
             except ClientError as error:
-                delay = max(backoff.next_delay(), min(error.retry_after, _MOST_RETRY_AFTER))
+                delay = max(backoff.next_delay(), min(error.retry_after, _MAX_RETRY_AFTER))
                 refused = error.http_status == _UNAUTHORIZED and not renew
                 if not refused and not self._may_repeat(error, repeatable, retry_after):
                     raise
@@ -168,7 +168,7 @@ class KubeHttp:
                 rest = b""
                 async for chunk in response.content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n")
-                    if len(rest) > _MOST_LINE:
+                    if len(rest) > _MAX_LINE:
                         raise Unreadable("a line of the watch never ends")
                     if lines:
                         yield lines
@@ -262,6 +262,7 @@ class KubeHttp:
 
 
 def _may_be_done(error: ClientError) -> bool:
+    """Return whether the server may have executed the request that failed with an error."""
     return error.outcome_unknown or error.http_status > 0
 
 

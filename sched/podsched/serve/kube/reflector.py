@@ -52,7 +52,7 @@ _WATCH_SECONDS = 300
 #: Objects decoded before yielding to other tasks: about 5 ms.
 _TURN = 50
 #: Consecutive refusals of a watch after which the kind is listed again.
-_MOST_REFUSALS = 3
+_MAX_REFUSALS = 3
 #: Seconds until a cluster without a kind is asked for it again: it takes a restart of its server.
 _ABSENT_SECONDS = 60.0
 _END_OF_LIST: Final = "k8s.io/initial-events-end"
@@ -61,7 +61,7 @@ _TYPES: Final = {type_.name: type_ for type_ in EventType}
 
 
 class WatchEvent(NamedTuple):
-    """A change; for DELETED with the last state of the object."""
+    """A change of an object; for DELETED with the object's last state."""
 
     type: EventType
     key: str
@@ -69,7 +69,7 @@ class WatchEvent(NamedTuple):
 
 
 class Sink(Protocol):
-    """Stores the objects: see ``KubeInformer``."""
+    """Receives the lists and changes of a reflector; ``KubeInformer`` implements it."""
 
     async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None: ...
 
@@ -132,7 +132,7 @@ class Reflector:
         # an overloaded or unreachable server do not count.
         answered = bool(error.http_status) and not isinstance(error, TooManyRequests | Unavailable)
         self._refusals = self._refusals + 1 if answered else 0
-        if isinstance(error, Compacted) or self._refusals == _MOST_REFUSALS:
+        if isinstance(error, Compacted) or self._refusals == _MAX_REFUSALS:
             self._version, self._refusals = "", 0
             self.relists += 1
         return min(error.retry_after, _LONGEST_PAUSE)

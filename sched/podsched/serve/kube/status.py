@@ -46,7 +46,7 @@ _BY_STATUS: Final[Mapping[int, type[ClientError]]] = {
     503: errors.Unavailable,
     504: errors.OutcomeUnknown,
 }
-_MOST_TEXT = 500
+_MAX_TEXT = 500
 
 
 def error_of(code: int, raw: bytes, headers: Mapping[str, str] | None = None) -> ClientError:
@@ -56,7 +56,7 @@ def error_of(code: int, raw: bytes, headers: Mapping[str, str] | None = None) ->
     except orjson.JSONDecodeError:
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
-        text = " ".join(raw[:_MOST_TEXT].decode(errors="replace").split())
+        text = " ".join(raw[:_MAX_TEXT].decode(errors="replace").split())
         status = {"message": text or f"HTTP status {code}"}
     return error_of_status({**status, "code": code}, _seconds((headers or {}).get("Retry-After")))
 

@@ -1,4 +1,4 @@
-"""TLS to a kube-apiserver, with certificates reloaded when their files change.
+"""Provides the TLS context for a kube-apiserver, reloaded when certificate files change.
 
 Each request uses the current context. The pool keeps connections by context: new ones use the new
 certificate, and idle ones with the old certificate are closed after a while.

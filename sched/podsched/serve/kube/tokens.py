@@ -1,4 +1,4 @@
-"""Bearer tokens for a kube-apiserver: fixed, in a file that changes, or from an exec plugin."""
+"""Provides bearer tokens for a kube-apiserver: fixed, from a file, or from an exec plugin."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from podsched.serve.client.errors import Unauthorized
 
 _API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 #: Timeout in seconds of a plugin; it may use the network but no terminal.
-_PATIENCE = 60.0
+_PLUGIN_TIMEOUT = 60.0
 #: Seconds before its expiry at which a token is no longer used.
 _MARGIN = 10.0
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 class TokenSource(Protocol):
@@ -108,12 +108,12 @@ class ExecToken:
         environment["KUBERNETES_EXEC_INFO"] = json.dumps({**info, "spec": {"interactive": False}})
         name = self._command[0]
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_PLUGIN_TIMEOUT):
                 output = await _output(self._command, environment)
             status = json.loads(output)["status"]
             self._token = str(status["token"])
         except TimeoutError:
-            raise Unauthorized(f"{name}: printed no token within {_PATIENCE:g} s") from None
+            raise Unauthorized(f"{name}: printed no token within {_PLUGIN_TIMEOUT:g} s") from None
         except OSError as error:
             raise Unauthorized(f"{name}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError):
@@ -129,7 +129,7 @@ async def _output(command: Sequence[str], environment: Mapping[str, str]) -> byt
         env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
-        limit=_MOST_BYTES,
+        limit=_MAX_BYTES,
     )
     try:
         output, _ = await process.communicate()

@@ -15,6 +15,8 @@ from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 
+#: Max evictions that a budget records before its controller has seen the pods' deletions. Source:
+#: MaxDisruptedPodSize of pkg/registry/core/pod/storage/eviction.go.
 MAX_DISRUPTED_PODS = 2000
 
 

@@ -1,4 +1,4 @@
-"""Metrics and traces of an API server, with kube-apiserver's names where it has the metric.
+"""Records metrics and traces of an API server, with kube-apiserver's names where they exist.
 
 Cost per call: two dictionary look-ups and, if the client's attempt is sampled, a span. Metrics that
 can be computed on collection are computed only then.

@@ -48,6 +48,7 @@ class Compactor:
                 _log.warning("Could not compact etcd", error=str(error))
 
     async def _compact(self) -> None:
+        """Compact to the revision seen last time, unless another server has. Raises StoreError."""
         target = self._revision
         seen = await self._store.txn(
             [Compare.version_is(COMPACTION, self._version)],

@@ -1,4 +1,4 @@
-"""The TLS certificates of an API server, reloaded when their files change.
+"""Provides gRPC with the TLS certificates of an API server, reloaded when their files change.
 
 gRPC asks for them before each handshake, so the next connection uses a new certificate; open
 connections are not affected.

@@ -26,9 +26,10 @@ _log = get_logger("etcd")
 
 
 class EtcdMonitor:
-    """``problem`` is "" while etcd answers; ``status`` is None until the first read.
+    """Reads from etcd periodically.
 
-    ``quota`` is etcd's --quota-backend-bytes, which etcd does not report.
+    problem: why etcd cannot be used, "" while it answers. status: its state, None before the first
+    read. quota: etcd's --quota-backend-bytes, which etcd does not report.
     """
 
     def __init__(self, store: Store, quota: int) -> None:

@@ -59,12 +59,12 @@ class EventExpiry:
         """Drop the current lease, which expired in etcd; the next event gets a new one."""
         self._lease = 0
 
-    def make_room(self, coming: int) -> list[Delete]:
-        """Return deletes of the oldest events that exceed the maximum once ``coming`` are added.
+    def make_room(self, added: int) -> list[Delete]:
+        """Return deletes of the oldest events that exceed the maximum once ``added`` are added.
 
         Other servers may delete the same ones, which has no effect.
         """
-        excess = len(self._cache.objects(EVENT)) + coming - self._most
+        excess = len(self._cache.objects(EVENT)) + added - self._most
         if excess <= 0:
             return []
         if len(self._oldest) < excess:
@@ -72,5 +72,5 @@ class EventExpiry:
             self._oldest = deque(entry.key for entry in entries[: max(excess * 4, 1000)])
         return [
             Delete(object_key(EVENT, self._oldest.popleft()))
-            for _ in range(min(excess, coming, len(self._oldest)))
+            for _ in range(min(excess, added, len(self._oldest)))
         ]

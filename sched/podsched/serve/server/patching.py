@@ -1,4 +1,4 @@
-"""Patches through gRPC: JSON merge patch (RFC 7396) and Kubernetes' strategic merge patch.
+"""Applies patches of the gRPC API: JSON merge patches (RFC 7396) and strategic merge patches.
 
 Pure. Patches are applied to the message field by field, so that errors have the fields' paths. A
 strategic patch is first converted to an equivalent merge patch for the object.

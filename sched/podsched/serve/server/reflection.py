@@ -1,4 +1,4 @@
-"""gRPC server reflection for authenticated callers.
+"""Serves gRPC server reflection to authenticated callers.
 
 gRPC's own reflection service would answer anyone who can connect.
 """

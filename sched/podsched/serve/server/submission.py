@@ -1,4 +1,4 @@
-"""Streams of submitted pods: collects pods into a batch while the previous batch is being stored.
+"""Serves SubmitPods: collects the pods of a stream in a batch while the previous one is stored.
 
     reading   reads requests while the buffer has room; a full buffer stops the client by gRPC's
               flow control
@@ -33,7 +33,7 @@ MAX_STREAMS: Final = 200
 _decode = with_object(SubmitPodsRequest)
 
 
-class _Room:
+class _Buffer:
     """A bounded buffer of undecoded requests; one task fills it, another empties it."""
 
     def __init__(self) -> None:
@@ -88,11 +88,11 @@ class PodSubmission:
             raise errors.shutting_down()
         if len(self._reading) >= MAX_STREAMS:
             raise errors.overloaded(f"{MAX_STREAMS} streams of pods are being served already")
-        room = _Room()
-        reading = asyncio.create_task(room.fill(requests), name="read submitted pods")
+        buffer = _Buffer()
+        reading = asyncio.create_task(buffer.fill(requests), name="read submitted pods")
         self._reading.add(reading)
         try:
-            while taken := await room.take():
+            while taken := await buffer.take():
                 yield batch_response(await self._creator.create_many(_pods(taken)))
             if self._closing:
                 raise errors.shutting_down()
