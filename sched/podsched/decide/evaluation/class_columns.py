@@ -69,7 +69,7 @@ class FilterColumn:
         self.active = True
         #: False if certainly no row is rejected. Then ``first_rejections`` skips the column.
         self.rejects = False
-        #: Pods that come and go do not change the column.
+        #: Whether only changes of Nodes change the column, not pods.
         self.only_nodes = named.traits.reads_only_nodes
 
     def clear(self, size: int) -> None:
@@ -141,7 +141,7 @@ class ScoreColumn:
         self.named = named
         self.active = True
         self.by_extremes = named.traits.normalizes_by_extremes
-        #: Pods that come and go change nothing.
+        #: Whether only changes of Nodes change the scores, not pods.
         self.only_nodes = named.traits.reads_only_nodes
         #: Feasible rows, group of each row, and the groups that have feasible rows.
         self._occupied: tuple[Rows, Rows, Rows] | None = None
@@ -434,7 +434,7 @@ def first_rejections(
 def _first_of_few(
     columns: Sequence[FilterColumn], rows: Rows, candidate: Bools, plugin: Plugins, bits: Bits
 ) -> None:
-    """Do the same cell by cell: a decision changes one or two rows, and a NumPy call takes 1 us."""
+    """Update a few rows cell by cell: usually one or two, and a NumPy call takes 1 µs."""
     rejecting = [column for column in columns if column.active and column.rejects]
     for row in rows.tolist():
         if not candidate.item(row):

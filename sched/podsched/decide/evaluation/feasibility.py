@@ -82,6 +82,7 @@ class Feasibility:
         self._candidate: Bools = np.zeros(0, dtype=np.bool_)
         #: Whether the candidates may have changed since the feasible rows were computed.
         self._marked = True
+        #: The row that ``override_row`` has rejected.
         self._overridden: int | None = None
         self._names = runtime.filter_names
         #: The last result of ``outcome``, until the verdict on a row changes.
@@ -279,7 +280,7 @@ class Feasibility:
         unsettled = self._unsettled()
         if rows is not None:
             rows = union(rows, unsettled)
-        before = self._said_of(rows)
+        before = self._verdicts_of(rows)
         if self._rejected or any(c.active and c.rejects for c in self.columns):
             self._make_room_for_bits()
             first_rejections(self.columns, rows, self._candidate, self.plugin, self.bits)
@@ -289,13 +290,17 @@ class Feasibility:
         if counted is not None:
             self._reject(*counted)
             self._reject_for_nodes(counted[0])
-        if before is None or before != self._said_of(rows):
+        if before is None or before != self._verdicts_of(rows):
             self._outcome = None
         self._raise_errors()
         return self._update(rows)
 
-    def _said_of(self, rows: Rows | None) -> list[tuple[int, int]] | None:
-        """Return plugin and reasons of a few rows; None for many, for which comparing is slow."""
+    def _verdicts_of(self, rows: Rows | None) -> list[tuple[int, int]] | None:
+        """Return rejecting plugin and reason bits of each row; None for more than a few rows.
+
+        Compared before and after, they tell whether ``outcome`` may be kept. For many rows,
+        comparing would take longer than computing it again.
+        """
         if rows is None or len(rows) > FEW_ROWS:
             return None
         plugin, bits, known = self.plugin, self.bits, self._rejected
@@ -317,6 +322,7 @@ class Feasibility:
         self.plugin[earlier], self.bits[earlier] = plugin[earlier], bits[earlier]
 
     def _make_room_for_bits(self) -> None:
+        """Create ``bits`` for the first rejection; for most classes no row is ever rejected."""
         if not self._rejected:
             self._rejected = True
             self.bits = np.zeros(len(self.plugin), dtype=np.uint64)
@@ -356,7 +362,7 @@ class Feasibility:
                 self.bits[mine] = renumbered(outcome.bits[rejected], reasons, known)
 
     def _reject_few(self, rows: Rows, outcome: FilterOutcome) -> None:
-        """Do the same cell by cell: usually one row was nominated since the last decision."""
+        """Store rejections cell by cell: usually one row was nominated since the last decision."""
         for place, row in enumerate(rows.tolist()):
             index = outcome.plugin.item(place)
             if index == PASSED:
@@ -367,6 +373,7 @@ class Feasibility:
             self.bits[row] = renumbered(word, outcome.reasons[index], known)[0]
 
     def _raise_errors(self) -> None:
+        """Raise PluginFailure if a plugin failed on a row and no earlier plugin rejects the row."""
         for column in self.columns:
             # This runs after every change, and most columns have no reasons at all.
             if not column.reasons or not column.may_fail:
@@ -378,6 +385,11 @@ class Feasibility:
                     raise PluginFailure(column.named.name, status.message)
 
     def _update(self, rows: Rows | None) -> FeasibleChange:
+        """Update the feasible rows from ``plugin``, where only ``rows`` (None: all) may differ.
+
+        Returns the rows that became feasible or ceased to be. The first two cases avoid a pass over
+        the rows; they apply while no row is rejected, as for most classes.
+        """
         if rows is not None and not self._rejected and not self._marked:
             # No row is or was rejected, so the feasible rows are still all candidates.
             return NO_CHANGE

@@ -1,4 +1,4 @@
-"""Columns by plugin and projection, shared by all classes of a profile.
+"""Results of plugins on all rows, kept by projection and shared by the classes of a profile.
 
 A plugin gives the same results for all pods with the same projection. So a plugin is asked about
 all rows for a new class only if no earlier class had the same projection:
@@ -102,7 +102,7 @@ class SharedColumns:
             rows = self._to_ask(kept, only_nodes=column.only_nodes)
             if len(rows):
                 kept.filter.put(rows, ask(rows), all_rows=False)
-            self._settle(kept)
+            self._mark_current(kept)
             column.adopt(kept.filter)
             self._forget_failed(key, column)
             return
@@ -123,9 +123,11 @@ class SharedColumns:
     def score(
         self, column: ScoreColumn, projection: Hashable, inputs: Hashable, ask: AskScore
     ) -> bool:
-        """Do the same for raw scores; False if only feasible rows may be scored.
+        """Update the raw scores of all rows, running the plugin on as few rows as possible.
 
-        That is the case if a final score is out of range on some row. Raises PluginFailure.
+        Returns False, and shares nothing, if a final score is out of range on some row: that is an
+        error only for a feasible row, so then only feasible rows may be scored. Raises
+        PluginFailure.
         """
         key = (column.named.name, "score", projection)
         kept = self._current(key, inputs)
@@ -137,7 +139,7 @@ class SharedColumns:
                     del self._kept[key]
                     return False
                 kept.raw[rows] = scores
-            self._settle(kept)
+            self._mark_current(kept)
             column.adopt(kept.raw)
             return True
         raw = ask(None)
@@ -153,6 +155,7 @@ class SharedColumns:
     # ------------------------------------------------------------------ what is kept
 
     def _current(self, key: Hashable, inputs: Hashable) -> _Kept | None:
+        """Return the column with this key if the journal can bring it up to date, else None."""
         kept = self._kept.get(key)
         if kept is None or kept.inputs != inputs or kept.size != self._cluster.nodes.size:
             return None
@@ -162,13 +165,14 @@ class SharedColumns:
         return kept
 
     def _to_ask(self, kept: _Kept, *, only_nodes: bool) -> Rows:
+        """Return the rows on which the plugin has to run again: those that changed since."""
         if only_nodes and kept.nodes_version == self._cluster.version("Node"):
             return NO_ROWS
         changed = self._cluster.nodes.changed_since(kept.position)
         assert changed is not None
         return changed[self._cluster.nodes.alive[changed]] if len(changed) else changed
 
-    def _settle(self, kept: _Kept) -> None:
+    def _mark_current(self, kept: _Kept) -> None:
         kept.position = self._cluster.nodes.position
         kept.nodes_version = self._cluster.version("Node")
 
@@ -179,6 +183,7 @@ class SharedColumns:
         bits: FilterColumn | None = None,
         raw: Scores | None = None,
     ) -> None:
+        """Keep a column for other classes; drop the least recently used ones above the limit."""
         nodes, version = self._cluster.nodes, self._cluster.version("Node")
         self._kept[key] = _Kept(inputs, nodes.position, version, nodes.size, bits, raw)
         self._kept.move_to_end(key)
@@ -188,5 +193,5 @@ class SharedColumns:
 
 
 def _in_range(column: ScoreColumn, raw: Scores) -> bool:
-    """Whether scores are 0..100 on all rows, feasible or not; normalisation ensures it."""
+    """Return whether scores are 0..100 on all rows, feasible or not; normalisation ensures it."""
     return column.normalizes or in_range(raw)
