@@ -8,7 +8,7 @@ their factories under the entry point group ``podsched.plugins``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
@@ -101,13 +101,19 @@ def compile_plugins() -> str:
     return compile_loops()
 
 
-def run_allocation_case(case: Mapping[str, Any], faults: Iterable[str] = ()) -> dict[str, Any]:
+def run_allocation_case(
+    case: Mapping[str, Any],
+    faults: Iterable[str] = (),
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
     """Return which devices the claims of an allocation case get.
 
-    ``faults``: names of the faults of Kubernetes v1.36.2 that are kept.
+    ``faults``: names of the faults of Kubernetes v1.36.2 that are kept. ``should_stop`` ends a
+    search that takes too long.
     """
     compile_selector = selector_compiler(Features.of(case.get("features") or ()))
-    return run_case(case, compile_selector, faults={Fault(name) for name in faults})
+    kept = {Fault(name) for name in faults}
+    return run_case(case, compile_selector, faults=kept, should_stop=should_stop)
 
 
 def _load(entry: EntryPoint) -> PluginFactory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -15,6 +16,9 @@ from podsched.cli.errors import fail
 from podsched.cli.manifests import MAX_BYTES
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories, run_allocation_case
+
+#: After which the search for devices is aborted: the default of the plugin's filterTimeout.
+SECONDS_PER_CASE = 10.0
 
 Results = Callable[[Iterator[bytes]], Iterator[dict[str, Any]]]
 
@@ -39,7 +43,8 @@ def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Itera
     kept = every if Fault.ALL in faults else [fault.value for fault in faults]
 
     def run(case: Mapping[str, Any]) -> dict[str, Any]:
-        return run_allocation_case(case, kept)
+        end = time.monotonic() + SECONDS_PER_CASE
+        return run_allocation_case(case, kept, lambda: time.monotonic() > end)
 
     for number, line in enumerate(lines, start=1):
         if line.strip():

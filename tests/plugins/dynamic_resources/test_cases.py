@@ -51,3 +51,10 @@ def test_with_all_faults_mended_a_case_has_the_recorded_result(name: str) -> Non
     case = device_cases("faults")[name]
     expected = case["result"] if name in WITH_TWO_FAULTS else case["patched"]
     assert compared(run_allocation_case(case)) == compared(expected)
+
+
+def test_a_case_whose_search_is_stopped_is_aborted() -> None:
+    case = device_cases("random-visible")["random-0033"]
+    result = run_allocation_case(case, should_stop=lambda: True)
+    assert (result["outcome"], result["allocations"]) == ("aborted", None)
+    assert result["error"] == "filter operation aborted"

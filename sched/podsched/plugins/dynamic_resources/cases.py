@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from podsched.plugins.dynamic_resources.allocator import Allocator
@@ -29,11 +29,12 @@ def run_case(
     *,
     faults: Collection[Fault] = (),
     prune: bool = True,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Return a case's result: its name and outcome, with the error or the allocations.
 
-    The outcome is "allocated", "none", "error" or "aborted". Raises KeyError, TypeError or
-    ValueError for a document that is no case.
+    The outcome is "allocated", "none", "error", or "aborted" (by ``should_stop``).
+    Raises KeyError, TypeError or ValueError for a document that is no case.
     """
     allocator = Allocator(
         [read_device_class(document) for document in case.get("classes") or ()],
@@ -47,7 +48,7 @@ def run_case(
     claims = [read_resource_claim(document) for document in case.get("claims") or ()]
     result: dict[str, Any] = {"name": case.get("name", ""), "allocations": None}
     try:
-        allocations = allocator.allocate(read_node(case["node"]), claims)
+        allocations = allocator.allocate(read_node(case["node"]), claims, should_stop)
     except AllocationError as error:
         outcome = "aborted" if isinstance(error, AllocationAborted) else "error"
         result |= {"outcome": outcome, "error": str(error)}
