@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import Node
-from podsched.queues.shares import Share, dominant_share
+from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import Preemptor, Reason, Victim, fill_back, restore, victim_order
 
@@ -77,6 +77,7 @@ class _Search:
         self._snapshot = snapshot
         self._preemptor = preemptor
         self._node = snapshot.node(preemptor.queue.name)
+        self._ancestors = frozenset(self._node.ancestors)
         self.taken: list[Victim] = []
         self._left: list[Workload] = []
         """Candidates that the first strategy did not take."""
@@ -91,14 +92,14 @@ class _Search:
                 if self._take(line.pop(0), reason):
                     return True
                 continue
-            own, before = self._shares(queue)
+            own, other = (dominant_share(node).rank for node in self._below_common(queue))
             while line:
                 victim = line.pop(0)
                 if strategy is FairStrategy.FINAL:
                     with self._snapshot.without_usage([victim]):
-                        passed = own.rank <= self._shares(queue)[1].rank
+                        passed = own <= dominant_share(self._below_common(queue)[1]).rank
                 else:
-                    passed = own.rank < before.rank
+                    passed = own < other
                 if passed:
                     if self._take(victim, Reason.FAIR):
                         return True
@@ -110,8 +111,8 @@ class _Search:
         """Take one victim of each queue whose share is larger; return whether it fits then."""
         turns = _Turns(self._snapshot, self._preemptor, self._left)
         for queue, line in turns:
-            own, before = self._shares(queue)
-            if own.rank < before.rank and self._take(line[0], Reason.FAIR):
+            own, other = (dominant_share(node).rank for node in self._below_common(queue))
+            if own < other and self._take(line[0], Reason.FAIR):
                 return True
             turns.drop(queue)
         return False
@@ -125,16 +126,15 @@ class _Search:
         self._snapshot.add_usage(queue, need)
         return fits
 
-    def _shares(self, queue: Node) -> tuple[Share, Share]:
-        """Return the shares, preemptor's and victim's, of the children of the common cohort."""
-        line = {self._node: None, **dict.fromkeys(self._node.ancestors)}
+    def _below_common(self, queue: Node) -> tuple[Node, Node]:
+        """Return the children of the closest common cohort, of the preemptor and of a queue."""
         above = queue
-        while above.parent is not None and above.parent not in line:
+        while above.parent is not None and above.parent not in self._ancestors:
             above = above.parent
         own = self._node
         while own.parent is not above.parent and own.parent is not None:
             own = own.parent
-        return dominant_share(own), dominant_share(above)
+        return own, above
 
 
 class _Turns:

@@ -13,12 +13,14 @@ from fractions import Fraction
 from podsched.api.quantity import MAX_INT64
 from podsched.queues.quota import Amounts, FlavorResource, Node
 
+_NOTHING = Fraction(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """What a node borrows of its dominant resource, in thousandths of what can be lent."""
 
-    ratio: Fraction = Fraction(0)
+    ratio: Fraction = _NOTHING
     weight: Fraction = Fraction(1)
     resource: str = ""
     borrowed: frozenset[FlavorResource] = frozenset()
@@ -28,7 +30,7 @@ class Share:
         """The order of shares: the weighted share, or the ratio beyond all of them at weight 0."""
         if not self.weight:
             return self.ratio != 0, self.ratio
-        return False, self.ratio / self.weight
+        return False, self.ratio if self.weight == 1 else self.ratio / self.weight
 
     @property
     def rounded(self) -> int:
@@ -51,11 +53,13 @@ def dominant_share(node: Node, extra: Amounts | None = None) -> Share:
         for key, quota in node.quota.items()
         if (over := extra.get(key, 0) + node.usage.get(key, 0) - quota) > 0
     }
+    if not borrowed:
+        return Share(weight=node.weight)
     of_resource: dict[str, int] = {}
     for key, over in borrowed.items():
         of_resource[key.resource] = of_resource.get(key.resource, 0) + over
     lendable = _lendable(node.parent)
-    ratio, dominant = Fraction(0), ""
+    ratio, dominant = _NOTHING, ""
     for resource in sorted(of_resource):
         if lendable.get(resource, 0) > 0:
             this = Fraction(1000 * of_resource[resource], lendable[resource])
