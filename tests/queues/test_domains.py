@@ -80,6 +80,12 @@ def test_a_leader_is_in_the_domain_of_its_workers() -> None:
     assert sum(hosts(placed["main"]).values()) == 4
 
 
+def test_a_group_has_one_leader_at_most() -> None:
+    leaders = TopologyPods("leader", 2, {"cpu": 1000}, group="group")
+    placed = place(topology(*RACKS), [leaders, pods(4, group="group")])
+    assert placed["main"].reason == "group group has more than workers and one leader"
+
+
 def test_pod_sets_see_what_the_ones_before_them_took() -> None:
     first = TopologyPods("first", 2, {"cpu": 1000}, TopologyRequest(required=HOST))
     assert of(topology(*RACKS), first, pods(2, TopologyRequest(required=HOST))) == {"b": 2}

@@ -51,6 +51,8 @@ def place(
         workers = max(members, key=lambda pods: pods.count)
         leader = next((pods for pods in members if pods is not workers), None)
         try:
+            if len(members) > 2 or (leader is not None and leader.count > 1):
+                raise NoDomainError(f"group {workers.group} has more than workers and one leader")
             parts = _Search(topology, workers, leader, used, least_free=least_free).run()
         except NoDomainError as error:
             return placed | {pods.name: Placed(reason=str(error)) for pods in members}

@@ -78,6 +78,7 @@ def test_a_result_says_whether_it_is_as_expected() -> None:
     ("line", "error"),
     [
         ("{", "JSONDecodeError"),
+        ("[]", "BadCase: no JSON object"),
         ('{"kind": "none"}', "BadCase: unknown kind 'none'"),
         ('{"kind": "reserve", "expect": {}}', "BadCase: 'assignmentUsage' is missing"),
         ('{"kind": "topology", "podSets": [], "levels": [], "nodes": []}', "BadCase: a topology"),

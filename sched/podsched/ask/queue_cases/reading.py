@@ -93,10 +93,10 @@ def _quotas(groups: Iterable[Any]) -> dict[FlavorResource, Quota]:
                 name = one["name"]
                 limits = (one.get("borrowingLimit"), one.get("lendingLimit"))
                 borrowing, lending = (
-                    None if limit is None else amount(name, limit) for limit in limits
+                    None if limit is None else amount(name, str(limit)) for limit in limits
                 )
                 key = FlavorResource(flavor["flavor"], name)
-                quotas[key] = Quota(amount(name, one["nominal"]), borrowing, lending)
+                quotas[key] = Quota(amount(name, str(one["nominal"])), borrowing, lending)
     return quotas
 
 
@@ -182,7 +182,8 @@ def _affinity(pod_set: Mapping[str, Any]) -> tuple[tuple[Requirement, ...], ...]
 
 
 def _requests(pod_set: Mapping[str, Any]) -> dict[str, int]:
-    return {name: amount(name, text) for name, text in pod_set.get("requestsPerPod", {}).items()}
+    requests = pod_set.get("requestsPerPod", {})
+    return {name: amount(name, str(written)) for name, written in requests.items()}
 
 
 def _requirements(expressions: Iterable[Mapping[str, Any]]) -> Iterable[Requirement]:
@@ -213,7 +214,7 @@ def read_workload(case: Case, written: Mapping[str, Any]) -> Workload:
     for pods in reserved.get("podSets", ()):
         for resource, flavor in pods["flavors"].items():
             key = FlavorResource(flavor, resource)
-            more = amount(resource, pods["usage"].get(resource, "0"))
+            more = amount(resource, str(pods["usage"].get(resource, 0)))
             usage[key] = usage.get(key, 0) + more
     boost = 0
     if gate(case, "PriorityBoost", default=False):
@@ -255,7 +256,7 @@ def read_topology(case: Case) -> Topology:
     nodes = (
         TopologyNode(
             node["labels"],
-            {name: amount(name, text) for name, text in node["allocatable"].items()},
+            {name: amount(name, str(free)) for name, free in node["allocatable"].items()},
             tuple(Taint(**taint) for taint in node.get("taints", ())),
         )
         for node in case["nodes"]

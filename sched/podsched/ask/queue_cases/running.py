@@ -50,6 +50,8 @@ def run_lines(lines: Iterable[str | bytes]) -> Iterator[Result]:
         identity = f"line {number}"
         try:
             case = json.loads(line)
+            if not isinstance(case, dict):
+                raise BadCase("no JSON object")
             identity = case.get("id", identity)
             got = run_case(case)
             yield {"id": identity, "agrees": agrees(case["expect"], got), "got": got}
