@@ -507,7 +507,11 @@ def _matching(
     def errors(text: str) -> list[str]:
         if prefix and len(text) > 1 and text.endswith("-"):
             text = text[:-2] + "a"
-        found = [f"must be no more than {most} bytes"] if len(text.encode()) > most else []
+        found = (
+            [f"must be no more than {most} bytes"]
+            if len(text.encode("utf-8", "replace")) > most
+            else []
+        )
         # Too long a text is refused anyway; the expression takes its time with it.
         if len(text) > 4 * most or not expression.fullmatch(text):
             found.append(error)

@@ -204,7 +204,7 @@ def _map_insert(container: dict[Any, Any], key: Any, value: Any) -> dict[Any, An
     if isinstance(stored, Failure):
         return stored
     if find(container, key) is not MISSING:
-        return Failure(f"insert failed: key {key} already exists")
+        return Failure("insert failed: key already exists")
     container[stored] = value
     return container
 
@@ -216,7 +216,7 @@ def _map_insert_all(
     budget.spend(len(other))
     for key, value in other.items():
         if key in container:
-            return Failure(f"insert failed: key {key} already exists")
+            return Failure("insert failed: key already exists")
         container[key] = value
     return container
 

@@ -477,13 +477,12 @@ def _qualified(value: Any, key: Any, *, presence: bool = False) -> Any:
 
 
 def _shown(key: Any) -> str:
-    return (
-        str(key).lower()
-        if isinstance(key, bool)
-        else f"{key:.100}"
-        if isinstance(key, str)
-        else str(key)
-    )
+    """Return a key for a message: others than scalars may be of any size."""
+    if isinstance(key, bool):
+        return str(key).lower()
+    if isinstance(key, str):
+        return key[:100]
+    return str(key) if isinstance(key, (int, float)) or key is None else type_name(key)
 
 
 def _has(value: Any, key: Any) -> Any:

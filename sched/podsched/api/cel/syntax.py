@@ -448,7 +448,7 @@ class _Parser:
         quotes = 3 if body[:3] in ('"""', "'''") and len(body) >= 6 else 1
         body = body[quotes:-quotes].replace("\r\n", "\n").replace("\r", "\n")
         if raw:
-            return body.encode() if is_bytes else body
+            return body.encode("utf-8", "surrogatepass") if is_bytes else body
         try:
             return _unescaped_bytes(body) if is_bytes else _ESCAPE.sub(_unescaped, body)
         except ValueError as exc:

@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from podsched.api.cel.errors import CompileError
+
+#: Parts of a type.
+MAX_TYPE = 1000
+#: Parts of types that are looked at to find out what variables stand for.
+MAX_STEPS = 500_000
+
 
 class Type:
     """A type by name, with its parameters. A name that begins with a quote is a type's variable.
 
-    Not a dataclass: types nest deeply, so hash and variables are found out once.
+    Not a dataclass: types nest deeply, so hash and variables are found out once. Raises
+    CompileError for a type with more than MAX_TYPE parts: types double with ``{v: v}``.
     """
 
-    __slots__ = ("_hash", "has_variables", "is_dynamic", "is_variable", "name", "parameters")
+    __slots__ = (
+        "_hash",
+        "has_variables",
+        "is_dynamic",
+        "is_variable",
+        "name",
+        "parameters",
+        "size",
+    )
 
     def __init__(self, name: str, parameters: tuple[Type, ...] = ()) -> None:
+        self.size: int = 1 + sum([p.size for p in parameters])
+        if self.size > MAX_TYPE:
+            raise CompileError("type is too large")
         self.name = name
         self.parameters = parameters
         self.is_variable = name.startswith("'")
@@ -94,6 +113,7 @@ class Substitutions:
         self._bound: dict[Type, Type] = {}
         self._journal: list[tuple[Type, Type | None]] = []
         self._fresh = 0
+        self._steps = 0
 
     def fresh(self) -> Type:
         self._fresh += 1
@@ -116,6 +136,7 @@ class Substitutions:
         """Return the type with its variables replaced; ``final``: the unknown ones by dyn."""
         if not type_.has_variables:
             return type_
+        self._step()
         bound = self._bound.get(type_)
         if bound is not None:
             return self.apply(bound, final=final)
@@ -142,7 +163,13 @@ class Substitutions:
         self._journal.append((variable, self._bound.get(variable)))
         self._bound[variable] = type_
 
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise CompileError("types are too complex")
+
     def _assignable(self, given: Type, wanted: Type) -> bool:
+        self._step()
         if wanted.is_variable:
             valid, bound = self._substitutes(given, wanted)
             if valid or bound:
@@ -182,6 +209,7 @@ class Substitutions:
         return True, False
 
     def _occurs(self, variable: Type, within: Type) -> bool:
+        self._step()
         if variable == within:
             return True
         if within.is_variable:

@@ -8,8 +8,9 @@ from podsched.api import device_selectors
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.model import Features
 
-#: Expressions that are kept compiled: compiling one takes as long as hundreds of evaluations.
-_KEPT = 1024
+#: Expressions that are kept compiled; Kubernetes keeps 10. Compiling one takes as long as hundreds
+#: of evaluations. The largest take 3.6 MB, usual ones 30 KB.
+_KEPT = 64
 
 
 def selector_compiler(features: Features) -> SelectorCompiler:
