@@ -78,6 +78,7 @@ class LeaderElectionSettings:
         return found
 
     def _order_errors(self, path: str) -> list[FieldError]:
+        """Return the errors if a standby could take over before the leader has stopped leading."""
         found = []
         if self.lease_duration <= self.renew_deadline:
             found.append(

@@ -144,6 +144,7 @@ def read_document(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
 def _load(
     document: Mapping[str, Any], known_plugins: Mapping[str, PluginSpec] | None
 ) -> SchedulerConfiguration:
+    """Convert, decode and check a document. Raises ConfigError with all errors."""
     conversion = converted(document)
     document = conversion.document
     found = [*header_errors(document), *conversion.errors]

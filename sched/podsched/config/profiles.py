@@ -160,6 +160,10 @@ class _Resolver:
         self._multi = merge_default_plugins(written.plugins.multi_point)
 
     def resolve(self, percentage: int | None, ignored: tuple[str, ...]) -> None:
+        """Resolve the profile.
+
+        percentage: the file's percentageOfNodesToScore. ignored: resources that extenders manage.
+        """
         found = self._out.errors
         own = self._written.percentage_of_nodes_to_score
         found += percentage_errors(self._path, own)
@@ -193,6 +197,7 @@ class _Resolver:
         )
 
     def _enabled(self, point: ExtensionPoint) -> Iterator[EnabledPlugin]:
+        """Yield the plugins at an extension point in order, with weights if the point scores."""
         own = self._written.plugins.at(point)
         scores = point in (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
         weights: dict[str, int] = {}
@@ -246,6 +251,7 @@ class _Resolver:
             self._out.warnings.append(f"{path}: {name} is not implemented and does not run")
 
     def _args(self) -> dict[str, Any]:
+        """Return the decoded args by plugin name; errors are recorded."""
         result: dict[str, Any] = {}
         seen: set[str] = set()
         for at, config in enumerate(self._written.plugin_config):

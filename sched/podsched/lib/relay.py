@@ -95,6 +95,7 @@ class Relay:
             connection.add_done_callback(self._connections.discard)
 
     async def _join(self, client: socket.socket) -> None:
+        """Connect an accepted connection to the target, and pass bytes until either side closes."""
         writers: list[asyncio.StreamWriter] = []
         try:
             reader, writer = await asyncio.open_connection(sock=client)
@@ -132,10 +133,12 @@ class Relay:
             await self._passing(forward=forward)
 
     async def _passing(self, *, forward: bool) -> None:
+        """Wait while a fault cuts a direction."""
         while not all(w.forward if forward else w.backward for w in self._states):
             await self._changed.wait()
 
     def _pause(self) -> float:
+        """Return the seconds of delay of one chunk: latency, and retransmissions after losses."""
         if not self._states:
             return 0.0
         pause = max(state.delay for state in self._states)

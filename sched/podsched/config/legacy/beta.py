@@ -70,6 +70,7 @@ def _is_off(address: object) -> bool:
 
 
 def _profile(profile: Mapping[str, Any], path: str, beta2: bool, out: Converted) -> dict[str, Any]:
+    """Convert a profile; warnings and errors are appended to ``out``."""
     result = dict(profile)
     if "percentageOfNodesToScore" in result:
         out.errors.append(unknown_field(join(path, "percentageOfNodesToScore")))

@@ -219,6 +219,7 @@ class Agent:
         )
 
     def _node_changed(self, event: Event) -> None:
+        """Begin, end or interrupt the simulation of a node; see the table above."""
         name = event.key
         if event.new is None:
             if self._simulated.pop(name, None) is not None:
@@ -263,6 +264,7 @@ class Agent:
         self._node_patches.put(name, request)
 
     def _pod_changed(self, event: Event) -> None:
+        """Update what is recorded of a pod, and execute its next step."""
         old, new = cast(Pod | None, event.old), cast(Pod | None, event.new)
         key = event.key
         before = old.spec.node_name if old is not None else ""
@@ -342,6 +344,7 @@ class Agent:
             self._timer_set.set()
 
     async def _run_timers(self) -> None:
+        """Handle objects again at the times set by ``_handle_at``, once the informer is synced."""
         await self._informer.synced.wait()
         while True:
             self._timer_set.clear()

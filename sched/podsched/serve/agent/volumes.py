@@ -215,6 +215,10 @@ class Round:
     # ------------------------------------------------------------------ provisioning
 
     def _provision(self, claim: PersistentVolumeClaim) -> list[Effect]:
+        """Return the next write of a claim's provisioning; empty if its class has no provisioner.
+
+        First the claim is annotated with the provisioner, then the volume is created.
+        """
         found = self.view.classes.get(claim.spec.storage_class_name)
         if found is None or found.provisioner in ("", NO_PROVISIONER):
             return []
@@ -381,6 +385,7 @@ def _class_patch(name: str) -> dict[str, Any]:
 
 
 def _unbound(volume: PersistentVolume) -> PatchRequest:
+    """Return the patch that makes a volume available again."""
     patch = {
         "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},
         "spec": {"claimRef": None},
@@ -390,6 +395,7 @@ def _unbound(volume: PersistentVolume) -> PatchRequest:
 
 
 def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PatchRequest:
+    """Return the patch that binds a volume to a claim."""
     ref, known = _reference(claim), volume.spec.claim_ref
     patch: dict[str, Any] = {"status": {"phase": "Bound"}}
     # Fields set by a scheduler are kept (GetBindVolumeToClaim).
@@ -410,6 +416,7 @@ def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pat
 
 
 def _claim_bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[Effect]:
+    """Return the patch that binds a claim to a bound volume; empty if it is bound already."""
     name = volume.metadata.name
     bound = claim.status.phase == "Bound" and claim.spec.volume_name == name
     if bound and _has(claim, BIND_COMPLETED):

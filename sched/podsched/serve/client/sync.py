@@ -114,6 +114,7 @@ class Client:
     watch = _iterating(ApiClient.watch)
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine on the background loop and wait for its result."""
         # Submit under the lock, so that ``close`` knows of every submitted call.
         with self._lock:
             if self._closed:

@@ -114,6 +114,7 @@ class _Kubeconfig:
         self._folder = folder
 
     def access(self, master: str, context: str) -> ClusterAccess:
+        """Return the access of a context; see ``from_kubeconfig``. Raises ConfigError."""
         name = context or self._document.get("current-context") or ""
         if not name:
             raise ConfigError([required("current-context")])
@@ -157,6 +158,7 @@ class _Kubeconfig:
         return ClusterTls(lambda: self._context(cluster, user), files)
 
     def _context(self, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
+        """Return the TLS context for a cluster and user. Raises ConfigError."""
         context = ssl.create_default_context()
         if cluster.get("insecure-skip-tls-verify"):
             context.check_hostname = False

@@ -181,6 +181,7 @@ class KubeHttp:
             self._observer.call_waited(method, self._host, clock() - began)
 
     def _may_repeat(self, error: ClientError, repeatable: bool, retry_after: bool) -> bool:
+        """Return whether a failed request may be sent again; see ``request`` for the flags."""
         if isinstance(error, TooManyRequests):
             return retry_after  # nothing was done
         if error.http_status and error.retry_after > 0:
@@ -221,6 +222,7 @@ class KubeHttp:
         headers: Mapping[str, str],
         deadline: float,
     ) -> dict[str, Any]:
+        """Send a request once, and return the object in the answer. Raises ClientError."""
         clock = asyncio.get_running_loop().time
         began = clock()
         code = NO_ANSWER

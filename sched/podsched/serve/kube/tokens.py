@@ -103,6 +103,7 @@ class ExecToken:
         return self._token
 
     async def _ask(self) -> None:
+        """Run the plugin and store its token and expiry. Raises Unauthorized."""
         info = {"apiVersion": self._version, "kind": "ExecCredential", "spec": {}}
         environment = {**os.environ, **self._environment}
         environment["KUBERNETES_EXEC_INFO"] = json.dumps({**info, "spec": {"interactive": False}})
@@ -124,6 +125,7 @@ class ExecToken:
 
 
 async def _output(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """Return a program's standard output. Raises OSError; Unauthorized if it fails."""
     process = await asyncio.create_subprocess_exec(
         *command,
         env=environment,

@@ -166,6 +166,10 @@ class Creator:
     async def _admitted_or_error(
         self, index: int, message: AnyObject | ApiError, in_batch: set[str]
     ) -> _Item | ApiError:
+        """Check and admit one object of a batch; return its write, or the error as its outcome.
+
+        in_batch: names of the batch's new namespaces so far; the name of a new one is added.
+        """
         if isinstance(message, ApiError):
             return message
         try:

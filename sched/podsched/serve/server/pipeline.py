@@ -125,7 +125,8 @@ class Call:
         """Authenticate the caller and set the rights of this context. Raises ApiError."""
         identity = self._pipeline.authenticate(self.context)
         if identity.expires <= time.time():
-            # A certificate is verified only in the handshake, and may expire during the connection.
+            # Checked for each call, because a certificate is verified only in the TLS handshake and
+            # may expire while the connection is open.
             raise errors.unauthenticated("the credential has expired")
         self.identity = identity
         set_caller(identity)
@@ -209,6 +210,11 @@ class Call:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any
     ) -> None:
+        """End the call: release its seat, send an error, and write audit event, metrics and trace.
+
+        Errors that are not ApiErrors are bugs: they are logged, and the client gets an incident id.
+        Cancellation passes unchanged.
+        """
         code = _code_of(error)
         self.leave_seat()
         if self._intake is not None:

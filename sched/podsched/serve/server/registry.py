@@ -125,6 +125,7 @@ class Registry:
         *,
         dry_run: bool,
     ) -> Entry:
+        """Replace an object, or its status, by ``step``; return it. Raises ApiError."""
         metadata = message.metadata
         kind, key = _address(kind_of(message).name, metadata.namespace, metadata.name)
         namespace = local_namespace(kind, metadata.namespace)
@@ -191,6 +192,7 @@ class Registry:
         return await self._mutate(planned, fence, dry_run=dry_run)
 
     def _patch_mutation(self, request: PatchRequest) -> Mutation:
+        """Return the mutation for a patch. Raises ApiError if it is invalid or not permitted."""
         kind, key = _address(request.kind, request.namespace, request.name)
         patch = parse_patch(request)
         wanted = Preconditions(uid=request.uid)
@@ -209,6 +211,7 @@ class Registry:
             named = _wanted_revision(message.metadata.resource_version)
             if named and named != entry.revision:
                 raise errors.conflict(kind, request.name)
+            # Before ``admit_update``, which resets the status to the stored one.
             with_status = (
                 self._admitted_status(kind, message, old, "patch") if wanted_status else None
             )

@@ -93,6 +93,10 @@ class Rewriter:
         return entry
 
     def _step(self, change: Rewrite, entry: Entry, last: _LastState) -> Step | None:
+        """Return the step that replaces a version of an object; None if nothing changes.
+
+        last: set to the new state if the step removes the object. Raises ApiError.
+        """
         kind, old = change.kind, entry.message
         message = change.make(entry)
         version = message.metadata.resource_version
@@ -104,6 +108,7 @@ class Rewriter:
             check_status(kind, old, updated, change.verb)
             message = _with_metadata(kind, updated, message, old)
         else:
+            # ``admit_update`` keeps a namespace's finalizers; only "finalize" may change them.
             wanted = [*message.spec.finalizers] if isinstance(message, Namespace) else []
             admit_update(kind, message, old, now=self._now(), sources=self._sources)
             if change.subresource == "finalize" and isinstance(message, Namespace):

@@ -38,6 +38,7 @@ class Scope:
         label_selector: str = "",
         field_selector: str = "",
     ) -> None:
+        """Compile a selection. kinds: names in any form that ``find_kind`` accepts."""
         named = [kind_named(name) for name in kinds] or list(KINDS.values())
         self.kinds = {kind.name: kind for kind in named}
         self._local_prefix = f"{namespace}/" if namespace else ""

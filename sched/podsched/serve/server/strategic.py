@@ -80,6 +80,7 @@ def strategic_merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dic
 
 
 def _merge_member(result: dict[str, Any], name: str, value: Any, patch: Mapping[str, Any]) -> None:
+    """Merge one member of a patch into an object, in place; null removes it. Raises PatchError."""
     before = result.get(name)
     if value is None:
         result.pop(name, None)
@@ -109,6 +110,7 @@ def _merged_list(name: str, before: list[Any], items: list[Any]) -> list[Any]:
 
 
 def _merged_items(before: list[Any], items: list[Any], key: str) -> list[Any]:
+    """Merge a patch's items into a list, by the merge key ``key``. Raises PatchError."""
     kept: list[Any] = list(before)
     # Indexed by key, since a linear search would take quadratic time. Of items with the same key,
     # the first is patched.

@@ -141,6 +141,11 @@ class Watcher:
     async def _stream(
         self, request: WatchRequest, scope: Scope, encoding: Encoding
     ) -> AsyncIterator[bytes]:
+        """Yield the responses of a watch: changes from a revision on, or from now on.
+
+        With ``send_initial_events``, the existing objects come first, and then a bookmark that
+        marks their end. Raises ApiError, ExpiredError.
+        """
         if request.from_revision and not request.send_initial_events:
             seen = request.from_revision
             if seen > self._cache.revision:
@@ -148,6 +153,8 @@ class Watcher:
             position = self._cache.position_after(seen)
         else:
             await self._reflector.wait_until_fresh()
+            # Taken together, without an ``await`` in between: the initial objects are those at
+            # ``seen``, and changes made while they are being sent follow from ``position`` on.
             seen = self._cache.revision
             position = self._cache.end
             if request.send_initial_events:

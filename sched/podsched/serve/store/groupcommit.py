@@ -296,6 +296,7 @@ class GroupCommit:
                 member.settle(Closed("the store was closed before the write was sent"))
 
     async def _run(self) -> None:
+        """Send group after group; return after a group that became overdue."""
         while True:
             if len(self._queue):
                 await self._gather()

@@ -105,6 +105,7 @@ class JwtVerifier:
         return identity
 
     def _verified(self, token: str) -> Identity:
+        """Verify a token's signature, issuer, audience and expiry. Raises TokenRejected."""
         settings = self._settings
         try:
             key = self._key_of(str(pyjwt.get_unverified_header(token).get("kid", "")))
@@ -132,6 +133,7 @@ class JwtVerifier:
         return key
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
+        """Return the identity that verified claims describe. Raises TokenRejected."""
         settings = self._settings
         user, groups = claims[settings.user_claim], claims.get(settings.groups_claim, [])
         groups = [groups] if isinstance(groups, str) else groups

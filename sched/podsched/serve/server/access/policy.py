@@ -44,6 +44,7 @@ class Policy:
         role_bindings: Iterable[RoleBinding] = (),
         cluster_role_bindings: Iterable[ClusterRoleBinding] = (),
     ) -> None:
+        """Index the objects; the rules of a role are compiled when they are first needed."""
         self._cluster_roles = {role.metadata.name: role for role in cluster_roles}
         self._roles = {(role.metadata.namespace, role.metadata.name): role for role in roles}
         self._compiled: dict[tuple[str, str], tuple[Rule, ...]] = {}
@@ -89,6 +90,11 @@ class Policy:
         return (namespace, ref.name) in self._roles
 
     def _compile(self, namespace: str, name: str) -> Iterable[Rule]:
+        """Compile the rules of a Role, or of a ClusterRole if ``namespace`` is "".
+
+        A ClusterRole with an aggregation rule also has the rules of the roles that it selects.
+        Kubernetes' controller copies them into the role; computing them here needs no controller.
+        """
         if namespace:
             role = self._roles.get((namespace, name))
             return [Rule.of(rule) for rule in role.rules] if role is not None else ()

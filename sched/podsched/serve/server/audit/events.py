@@ -169,6 +169,7 @@ def _items(call: AuditedCall, most: int) -> list[tuple[Kind | None, str, str]]:
 
 
 def _messages(call: AuditedCall, most: int) -> list[Any]:
+    """Return the first items of a batch, without undecodable ones, or the request itself."""
     request = call.request
     if isinstance(request, Batch):
         found = []
@@ -183,6 +184,10 @@ def _messages(call: AuditedCall, most: int) -> list[Any]:
 
 
 def _named(message: Any, method: Method) -> tuple[Kind | None, str, str]:
+    """Return kind, namespace and name of the object in a request or an item of a batch.
+
+    The kind is None if it is unknown or there are several. Raises UnknownKindError.
+    """
     fields = message.DESCRIPTOR.fields_by_name
     if "binding" in fields:
         message = message.binding
@@ -259,6 +264,7 @@ def _status(call: AuditedCall) -> dict[str, Any]:
 
 
 def _annotations(call: AuditedCall) -> dict[str, str]:
+    """Return an event's annotations: the decision, status, latency, fence and outcomes of items."""
     forbidden = call.code in (StatusCode.PERMISSION_DENIED, StatusCode.UNAUTHENTICATED)
     found = {
         "authorization.k8s.io/decision": "forbid" if forbidden else "allow",
@@ -304,6 +310,7 @@ def _revisions(call: AuditedCall) -> str:
 
 
 def _content(call: AuditedCall, annotations: dict[str, str]) -> Any:
+    """Return a request's content without secrets; None, with an annotation, if it is too large."""
     content = [_masked(_plain(message)) for message in _messages(call, FIRST_ITEMS)]
     written = content if _is_batch(call) else content[0] if content else None
     if len(json.dumps(written)) > MAX_CONTENT:

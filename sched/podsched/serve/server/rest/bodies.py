@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from podsched.api import codec
 from podsched.api.json_text import load_json
@@ -142,12 +142,11 @@ def check_kind(content: Any, name: str, api_versions: Sequence[str]) -> None:
     raise bad_request(f"{what}: {why}")
 
 
-class Decoded:
+class Decoded(NamedTuple):
     """An object from a body. warnings: about unknown and duplicate fields."""
 
-    def __init__(self, message: AnyObject, warnings: list[str]) -> None:
-        self.message = message
-        self.warnings = warnings
+    message: AnyObject
+    warnings: list[str]
 
 
 def validation_of(request: Request, options: str) -> str:
@@ -164,7 +163,11 @@ def validation_of(request: Request, options: str) -> str:
 def read_object(
     resource: Resource, content: Mapping[str, Any], doubled: Sequence[str], level: str
 ) -> Decoded:
-    """Return the object that JSON describes. Raises RestError 400."""
+    """Decode the object that JSON describes. Raises RestError 400.
+
+    doubled: paths of duplicate fields. level: the fieldValidation; "Strict" makes unknown and
+    duplicate fields an error, "Warn" a warning.
+    """
     name = resource.kind.name
     what = f'{name} in version "{resource.version}" cannot be handled as a {name}'
     message = resource.kind.new()

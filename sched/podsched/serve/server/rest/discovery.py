@@ -49,6 +49,7 @@ def discovery_answer(request: Request, segments: Sequence[str]) -> Answer | None
 
 
 def _answer(request: Request, segments: Sequence[str]) -> Answer | None:
+    """Answer /api, /apis and the paths of groups and versions; None for any other path."""
     accept = request.headers.get("accept")
     if segments == ["api"]:
         if form_of(accept, Form.DISCOVERY) is Form.DISCOVERY:
@@ -125,6 +126,7 @@ def _resources(group: str, version: str) -> Answer:
 
 
 def _shown(found: _Listed) -> Iterator[dict[str, Any]]:
+    """Yield the ``APIResource`` of a resource and those of its subresources."""
     yield {
         "name": found.plural,
         "singularName": found.singular,
@@ -150,6 +152,7 @@ def _names(found: _Listed) -> dict[str, list[str]]:
 
 
 def _aggregated(groups: Sequence[str]) -> bytes:
+    """Return the serialized ``APIGroupDiscoveryList`` of some groups."""
     items = [
         {
             "metadata": {"name": group} if group else {},
@@ -169,6 +172,7 @@ def _aggregated(groups: Sequence[str]) -> bytes:
 
 
 def _aggregate(found: _Listed) -> dict[str, Any]:
+    """Return the ``APIResourceDiscovery`` of a resource."""
     subresources = [
         {
             "subresource": sub.name,

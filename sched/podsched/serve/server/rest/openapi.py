@@ -90,6 +90,7 @@ def _link(path: str) -> dict[str, str]:
 
 @lru_cache(None)
 def _document(path: str) -> bytes:
+    """Return the serialized OpenAPI v3 document of one group and version."""
     group, version = _paths()[path]
     resources = GROUPS[group, version].values()
     schemas: dict[str, Schema] = {}
@@ -110,6 +111,7 @@ def _document(path: str) -> bytes:
 
 
 def _operations(resource: Resource) -> dict[str, Any]:
+    """Return the paths of a resource with their operations."""
     base = _root(resource.group, resource.version)
     plural = resource.plural
     namespaced = f"{base}/namespaces/{{namespace}}/{plural}"

@@ -109,6 +109,10 @@ def version_of(query: Query, *, watch: bool = False) -> int | None:
 
 
 def _check(query: Query, match: str, *, watch: bool, initial: bool | None) -> None:
+    """Raise RestError 422 for combinations of options that Kubernetes refuses.
+
+    Source: ValidateListOptions of k8s.io/apimachinery/pkg/apis/meta/internalversion/validation.
+    """
     version = query.get("resourceVersion", "")
     if initial is not None and not watch:
         raise _refused("sendInitialEvents", "sendInitialEvents is forbidden for list")

@@ -97,6 +97,7 @@ def _copied(content: Any, operation: Any) -> bytes:
 
 
 def _operations(patch: Any) -> Callable[[Content], Content]:
+    """Return the function that applies a JSON patch (RFC 6902). Both raise RestError."""
     if not isinstance(patch, list):
         raise bad_request("error decoding patch: json: an array was expected")
     if len(patch) > _MAX_OPERATIONS:

@@ -180,6 +180,7 @@ def _of_binding(target: Target, binding: v1.Binding, error: ApiError) -> ApiErro
 
 
 def _scale(entry: Entry) -> dict[str, Any]:
+    """Return the ``Scale`` of a workload."""
     message: Any = entry.message
     metadata, spec = message.metadata, message.spec
     selector = spec.selector
@@ -205,6 +206,7 @@ def _scale(entry: Entry) -> dict[str, Any]:
 
 
 def _scaled(entry: Entry, scale: dict[str, Any]) -> AnyObject:
+    """Return a copy of a workload with the replicas of a ``Scale``. Raises ApiError."""
     message: Any = entry.decode()
     wanted = _object(scale, "spec").get("replicas", 0)
     if type(wanted) is not int or not 0 <= wanted < 2**31:

@@ -189,6 +189,10 @@ class Writing:
     async def _apply(
         self, target: Target, request: Request, manager: Manager, level: str, dry: bool
     ) -> Answer:
+        """Apply a configuration (server-side apply), creating the object if it does not exist.
+
+        Parsing and normalizing a large configuration takes milliseconds each, so it yields between.
+        """
         resource = target.resource
         turn = Turn()
         config = applied_config(target, request, request.body)
