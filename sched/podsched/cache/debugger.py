@@ -72,9 +72,9 @@ def compare_pods(
     """Compare the pods of the cache and the queue with the store's.
 
     A pod of the store must be in the cache if it has a node, and in the queue if it has none and
-    one of the cache's profiles is responsible for it. ``queued`` are the pods that wait there,
-    ``in_flight`` those whose attempt is running: it works on the version that it began with. An
-    assumed pod is never redundant nor different: its binding cycle notices such changes.
+    one of the cache's profiles is responsible for it. ``queued`` are the pods in the queue. Pods
+    ``in_flight`` may be an older version, because an attempt keeps the version that it began with.
+    An assumed pod is never redundant nor different: its binding cycle notices such changes.
     """
     unfinished = {p.metadata.uid: p for p in stored if not is_finished(p)}
     held = {pod.uid: (pod, stage) for pod, stage in cache.held_pods()}

@@ -194,12 +194,13 @@ class _DeltaWriter:
         return bool(self.nodes or self.removed_nodes or pods.rows or pods.removed)
 
     def put_pods(self, row: int, before: dict[str, PodInfo], now: Collection[PodInfo]) -> bool:
-        """Write how a row's pods differ from what was sent; return whether they do at all.
+        """Write how a row's pods differ from what was sent; return whether they differ at all.
 
-        They may differ in something that is not sent, such as a status; then there is nothing to
-        write, and still something to remember as sent: the next comparison is by identity.
+        If they differ only in something that is not sent, such as a status, nothing is written.
+        Still the caller must keep the new objects, because pods are compared by identity.
 
-        The order of the pods matters: among equally important pods, preemption decides by it.
+        The order of the pods is compared as well, because preemption uses it to choose among
+        equally important pods.
         """
         added: list[PodInfo] = []
         stale = dict(before)

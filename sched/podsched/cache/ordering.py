@@ -1,6 +1,7 @@
 """Restore the order of items when a trial is rolled back.
 
-Decisions may depend on it: preemption on the order of a node's pods, sampling on that of nodes.
+Decisions may depend on it: preemption on the order of a node's pods, sampling of nodes
+(percentageOfNodesToScore) on the order of nodes.
 """
 
 from __future__ import annotations

@@ -311,7 +311,7 @@ def _resize(pod: v1.Pod) -> Hashable:
 
 
 def _depends_on_name(spec: v1.PodSpec) -> bool:
-    """Whether decisions depend on the pod's name: names of claims may be made from it."""
+    """Return whether decisions depend on the pod's name, from which names of claims may be made."""
     volumes = spec.volumes
     return bool(spec.resource_claims) or (
         bool(volumes) and any(volume.HasField("ephemeral") for volume in volumes)

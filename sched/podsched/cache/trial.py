@@ -277,7 +277,7 @@ class _Assumption(_PodChange):
         self.nomination = self.cache.nominator.nomination(self.pod.uid)
 
     def _is_outdated(self, known: PodInfo | None) -> bool:
-        """Whether the informer's pod is gone, is another pod, or has a node by now."""
+        """Return whether the informer's pod is gone, is another pod, or has a node by now."""
         if known is None:
             return self.was_known
         return known.uid != self.pod.uid or bool(known.node_name and known is not self.pod)
@@ -411,7 +411,7 @@ class _NodeChange:
             self.cache.columns.table.put_in_order(self.order)
 
     def _leaves_its_place(self) -> bool:
-        """Whether the node will return as the last node of its zone."""
+        """Return whether the node would come back as the last node of its zone."""
         if self.before is None or self.node is None:
             return self.before is not None
         return zone_key(self.before.metadata.labels) != zone_key(self.node.metadata.labels)

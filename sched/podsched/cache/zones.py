@@ -42,7 +42,7 @@ class ZoneTree:
         return made
 
     def put(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Add a node, or move it when its zone changed; return False where it did not."""
+        """Add a node, or move it if its zone changed; return False if nothing changed."""
         zone = zone_key(labels)
         known = self._zone_of.get(name)
         if known == zone:

@@ -1,1 +1,1 @@
-"""What can be seen of a process: metrics, traces, logs, health. Names are declared here, once."""
+"""Metrics, traces, logs and health checks of a process. All their names are declared here, once."""

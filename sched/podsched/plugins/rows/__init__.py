@@ -1,1 +1,1 @@
-"""What several plugins compute over rows: label matching, topology domains, normalised scores."""
+"""Functions over rows that several plugins use: label matching, topology domains, normalisation."""
