@@ -81,7 +81,7 @@ GATES: dict[str, Gate] = {
 }
 
 
-#: Gates of the releases that read Policies: podsched's behaviour, and what it does.
+#: Gates of the old releases that read Policy files: the accepted value, and what podsched does.
 OLD_GATES: dict[str, tuple[bool, str]] = {
     "EvenPodsSpread": (True, "EvenPodsSpread and its priority are on where there is a Policy"),
     "ResourceLimitsPriorityFunction": (True, "a Policy can name ResourceLimitsPriority"),

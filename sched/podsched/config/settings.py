@@ -77,7 +77,7 @@ class TelemetrySettings(_Checked):
     log_modules: tuple[tuple[str, str], ...] = ()
     """Levels of components: pattern of names, level."""
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
-    """Feature gates that were asked for; the metrics show what is in effect."""
+    """Feature gates that the user has set; the metrics show which are in effect."""
     disabled_metrics: frozenset[str] = frozenset()
     """Names of metrics that /metrics leaves out."""
     otlp_endpoint: str = flag("", "URL", _OBSERVABILITY, envvar="OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -90,8 +90,8 @@ class TelemetrySettings(_Checked):
     health_port: int = 0
     """Their port; 0 picks a free one. kube-scheduler's is 10259."""
     open_paths: tuple[str, ...] = ()
-    """Paths beside the probes that answer clients without a certificate over HTTPS; one that ends
-    in * stands for all that begin so."""
+    """Paths that clients without a certificate may read over HTTPS, in addition to the probes; one
+    that ends with * is a prefix."""
 
     def _errors(self) -> Iterator[FieldError]:
         if self.log_format not in LOG_FORMATS:

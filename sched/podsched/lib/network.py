@@ -1,4 +1,4 @@
-"""Finds free ports, and tells whether other machines can reach an address."""
+"""Finds free ports, and checks whether other machines can reach an address."""
 
 from __future__ import annotations
 

@@ -418,7 +418,7 @@ class Agent:
         self._retry_after("Node", key, errors.of_result(result))
 
     def _retry_after(self, kind: str, key: str, failed: ClientError | None) -> None:
-        """Handle an object again after a failed write; by then its new state has been seen."""
+        """Handle an object again after a failed write, once its new state should have arrived."""
         if failed is None or isinstance(failed, NotFound):
             return
         wait = _RETRY_CONFLICT

@@ -52,8 +52,8 @@ class ClientOptions:
     Sent with every call, but only with TLS or on this machine.
     """
     traceparent: str = ""
-    """W3C trace context sent with every call that has none of its own: what is done becomes part
-    of that trace, and so do the pods that are created."""
+    """W3C trace context that is sent with every call without its own; the call and the pods that it
+    creates become part of that trace."""
     on_warning: Callable[[str], None] | None = None
     """Called with the server's warnings."""
 

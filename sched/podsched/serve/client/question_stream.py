@@ -17,7 +17,8 @@ from podsched.v1.scheduling_pb2 import Question, ReplicaMessage
 
 METHOD: Final = "/podsched.v1.Scheduling/Answer"
 
-#: Metadata of a stream: the index of its process among those sharing an address, and their number.
+#: Keys of a stream's initial metadata: the index of the server's process among those that share its
+#: address, and their number.
 WORKER, WORKERS = "podsched-worker", "podsched-workers"
 #: Max accepted number of workers.
 _MOST_WORKERS: Final = 256

@@ -9,6 +9,9 @@
     watchcache, cache_reflector        the objects in memory, kept in sync with etcd
     listing, watching, scope           lists and watches
     core, server                       wiring; start, serve, drain, stop
+    access                             authentication and authorization (RBAC)
+    fairness                           shares of clients, as API priority and fairness
+    quotas, audit                      ResourceQuotas; the audit log
 
 Several servers can run on one etcd; a server that fails loses only its caches.
 """

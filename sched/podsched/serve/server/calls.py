@@ -45,14 +45,14 @@ def unary(
     """Return the handler of a method with one request and one response."""
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> bytes:
-        under_way = _GrpcCall(method, context, pipeline)
+        grpc_call = _GrpcCall(method, context, pipeline)
         del requests, context
-        async with under_way:
-            under_way.request = _decoded(parse, await under_way.only_request())
-            under_way.charge_items()
-            response = under_way.response = await handle(under_way.request)
-            under_way.count_unread(response)
-            under_way.add_warnings_to_trailers()
+        async with grpc_call:
+            grpc_call.request = _decoded(parse, await grpc_call.only_request())
+            grpc_call.charge_items()
+            response = grpc_call.response = await handle(grpc_call.request)
+            grpc_call.count_unread(response)
+            grpc_call.add_warnings_to_trailers()
             return response
 
     # Registered as a stream of requests: gRPC would read a single one before calling the handler.
@@ -71,19 +71,19 @@ def streaming(
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
-        under_way = _GrpcCall(method, context, pipeline)
+        grpc_call = _GrpcCall(method, context, pipeline)
         del requests, context
-        async with under_way:
-            under_way.request = _decoded(parse, await under_way.only_request())
-            with under_way.stream():
+        async with grpc_call:
+            grpc_call.request = _decoded(parse, await grpc_call.only_request())
+            with grpc_call.stream():
                 # Sent separately: gRPC would otherwise send it with the first response, and if the
                 # client does not read that one, the call could not be ended.
-                await under_way.context.send_initial_metadata(())
-                async with aclosing(handle(under_way.request)) as responses:
+                await grpc_call.context.send_initial_metadata(())
+                async with aclosing(handle(grpc_call.request)) as responses:
                     async for response in responses:
-                        under_way.leave_seat()
-                        await under_way.write(response)
-                        await under_way.sent(len(response))
+                        grpc_call.leave_seat()
+                        await grpc_call.write(response)
+                        await grpc_call.sent(len(response))
 
     return grpc.stream_stream_rpc_method_handler(call)
 
@@ -101,21 +101,21 @@ def bidirectional(
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
-        under_way = _GrpcCall(method, context, pipeline)
+        grpc_call = _GrpcCall(method, context, pipeline)
         handled = handle(requests)
         del requests, context
-        async with under_way:
-            await under_way.arrive()
-            await under_way.enter(0)
-            with under_way.stream():
-                under_way.leave_seat()  # an idle stream needs none
+        async with grpc_call:
+            await grpc_call.arrive()
+            await grpc_call.enter(0)
+            with grpc_call.stream():
+                grpc_call.leave_seat()  # an idle stream needs none
                 # By this the client learns that it may begin.
-                await under_way.context.send_initial_metadata(initial_metadata)
+                await grpc_call.context.send_initial_metadata(initial_metadata)
                 async with aclosing(handled) as responses:
                     async for response in responses:
-                        await under_way.write(response)
-                        await under_way.sent(len(response))
-                        under_way.authenticate()  # rights may have been withdrawn meanwhile
+                        await grpc_call.write(response)
+                        await grpc_call.sent(len(response))
+                        grpc_call.authenticate()  # rights may have been withdrawn meanwhile
 
     return grpc.stream_stream_rpc_method_handler(call)
 
@@ -127,11 +127,11 @@ def unknown(pipeline: Pipeline) -> grpc.GenericRpcHandler:
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
-        under_way = _GrpcCall(_UNKNOWN, context, pipeline)
+        grpc_call = _GrpcCall(_UNKNOWN, context, pipeline)
         del requests, context
-        async with under_way:
-            await under_way.arrive()
-            await under_way.enter(0)
+        async with grpc_call:
+            await grpc_call.arrive()
+            await grpc_call.enter(0)
             raise errors.unknown_method()
 
     handler = grpc.stream_stream_rpc_method_handler(call)

@@ -1,8 +1,8 @@
-"""A stored object inside the server: bytes, decoded only on demand.
+"""Represents a stored object inside the server: its bytes, which are decoded only on demand.
 
-This server stores nothing unreadable, but etcd's tools and other versions may. Lists and watches
-leave out an unreadable entry, because clients could not decode the whole response; a get of it
-fails, and a delete works.
+API servers of this version store only objects that can be decoded, but etcd's tools and other
+versions may store others. Lists and watches leave them out, because clients could not decode the
+whole response. A get of such an object fails, and a delete works.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from podsched.v1 import api_pb2 as v1
 
 
 class Entry:
-    """One object as of ``revision``; immutable.
+    """One version of an object; immutable.
 
-    key: "namespace/name", or only the name; value: the serialized object without resourceVersion.
+    key: "namespace/name", or the name of a cluster-scoped object. value: the serialized object
+    without resourceVersion. revision, created: etcd's revisions of this version and of the
+    object's creation.
     """
 
     __slots__ = ("_message", "created", "key", "kind", "revision", "value")
@@ -79,7 +81,7 @@ class Entry:
         return local_key(self.kind, metadata.namespace, metadata.name) == self.key
 
     def raw(self) -> v1.RawObject:
-        """Return the stored bytes, with the error if they cannot be decoded."""
+        """Return the stored bytes as a message, with the error if they cannot be decoded."""
         namespace, _, name = self.key.rpartition("/")
         problem = "" if self.is_readable() else errors.unreadable(self.kind, name).message
         return v1.RawObject(
@@ -100,9 +102,9 @@ class Entry:
         return Entry(self.kind, self.key, value, self.revision, self.created)
 
     def wrapped(self, revision: int = 0) -> bytes:
-        """Return the serialized ``Object``, with its own or the given revision."""
+        """Return the serialized ``Object``, with its own resourceVersion or the given one."""
         return frames.object_frame(self.kind, self.value, revision or self.revision)
 
     def bare(self) -> bytes:
-        """Return the serialized object itself, not wrapped, with its resourceVersion."""
+        """Return the serialized object, not wrapped in an ``Object``, with its resourceVersion."""
         return self.value + frames.revision_suffix(self.revision)

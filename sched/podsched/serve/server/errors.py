@@ -1,4 +1,4 @@
-"""Errors of the API: status code, reason and message.
+"""Makes the errors of the API, with status code, reason and message.
 
     ApiError             code is a gRPC status, reason for programs, message for people
     ├── not_found        NOT_FOUND            NOT_FOUND

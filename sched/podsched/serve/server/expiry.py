@@ -18,6 +18,7 @@ from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.protocol import Delete, Store
 
 EVENT = KINDS["Event"]
+#: Leases within one TTL.
 _BUCKETS = 10
 
 
@@ -60,15 +61,17 @@ class EventExpiry:
         self._lease = 0
 
     def make_room(self, added: int) -> list[Delete]:
-        """Return deletes of the oldest events that exceed the maximum once ``added`` are added.
+        """Return the deletions of the oldest events to be made when ``added`` new ones are stored.
 
-        Other servers may delete the same ones, which has no effect.
+        They keep the number of events at the maximum. Other servers may delete the same ones, which
+        has no effect.
         """
         excess = len(self._cache.objects(EVENT)) + added - self._most
         if excess <= 0:
             return []
         if len(self._oldest) < excess:
             entries = sorted(self._cache.objects(EVENT).values(), key=lambda entry: entry.created)
+            # More than needed now, because sorting all events for each call would be slow.
             self._oldest = deque(entry.key for entry in entries[: max(excess * 4, 1000)])
         return [
             Delete(object_key(EVENT, self._oldest.popleft()))

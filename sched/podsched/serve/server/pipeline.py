@@ -111,12 +111,12 @@ class Call:
         self._intake: Intake | None = None
         self._size = 0
         self._peer = ""
-        #: Warnings of the handler, sent beside the answer.
+        #: Warnings of the handler, sent with the answer.
         self.warnings: Sequence[str] = ()
 
     @property
     def peer(self) -> str:
-        """The client's address; gRPC formats it anew at each access."""
+        """The client's address, kept because gRPC formats it at each access."""
         if not self._peer:
             self._peer = self.context.peer()
         return self._peer

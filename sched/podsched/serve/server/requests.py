@@ -1,12 +1,13 @@
-"""Decodes requests: sizes are checked before decoding, and batches are decoded item by item.
+"""Decodes gRPC requests with bounded memory.
 
-A decoded message can be 140 times as large as its bytes (an empty container is 2 bytes, and 280 in
-memory), so 16 MiB of them would take gigabytes. Therefore:
+A decoded message can be 140 times as large as its bytes (an empty container has 2 bytes, and takes
+280 in memory), so a request of 16 MiB could take gigabytes. Therefore sizes are checked before
+decoding:
 
-    with one object             at most the bytes of the largest object and MAX_PLAIN_BYTES
-    with only names             at most MAX_PLAIN_BYTES (64 KiB)
-    a batch                     items are counted in the undecoded bytes; objects are decoded one at
-                                a time, so that only their bytes to be stored are all in memory
+    request with one object     at most the bytes of the largest object and MAX_PLAIN_BYTES
+    request with only names     at most MAX_PLAIN_BYTES (64 KiB)
+    batch                       items are counted in the undecoded bytes; objects are decoded one at
+                                a time, so that not all of them are in memory in decoded form
 
 Counting costs 0.3 µs per item, a hundredth of decoding a pod.
 """
@@ -26,7 +27,7 @@ from podsched.serve.server.errors import ApiError, Violation
 
 #: Max items of a batch; with 5,000 large pods it has about 10 MiB.
 MAX_BATCH: Final = 5000
-#: Max bytes of a request that names an object, and of the fields beside an object.
+#: Max bytes of a request without objects, and of the other fields of a request with one.
 MAX_PLAIN_BYTES: Final = 64 << 10
 #: Bytes of an object above which the lengths of its lists are checked first; a smaller one cannot
 #: have too many items.

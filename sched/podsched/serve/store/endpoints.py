@@ -110,7 +110,7 @@ class Connection:
                         return False
                     await self.channel.wait_for_state_change(state)
                     state = self.channel.get_state(try_to_connect=True)
-        except (TimeoutError, grpc.aio.UsageError):  # the latter: closed meanwhile
+        except (TimeoutError, grpc.aio.UsageError):  # UsageError: the channel was closed
             return False
         return True
 
@@ -283,13 +283,14 @@ def _parse(endpoint: str) -> tuple[bool, str]:
 def _channel_settings(options: EtcdOptions) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", -1),  # lists of everything are large
-        ("grpc.max_send_message_length", -1),  # etcd judges what is too large, not we
+        ("grpc.max_send_message_length", -1),  # etcd decides what is too large
         ("grpc.keepalive_time_ms", int(options.keepalive_time * 1000)),
         ("grpc.keepalive_timeout_ms", int(options.keepalive_timeout * 1000)),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 50),
         ("grpc.min_reconnect_backoff_ms", 50),
         ("grpc.max_reconnect_backoff_ms", 1000),
-        ("grpc.use_local_subchannel_pool", 1),  # a store's failures stay its own
+        # Do not share connections, and so failures, with other stores of this process.
+        ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_http_proxy", 0),
     ]

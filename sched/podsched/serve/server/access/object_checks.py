@@ -1,4 +1,4 @@
-"""Authorization that depends on an object's content, beyond the verb on its kind.
+"""Checks rights that depend on an object's content, in addition to the verb on its kind.
 
     a pod with a node         also needs create pods/binding: otherwise creating would be binding
     a pod of a system class   also needs the verb use on that PriorityClass, outside kube-system

@@ -1,4 +1,4 @@
-"""Metrics of the gate, with kube-apiserver's names."""
+"""Records metrics of the gate, with kube-apiserver's names."""
 
 from __future__ import annotations
 

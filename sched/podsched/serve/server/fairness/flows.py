@@ -265,7 +265,7 @@ class Flows:
                     crowded += flow.is_crowded
             elif flow.is_idle(now):
                 del self._flows[key]
-        # A single client that sends many batches beside small ones does not compete.
+        # One flow with much use and some small ones do not compete: it may use what they leave.
         contested = heavy >= 2 or crowded > 0
         self._share = share_of(parts, self.shared_part) if contested else math.inf
 

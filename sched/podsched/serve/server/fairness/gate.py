@@ -44,9 +44,10 @@ _SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")
 
 
 def _time_of_loop() -> Callable[[], float]:
-    """Return the clock of the running loop, looked up once: each lookup takes 3 times as long.
+    """Return a function that returns the running event loop's time.
 
-    A call reads the clock nine times.
+    It looks up the loop only once, because the lookup takes three times as long as reading the
+    clock, and each call to the API reads the clock nine times.
     """
     known: Callable[[], float] | None = None
 

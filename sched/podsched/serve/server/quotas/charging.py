@@ -54,7 +54,7 @@ class _Waiting(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Items that fit, errors of those that do not, and the quotas afterwards."""
+    """The items that fit, the errors of the others, and the quotas with their new bytes."""
 
     fitting: list[_Waiting]
     refused: list[tuple[_Waiting, ApiError]]
