@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from podsched.api.cel import lists  # noqa: F401  # declares its functions
+from podsched.api.cel import lists, named_formats  # noqa: F401  # declare functions
 from podsched.api.cel.check import Checker
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.api.cel.estimate import Declared, Estimator

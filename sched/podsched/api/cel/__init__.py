@@ -1,8 +1,10 @@
 """CEL, the Common Expression Language, as Kubernetes v1.36 has it (cel-go v0.26).
 
-syntax         text to a tree, macros unfolded, depth and size bounded
+tree           the nodes of an expression, their number and depth bounded
+syntax, macros text to a tree, macros unfolded
 types, check   types of all parts, and which overloads of functions are meant
-declarations   the functions, declared by operators, strings, formatting, times, lists, kubernetes
+declarations   the functions, declared by operators, strings, times, lists,
+               kubernetes, named_formats
 costs          what calls cost, beforehand and when evaluated
 estimate       the most that an expression can cost
 program        closures that evaluate a tree and count its cost

@@ -13,7 +13,8 @@ from podsched.api.cel import types
 from podsched.api.cel.declarations import FUNCTIONS, Function
 from podsched.api.cel.formatting import TEXTS, wrong_arguments
 from podsched.api.cel.strings import compiled
-from podsched.api.cel.syntax import (
+from podsched.api.cel.syntax import error_at
+from podsched.api.cel.tree import (
     Call,
     Fold,
     Ident,
@@ -22,7 +23,6 @@ from podsched.api.cel.syntax import (
     MakeMap,
     Node,
     Select,
-    error_at,
 )
 from podsched.api.cel.types import DYN, Substitutions, Type
 from podsched.api.cel.values import Failure, Uint

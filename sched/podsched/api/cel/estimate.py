@@ -14,7 +14,7 @@ from podsched.api.cel.costs import (
     capped,
     rule_of_overload,
 )
-from podsched.api.cel.syntax import (
+from podsched.api.cel.tree import (
     ACCUMULATOR,
     Call,
     Fold,

@@ -17,7 +17,7 @@ from podsched.api.cel.costs import rule_of
 from podsched.api.cel.declarations import FUNCTIONS, Overload, no_overload
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.api.cel.strings import compiled
-from podsched.api.cel.syntax import (
+from podsched.api.cel.tree import (
     ACCUMULATOR,
     Call,
     Fold,

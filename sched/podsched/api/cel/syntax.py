@@ -3,30 +3,22 @@
 Depth and size are bounded before anything is unfolded: the parser recurses at most MAX_DEPTH
 times, and a macro that uses its operand twice is refused when the tree would have more than
 MAX_NODES nodes.
-Operands that a macro uses twice are shared, not copied.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from podsched.api.cel.errors import CompileError
+from podsched.api.cel.macros import expand
+from podsched.api.cel.tree import Call, Ident, Literal, MakeList, MakeMap, Node, Select
 from podsched.api.cel.values import Uint
 
 #: In characters, as cel-go's parser has it; objects of the API have a lower limit.
 MAX_LENGTH = 100_000
 #: cel-go's limit on nesting.
 MAX_DEPTH = 250
-#: Nodes of the tree with macros unfolded, and its depth. What 10 KiB of text need is far less.
-MAX_NODES = 50_000
-MAX_TREE_DEPTH = 350
-
-#: The accumulator of macros; not a name that an expression can contain.
-ACCUMULATOR = "@result"
-_UNUSED = "#unused"
-
 _TOKEN = re.compile(
     r"""(?P<space>[\t\ \r\n\f]+|//[^\n]*)
     |(?P<string>[bB]?(?:
@@ -87,117 +79,6 @@ _BINARY = {
     "/": (5, "_/_"),
     "%": (5, "_%_"),
 }
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """A node of the tree. ``position`` is the offset of its sign in the text, for messages."""
-
-    position: int
-    #: Nodes below, this one included, a shared one each time; and the height of the tree.
-    size: int = field(init=False, default=1)
-    depth: int = field(init=False, default=1)
-    #: Set by the check of types.
-    type: Any = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        for child in self.children():
-            self.size += child.size
-            self.depth = max(self.depth, child.depth + 1)
-        if self.size > MAX_NODES or self.depth > MAX_TREE_DEPTH:
-            raise CompileError("expression is too large or too deep with its macros unfolded")
-
-    def children(self) -> tuple[Node, ...]:
-        return ()
-
-
-@dataclass(eq=False, slots=True)
-class Literal(Node):
-    """A constant."""
-
-    value: Any
-
-
-@dataclass(eq=False, slots=True)
-class Ident(Node):
-    """A variable, or the name of a type."""
-
-    name: str
-    #: The type that the name stands for, if it is a type's.
-    constant: Any = field(init=False, default=None)
-
-
-@dataclass(eq=False, slots=True)
-class Select(Node):
-    """``operand.name``; a test of presence within ``has``."""
-
-    operand: Node
-    name: str
-    test: bool = False
-    constant: Any = field(init=False, default=None)
-
-    def children(self) -> tuple[Node, ...]:
-        return (self.operand,)
-
-
-@dataclass(eq=False, slots=True)
-class Call(Node):
-    """A call of a function or an operator, of a method if there is a target."""
-
-    function: str
-    target: Node | None
-    arguments: tuple[Node, ...]
-    #: Names of the overloads that may be meant; set by the check of types.
-    overloads: tuple[str, ...] = field(init=False, default=())
-
-    def children(self) -> tuple[Node, ...]:
-        return self.arguments if self.target is None else (self.target, *self.arguments)
-
-
-@dataclass(eq=False, slots=True)
-class MakeList(Node):
-    """A list; ``optional`` has the indices of elements written with a question mark."""
-
-    elements: tuple[Node, ...]
-    optional: frozenset[int] = frozenset()
-
-    def children(self) -> tuple[Node, ...]:
-        return self.elements
-
-
-@dataclass(eq=False, slots=True)
-class MakeMap(Node):
-    """A map, or a message if it has a name."""
-
-    entries: tuple[tuple[Node, Node], ...]
-    optional: frozenset[int] = frozenset()
-
-    def children(self) -> tuple[Node, ...]:
-        return tuple(node for entry in self.entries for node in entry)
-
-
-@dataclass(eq=False, slots=True)
-class Fold(Node):
-    """A comprehension: what most macros unfold to.
-
-    ``variables`` are one name (element, or key of a map) or two (index or key, and value). A fold
-    with ``is_bind`` gives its accumulator a value and has no iteration.
-    """
-
-    range: Node
-    variables: tuple[str, ...]
-    accumulator: str
-    start: Node
-    condition: Node
-    step: Node
-    result: Node
-
-    def children(self) -> tuple[Node, ...]:
-        return (self.range, self.start, self.condition, self.step, self.result)
-
-    @property
-    def is_bind(self) -> bool:
-        return self.variables == (_UNUSED,)
 
 
 #: Binds less than all operators but the ternary.
@@ -346,7 +227,7 @@ class _Parser:
     def call(self, function: str, target: Node | None) -> Node:
         position = self.expect("(")
         arguments = tuple(self.items(")", trailing=False))
-        expanded = expand(self, position, function, target, arguments)
+        expanded = expand(self.fail, position, function, target, arguments)
         return expanded or Call(position, function, target, arguments)
 
     def items(self, end: str, *, trailing: bool = True) -> list[Node]:
@@ -493,179 +374,3 @@ def _unescaped_bytes(body: str) -> bytes:
         found += _unescaped(match).encode("latin-1")
         end = match.end()
     return bytes(found + body[end:].encode("utf-8", "surrogatepass"))
-
-
-def expand(
-    parser: _Parser,
-    position: int,
-    function: str,
-    target: Node | None,
-    arguments: tuple[Node, ...],
-) -> Node | None:
-    """Return what a macro unfolds to; None if the call is none of a macro. Raises CompileError."""
-    if target is None:
-        if function != "has" or len(arguments) != 1:
-            return None
-        (operand,) = arguments
-        if not isinstance(operand, Select):
-            parser.fail(position, "invalid argument to has() macro")
-        return Select(position, operand.operand, operand.name, test=True)
-    count = len(arguments)
-    if function == "bind" and count == 3 and isinstance(target, Ident) and target.name == "cel":
-        name = _variable(
-            parser, arguments[0], "cel.bind() variable names must be simple identifiers"
-        )
-        return _bind(position, name, arguments[1], arguments[2])
-    if function in ("optMap", "optFlatMap") and count == 2:
-        return _optional_map(parser, position, function, target, arguments)
-    if function == "sortBy" and count == 2:
-        return _sort_by(parser, position, target, arguments)
-    variables = _FOLDS.get((function, count))
-    if variables is None:
-        return None
-    return _fold(parser, position, function, target, arguments, variables)
-
-
-#: The macros that fold, by name and number of arguments, with their number of variables.
-_FOLDS = {
-    (name, count + variables): variables
-    for name, one, two in (
-        ("all", (1,), (1,)),
-        ("exists", (1,), (1,)),
-        ("exists_one", (1,), (1,)),
-        ("existsOne", (1,), (1,)),
-        ("map", (1, 2), ()),
-        ("filter", (1,), ()),
-        ("transformList", (), (1, 2)),
-        ("transformMap", (), (1, 2)),
-        ("transformMapEntry", (), (1, 2)),
-    )
-    for variables, counts in ((1, one), (2, two))
-    for count in counts
-}
-
-
-def _variable(parser: _Parser, node: Node, message: str = "argument must be a simple name") -> str:
-    if not isinstance(node, Ident):
-        parser.fail(node.position, message)
-    if node.name == "__result__":
-        parser.fail(node.position, "iteration variable overwrites accumulator variable")
-    return node.name
-
-
-def _fold(
-    parser: _Parser,
-    position: int,
-    function: str,
-    target: Node,
-    arguments: tuple[Node, ...],
-    count: int,
-) -> Node:
-    names = tuple(_variable(parser, argument) for argument in arguments[:count])
-    if len(set(names)) != len(names):
-        parser.fail(arguments[1].position, f"duplicate variable name: {names[1]}")
-    body = arguments[count:]
-    start, condition, step, result = _UNFOLDED[function](position, arguments[:count], body)
-    return Fold(position, target, names, ACCUMULATOR, start, condition, step, result)
-
-
-_Parts = tuple[Node, Node, Node, Node]
-
-
-def _call(position: int, function: str, *arguments: Node) -> Node:
-    return Call(position, function, None, arguments)
-
-
-def _result(position: int) -> Node:
-    return Ident(position, ACCUMULATOR)
-
-
-def _all(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    condition = _call(position, "@not_strictly_false", _result(position))
-    step = _call(position, "_&&_", _result(position), *body)
-    return Literal(position, True), condition, step, _result(position)
-
-
-def _exists(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    negated = _call(position, "!_", _result(position))
-    condition = _call(position, "@not_strictly_false", negated)
-    step = _call(position, "_||_", _result(position), *body)
-    return Literal(position, False), condition, step, _result(position)
-
-
-def _exists_one(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    counted = _call(position, "_+_", _result(position), Literal(position, 1))
-    step = _call(position, "_?_:_", *body, counted, _result(position))
-    result = _call(position, "_==_", _result(position), Literal(position, 1))
-    return Literal(position, 0), Literal(position, True), step, result
-
-
-def _collected(position: int, start: Node, grown: Node, condition: tuple[Node, ...]) -> _Parts:
-    """Return the parts of a macro that collects values, those with a condition if there is one."""
-    step = _call(position, "_?_:_", *condition, grown, _result(position)) if condition else grown
-    return start, Literal(position, True), step, _result(position)
-
-
-def _map(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    grown = _call(position, "_+_", _result(position), MakeList(position, body[-1:]))
-    return _collected(position, MakeList(position, ()), grown, body[:-1])
-
-
-def _filter(position: int, names: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    grown = _call(position, "_+_", _result(position), MakeList(position, names))
-    return _collected(position, MakeList(position, ()), grown, body)
-
-
-def _transform_map(position: int, names: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    grown = _call(position, "cel.@mapInsert", _result(position), names[0], body[-1])
-    return _collected(position, MakeMap(position, ()), grown, body[:-1])
-
-
-def _transform_map_entry(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    grown = _call(position, "cel.@mapInsert", _result(position), body[-1])
-    return _collected(position, MakeMap(position, ()), grown, body[:-1])
-
-
-_UNFOLDED = {
-    "all": _all,
-    "exists": _exists,
-    "exists_one": _exists_one,
-    "existsOne": _exists_one,
-    "map": _map,
-    "filter": _filter,
-    "transformList": _map,
-    "transformMap": _transform_map,
-    "transformMapEntry": _transform_map_entry,
-}
-
-
-def _bind(position: int, name: str, value: Node, result: Node) -> Node:
-    nothing, never = MakeList(position, ()), Literal(position, False)
-    return Fold(position, nothing, (_UNUSED,), name, value, never, Ident(position, name), result)
-
-
-def _optional_map(
-    parser: _Parser, position: int, function: str, target: Node, arguments: tuple[Node, ...]
-) -> Node:
-    name = _variable(
-        parser, arguments[0], f"{function}() variable name must be a simple identifier"
-    )
-    value = Call(position, "value", target, ())
-    mapped = _bind(position, name, value, arguments[1])
-    if function == "optMap":
-        mapped = _call(position, "optional.of", mapped)
-    none = _call(position, "optional.none")
-    return _call(position, "_?_:_", Call(position, "hasValue", target, ()), mapped, none)
-
-
-def _sort_by(parser: _Parser, position: int, target: Node, arguments: tuple[Node, ...]) -> Node:
-    if isinstance(target, (Literal, MakeMap)):
-        parser.fail(
-            target.position,
-            "sortBy can only be applied to a list, identifier, comprehension, call or select"
-            " expression",
-        )
-    name = "@__sortBy_input__"
-    keys = _fold(parser, position, "map", Ident(position, name), arguments, 1)
-    call = Call(position, "@sortByAssociatedKeys", Ident(position, name), (keys,))
-    return _bind(position, name, target, call)

@@ -1,0 +1,197 @@
+"""CEL's macros: calls that unfold to a larger tree (cel-go v0.26 ``parser/macro.go``, ``ext``).
+
+Operands that a macro uses twice are shared, not copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from podsched.api.cel.tree import (
+    ACCUMULATOR,
+    UNUSED,
+    Call,
+    Fold,
+    Ident,
+    Literal,
+    MakeList,
+    MakeMap,
+    Node,
+    Select,
+)
+
+#: Raises CompileError with a position in the text and a message.
+Fail = Callable[[int, str], NoReturn]
+
+
+def expand(
+    fail: Fail,
+    position: int,
+    function: str,
+    target: Node | None,
+    arguments: tuple[Node, ...],
+) -> Node | None:
+    """Return what a macro unfolds to; None if the call is none of a macro. Raises CompileError."""
+    if target is None:
+        if function != "has" or len(arguments) != 1:
+            return None
+        (operand,) = arguments
+        if not isinstance(operand, Select):
+            fail(position, "invalid argument to has() macro")
+        return Select(position, operand.operand, operand.name, test=True)
+    count = len(arguments)
+    if function == "bind" and count == 3 and isinstance(target, Ident) and target.name == "cel":
+        name = _variable(fail, arguments[0], "cel.bind() variable names must be simple identifiers")
+        return _bind(position, name, arguments[1], arguments[2])
+    if function in ("optMap", "optFlatMap") and count == 2:
+        return _optional_map(fail, position, function, target, arguments)
+    if function == "sortBy" and count == 2:
+        return _sort_by(fail, position, target, arguments)
+    variables = _FOLDS.get((function, count))
+    if variables is None:
+        return None
+    return _fold(fail, position, function, target, arguments, variables)
+
+
+#: The macros that fold, by name and number of arguments, with their number of variables.
+_FOLDS = {
+    (name, count + variables): variables
+    for name, one, two in (
+        ("all", (1,), (1,)),
+        ("exists", (1,), (1,)),
+        ("exists_one", (1,), (1,)),
+        ("existsOne", (1,), (1,)),
+        ("map", (1, 2), ()),
+        ("filter", (1,), ()),
+        ("transformList", (), (1, 2)),
+        ("transformMap", (), (1, 2)),
+        ("transformMapEntry", (), (1, 2)),
+    )
+    for variables, counts in ((1, one), (2, two))
+    for count in counts
+}
+
+
+def _variable(fail: Fail, node: Node, message: str = "argument must be a simple name") -> str:
+    if not isinstance(node, Ident):
+        fail(node.position, message)
+    if node.name == "__result__":
+        fail(node.position, "iteration variable overwrites accumulator variable")
+    return node.name
+
+
+def _fold(
+    fail: Fail,
+    position: int,
+    function: str,
+    target: Node,
+    arguments: tuple[Node, ...],
+    count: int,
+) -> Node:
+    names = tuple(_variable(fail, argument) for argument in arguments[:count])
+    if len(set(names)) != len(names):
+        fail(arguments[1].position, f"duplicate variable name: {names[1]}")
+    body = arguments[count:]
+    start, condition, step, result = _UNFOLDED[function](position, arguments[:count], body)
+    return Fold(position, target, names, ACCUMULATOR, start, condition, step, result)
+
+
+_Parts = tuple[Node, Node, Node, Node]
+
+
+def _call(position: int, function: str, *arguments: Node) -> Node:
+    return Call(position, function, None, arguments)
+
+
+def _result(position: int) -> Node:
+    return Ident(position, ACCUMULATOR)
+
+
+def _all(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
+    condition = _call(position, "@not_strictly_false", _result(position))
+    step = _call(position, "_&&_", _result(position), *body)
+    return Literal(position, True), condition, step, _result(position)
+
+
+def _exists(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
+    negated = _call(position, "!_", _result(position))
+    condition = _call(position, "@not_strictly_false", negated)
+    step = _call(position, "_||_", _result(position), *body)
+    return Literal(position, False), condition, step, _result(position)
+
+
+def _exists_one(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
+    counted = _call(position, "_+_", _result(position), Literal(position, 1))
+    step = _call(position, "_?_:_", *body, counted, _result(position))
+    result = _call(position, "_==_", _result(position), Literal(position, 1))
+    return Literal(position, 0), Literal(position, True), step, result
+
+
+def _collected(position: int, start: Node, grown: Node, condition: tuple[Node, ...]) -> _Parts:
+    """Return the parts of a macro that collects values, those with a condition if there is one."""
+    step = _call(position, "_?_:_", *condition, grown, _result(position)) if condition else grown
+    return start, Literal(position, True), step, _result(position)
+
+
+def _map(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
+    grown = _call(position, "_+_", _result(position), MakeList(position, body[-1:]))
+    return _collected(position, MakeList(position, ()), grown, body[:-1])
+
+
+def _filter(position: int, names: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
+    grown = _call(position, "_+_", _result(position), MakeList(position, names))
+    return _collected(position, MakeList(position, ()), grown, body)
+
+
+def _transform_map(position: int, names: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
+    grown = _call(position, "cel.@mapInsert", _result(position), names[0], body[-1])
+    return _collected(position, MakeMap(position, ()), grown, body[:-1])
+
+
+def _transform_map_entry(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
+    grown = _call(position, "cel.@mapInsert", _result(position), body[-1])
+    return _collected(position, MakeMap(position, ()), grown, body[:-1])
+
+
+_UNFOLDED = {
+    "all": _all,
+    "exists": _exists,
+    "exists_one": _exists_one,
+    "existsOne": _exists_one,
+    "map": _map,
+    "filter": _filter,
+    "transformList": _map,
+    "transformMap": _transform_map,
+    "transformMapEntry": _transform_map_entry,
+}
+
+
+def _bind(position: int, name: str, value: Node, result: Node) -> Node:
+    nothing, never = MakeList(position, ()), Literal(position, False)
+    return Fold(position, nothing, (UNUSED,), name, value, never, Ident(position, name), result)
+
+
+def _optional_map(
+    fail: Fail, position: int, function: str, target: Node, arguments: tuple[Node, ...]
+) -> Node:
+    name = _variable(fail, arguments[0], f"{function}() variable name must be a simple identifier")
+    value = Call(position, "value", target, ())
+    mapped = _bind(position, name, value, arguments[1])
+    if function == "optMap":
+        mapped = _call(position, "optional.of", mapped)
+    none = _call(position, "optional.none")
+    return _call(position, "_?_:_", Call(position, "hasValue", target, ()), mapped, none)
+
+
+def _sort_by(fail: Fail, position: int, target: Node, arguments: tuple[Node, ...]) -> Node:
+    if isinstance(target, (Literal, MakeMap)):
+        fail(
+            target.position,
+            "sortBy can only be applied to a list, identifier, comprehension, call or select"
+            " expression",
+        )
+    name = "@__sortBy_input__"
+    keys = _fold(fail, position, "map", Ident(position, name), arguments, 1)
+    call = Call(position, "@sortByAssociatedKeys", Ident(position, name), (keys,))
+    return _bind(position, name, target, call)
