@@ -7,7 +7,8 @@ declarations   the functions, declared by operators, strings, times, lists,
                kubernetes, named_formats
 costs          what calls cost, beforehand and when evaluated
 estimate       the most that an expression can cost
-program        closures that evaluate a tree and count its cost
+program, paths closures that evaluate a tree and count its cost
+state          the variables and the cost of one evaluation
 values         values, their equality and order
 
 Why it is our own: no package for Python has Kubernetes' types (quantity, semver, IP, CIDR, URL,

@@ -3,19 +3,19 @@
 Costs are those of cel-go v0.26 (``interpreter/runtimecost.go``) with Kubernetes' own of v1.36
 (``apiserver/pkg/cel/library/cost.go``). As there, parts that are constant are evaluated once, when
 compiled, and cost nothing.
-
-A path such as ``device.attributes["a"].b`` is one closure: an *attribute*, a base with qualifiers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from podsched.api.cel.costs import rule_of
 from podsched.api.cel.declarations import FUNCTIONS, Overload, no_overload
-from podsched.api.cel.errors import CompileError, EvaluationError
+from podsched.api.cel.errors import CompileError
+from podsched.api.cel.paths import VARIES, Attribute, Qualifier, plain, resolution, shown
+from podsched.api.cel.state import CostExceeded, Run, State
 from podsched.api.cel.strings import compiled
 from podsched.api.cel.tree import (
     ACCUMULATOR,
@@ -29,15 +29,10 @@ from podsched.api.cel.tree import (
     Select,
 )
 from podsched.api.cel.values import (
-    MISSING,
     NO_OVERLOAD,
-    NONE,
-    Budget,
-    Defaulting,
     Failure,
     Optional,
     Uint,
-    find,
     key_of,
     keys,
     type_name,
@@ -50,79 +45,13 @@ _UNSET: Any = object()
 _LIST_COST, _MAP_COST = 10, 30
 
 
-class CostExceeded(EvaluationError):
-    """The evaluation cost more than its limit."""
-
-    def __init__(self, cost: int) -> None:
-        super().__init__("operation cancelled: actual cost limit exceeded")
-        self.cost = cost
-
-
-class State(Budget):
-    """One evaluation: values of the variables, cost so far, work that costs nothing."""
-
-    __slots__ = ("cost", "limit", "slots")
-
-    def __init__(self, slots: list[Any], limit: int) -> None:
-        self.slots = slots
-        self.cost = 0
-        self.limit = limit
-        self.left = self.MOST
-
-    def charge(self, cost: int) -> None:
-        """Count the cost of a call. Raises CostExceeded."""
-        self.cost += cost
-        if self.cost > self.limit:
-            raise CostExceeded(self.cost)
-
-    def steps(self, count: int) -> None:
-        """Count steps that cost one each. Raises CostExceeded."""
-        self.cost += count
-        if self.cost > self.limit:
-            raise CostExceeded(self.limit + 1)
-
-
-Run = Callable[[State], Any]
-#: Marks a step of a program that is no constant.
-_VARIES: Any = object()
-
-
-@dataclass(frozen=True, slots=True)
-class _Qualifier:
-    """A step of a path: a constant key, or one that is evaluated."""
-
-    key: Any = _VARIES
-    run: Run | None = None
-    optional: bool = False
-    #: Asks only whether the key is there.
-    test: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Attribute:
-    """A path: what it starts from, and its qualifiers.
-
-    ``base`` is a run; a ternary is a path with two branches, to which qualifiers are appended.
-    """
-
-    base: Run
-    qualifiers: tuple[_Qualifier, ...] = ()
-    branches: tuple[_Attribute, _Attribute] | None = None
-
-    def then(self, qualifier: _Qualifier) -> _Attribute:
-        if self.branches is not None:
-            yes, no = self.branches
-            return replace(self, branches=(yes.then(qualifier), no.then(qualifier)))
-        return replace(self, qualifiers=(*self.qualifiers, qualifier))
-
-
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A compiled node: how it runs, its value if that is constant, its path if it is one."""
 
     run: Run
-    constant: Any = _VARIES
-    attribute: _Attribute | None = None
+    constant: Any = VARIES
+    attribute: Attribute | None = None
 
 
 class Compiler:
@@ -176,16 +105,16 @@ class Compiler:
                 value = state.slots[index] = lazy(state)
             return value
 
-        return _path(_Attribute(bound if lazy else variable))
+        return _path(Attribute(bound if lazy else variable))
 
-    def _path_of(self, node: Node) -> _Attribute:
+    def _path_of(self, node: Node) -> Attribute:
         step = self._step(node)
-        return step.attribute or _Attribute(step.run)
+        return step.attribute or Attribute(step.run)
 
     def _select(self, node: Select) -> _Step:
         if node.constant is not None:
             return _constant(node.constant)
-        path = self._path_of(node.operand).then(_Qualifier(node.name, test=node.test))
+        path = self._path_of(node.operand).then(Qualifier(node.name, test=node.test))
         return _path(path, test=node.test)
 
     def _index(self, node: Call) -> _Step:
@@ -193,15 +122,15 @@ class Compiler:
         path = self._path_of(operand)
         optional = node.function != "_[_]"
         step = self._step(index)
-        if step.constant is not _VARIES:
-            return _path(path.then(_Qualifier(step.constant, optional=optional)))
-        run = _resolution(step.attribute) if step.attribute else step.run
-        return _path(path.then(_Qualifier(run=run, optional=optional)))
+        if step.constant is not VARIES:
+            return _path(path.then(Qualifier(step.constant, optional=optional)))
+        run = resolution(step.attribute) if step.attribute else step.run
+        return _path(path.then(Qualifier(run=run, optional=optional)))
 
     def _ternary(self, node: Call) -> _Step:
         condition = self._step(node.arguments[0]).run
         branches = (self._path_of(node.arguments[1]), self._path_of(node.arguments[2]))
-        return _path(_Attribute(condition, branches=branches))
+        return _path(Attribute(condition, branches=branches))
 
     def _logic(self, node: Call) -> _Step:
         return _logic(self._runs(node.arguments), node.function == "_&&_")
@@ -223,7 +152,7 @@ class Compiler:
             if members is not None:
                 return members
         call = _Calling(node)
-        if node.function in _CONVERSIONS and len(steps) == 1 and constants[0] is not _VARIES:
+        if node.function in _CONVERSIONS and len(steps) == 1 and constants[0] is not VARIES:
             value = call.apply(State([], 1 << 60), (constants[0],))
             if isinstance(value, Failure):
                 raise CompileError(f"program instantiation failed: {value.message}")
@@ -247,7 +176,7 @@ class Compiler:
             return None
         index = self._scope[ACCUMULATOR]
         item = self._step(added)
-        constant = item.constant is not _VARIES
+        constant = item.constant is not VARIES
 
         def append(state: State) -> Any:
             state.steps(1)
@@ -266,7 +195,7 @@ class Compiler:
     def _list(self, node: MakeList) -> _Step:
         steps = [self._step(element) for element in node.elements]
         constants = [step.constant for step in steps]
-        if not node.optional and all(constant is not _VARIES for constant in constants):
+        if not node.optional and all(constant is not VARIES for constant in constants):
             return _constant(constants)
         runs = [step.run for step in steps]
         optional = node.optional
@@ -297,7 +226,7 @@ class Compiler:
         runs = [(key.run, value.run) for key, value in steps]
         optional = node.optional
         constant = not optional and all(
-            step.constant is not _VARIES for entry in steps for step in entry
+            step.constant is not VARIES for entry in steps for step in entry
         )
 
         def make(state: State) -> Any:
@@ -317,7 +246,7 @@ class Compiler:
         start = self._step(node.start)
         outer = dict(self._scope)
         accumulator = self._slot(node.accumulator)
-        if start.constant is _VARIES or node.accumulator != ACCUMULATOR:
+        if start.constant is VARIES or node.accumulator != ACCUMULATOR:
             self._lazy[accumulator] = start.run
         before = dict(self._scope)
         variables = [self._slot(name) for name in node.variables]
@@ -358,11 +287,11 @@ def _constant(value: Any) -> _Step:
     return _Step(lambda _: value, value)
 
 
-def _path(attribute: _Attribute, *, test: bool = False) -> _Step:
-    resolve = _resolution(attribute)
+def _path(attribute: Attribute, *, test: bool = False) -> _Step:
+    resolve = resolution(attribute)
     if attribute.branches is not None or test:
         return _Step(resolve, attribute=attribute)
-    fast = _plain(attribute)
+    fast = plain(attribute)
     if fast is not None:
         return _Step(fast, attribute=attribute)
 
@@ -374,136 +303,10 @@ def _path(attribute: _Attribute, *, test: bool = False) -> _Step:
     return _Step(run, attribute=attribute)
 
 
-def _plain(attribute: _Attribute) -> Run | None:
-    """Return the run of a path of constant strings, which is what most selectors consist of."""
-    qualifiers = attribute.qualifiers
-    if any(type(q.key) is not str or q.optional or q.test for q in qualifiers):
-        return None
-    names = [qualifier.key for qualifier in qualifiers]
-    base = attribute.base
-
-    def run(state: State) -> Any:
-        value = base(state)
-        cost = 1
-        try:
-            for name in names:
-                cost += 1
-                if value.__class__ is not dict and value.__class__ is not Defaulting:
-                    return slow(state, value, cost - 2)
-                value = value[name]
-        except KeyError:
-            value = Failure(f"no such key: {name}")
-        state.cost = cost = state.cost + cost
-        if cost > state.limit:
-            raise CostExceeded(state.limit + 1)
-        return value
-
-    def slow(state: State, value: Any, done: int) -> Any:
-        """Finish a path that leads through something else than maps."""
-        state.steps(done)
-        if value.__class__ is not Failure:
-            value = _qualify(state, value, qualifiers[done:])
-        state.steps(1)
-        return value
-
-    return run
-
-
-def _resolution(attribute: _Attribute) -> Run:
-    """Return how a path is resolved; what resolving it as a whole costs is not counted."""
-    base, qualifiers = attribute.base, attribute.qualifiers
-    if attribute.branches is not None:
-        yes, no = map(_resolution, attribute.branches)
-
-        def choose(state: State) -> Any:
-            value = base(state)
-            if value is True:
-                return yes(state)
-            if value is False:
-                return no(state)
-            return value if value.__class__ is Failure else NO_OVERLOAD
-
-        return choose
-    if not qualifiers:
-        return base
-
-    def resolve(state: State) -> Any:
-        value = base(state)
-        return value if value.__class__ is Failure else _qualify(state, value, qualifiers)
-
-    return resolve
-
-
-def _qualify(state: State, value: Any, qualifiers: tuple[_Qualifier, ...]) -> Any:
-    optional = type(value) is Optional
-    if optional:
-        if not value.present:
-            return value
-        value = value.value
-    for qualifier in qualifiers:
-        optional = optional or qualifier.optional
-        key = qualifier.key if qualifier.run is None else qualifier.run(state)
-        if key.__class__ is Failure:
-            value = key
-        elif qualifier.test:
-            value = _has(value, key)
-        else:
-            value = _qualified(value, key, presence=optional)
-        if value is MISSING:
-            return NONE
-        failed = value.__class__ is Failure
-        if not (failed and optional):
-            state.steps(1)
-        if failed:
-            return value
-    return Optional(True, value) if optional else value
-
-
-def _qualified(value: Any, key: Any, *, presence: bool = False) -> Any:
-    """Return the element or entry; a failure if there is none, or MISSING if presence is asked."""
-    if isinstance(value, dict):
-        found = find(value, key)
-        if found is MISSING and not presence:
-            return Failure(f"no such key: {_shown(key)}")
-        return found
-    if isinstance(value, list):
-        index = _index_of(key)
-        if isinstance(index, Failure):
-            return index
-        if 0 <= index < len(value):
-            return value[index]
-        return MISSING if presence else Failure(f"index out of bounds: {_shown(key)}")
-    return MISSING if presence else Failure(f"no such key: {_shown(key)}")
-
-
-def _shown(key: Any) -> str:
-    """Return a key for a message: others than scalars may be of any size."""
-    if isinstance(key, bool):
-        return str(key).lower()
-    if isinstance(key, str):
-        return key[:100]
-    return str(key) if isinstance(key, (int, float)) or key is None else type_name(key)
-
-
-def _has(value: Any, key: Any) -> Any:
-    found = _qualified(value, key, presence=True)
-    if found is MISSING:
-        return False
-    return found if isinstance(found, Failure) else True
-
-
-def _index_of(key: Any) -> int | Failure:
-    if type(key) in (int, Uint):
-        return int(key)
-    if type(key) is float and key.is_integer():
-        return int(key)
-    return Failure(f"unsupported index type '{type_name(key)}' in list")
-
-
 def _fast_call(call: _Calling, steps: list[_Step]) -> Run | None:
     """Return the run of a call for which there is a faster way, else None."""
     constants = [step.constant for step in steps]
-    if steps and all(constant is not _VARIES for constant in constants):
+    if steps and all(constant is not VARIES for constant in constants):
         return _remembered(call, tuple(constants))
     if call.function not in ("_==_", "_!=_"):
         return None
@@ -624,7 +427,7 @@ def _fill(
         if index in optional:
             if type(value) is not Optional:
                 return Failure(
-                    f"cannot initialize optional entry '{_shown(key)}' from non-optional value"
+                    f"cannot initialize optional entry '{shown(key)}' from non-optional value"
                 )
             if not value.present:
                 entries.pop(stored, None)
