@@ -1,4 +1,7 @@
-"""Creates pods one by one over one stream, which costs a sixth of a call for each pod.
+"""Creates pods one by one over one stream.
+
+A message on a stream costs client and server a sixth of the CPU of a call
+(``serve.server.submission``).
 
     submit --room for one more unanswered pod--> sent --in order--> answered
                                                   '--the stream breaks--> OutcomeUnknown

@@ -6,6 +6,9 @@
 
 So a busy stream is as efficient as ``CreatePods``, an idle one adds no delay, and a client can
 occupy at most one buffer. A stream ended by the server answers every pod that it has read.
+
+Measured with 5,000 nodes, in one run: with single calls, 32 of them concurrently, 983 pods/s, and
+672 us of CPU a pod in the server; over one stream 2,340 to 2,500 pods/s and 160 us.
 """
 
 from __future__ import annotations
