@@ -352,6 +352,7 @@ class Informer:
             events += some
             if turn.is_over:
                 await turn.give_way()
+        # From here on the stores equal the whole list, although its events are delivered in parts.
         mirror.adopt(listed)
         last = max(0, len(events) - 1) // _CHUNK * _CHUNK
         for start in range(0, last, _CHUNK):

@@ -79,7 +79,7 @@ class CacheReflector:
     async def _stream(self) -> AsyncGenerator[WatchBatch | None, None]:
         await self._load()
         self.ready.set()
-        yield None
+        yield None  # the list has worked; its objects are in the cache already
         async for batch in self._store.watch(
             etcd_keys.ROOT, start_revision=self._cache.revision + 1
         ):

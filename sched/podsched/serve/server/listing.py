@@ -93,6 +93,8 @@ class Lister:
                 revision, after = at_revision, ""
             else:
                 revision, after = await self._latest(request), ""
+            # The cache has only current objects. They are also those at an earlier revision if
+            # none of the kind has changed since.
             if self._cache.last_change(kind) > revision or self._cache.revision < revision:
                 return await self._from_etcd(request, scope, revision, after)
         except StoreError as error:

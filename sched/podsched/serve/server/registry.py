@@ -349,6 +349,7 @@ class Registry:
             for outcome in outcomes:
                 if not isinstance(outcome, ApiError):
                     deleted += 1
+                # NOT_FOUND: deleted by another client since it was listed.
                 elif outcome.code is not StatusCode.NOT_FOUND:
                     raise outcome
         return deleted

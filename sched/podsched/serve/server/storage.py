@@ -221,6 +221,7 @@ class ObjectStorage:
             ops.append(Put(key, value))
         result = (await self._write([Write(compares, ops)]))[0]
         if isinstance(result, StoreError) or result.succeeded:
+            # All items share the result of the one transaction.
             return [await self._created(item, result, fence) for item in items], {}
         outcomes: list[Outcome | None] = []
         for item in items:

@@ -231,6 +231,7 @@ class WatchCache:
         objects = self._objects[name]
         self._last_changes[name] = kv.mod_revision
         deleted = event.type == EventType.DELETE
+        # Watchers cannot get an undecodable object, so for them it is deleted.
         if not deleted and not self._is_readable(entry):
             self._mark_unreadable(entry)
             deleted = True

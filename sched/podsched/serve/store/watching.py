@@ -165,6 +165,7 @@ async def _one_stream(
     connection = await endpoints.connected()
     try:
         if assembler.position:
+            # Before each stream, because etcd may have been restored while there was none.
             await _check_history(endpoints, connection, assembler)
         stream = _responses(endpoints, connection, prefixes, assembler.position)
         async with aclosing(stream):

@@ -124,6 +124,7 @@ class Gate:
         flow.charge(_SECONDS.get(method, 0.0) + size * RECEIVED_BYTE, self.clock())
         seat = Seat(self.flows, flow, self.clock, self._writes, self._lane, self.left)
         if seat.competes:
+            # A flow above its share waits before its handler starts.
             try:
                 await seat.give_way()
             except BaseException:
