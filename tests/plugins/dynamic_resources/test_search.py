@@ -233,6 +233,17 @@ CASES = {
         ),
         "r0=b r1=c",
     ),
+    "an unknown value is distinct only as the first": (
+        case_of(
+            [
+                device("a", w0="y", w1="y"),
+                device("b", w1="y") | {"attributes": {"w1": {"string": "y"}, "n": {}}},
+            ],
+            [wanting(selector="w0=y"), wanting(selector="w1=y")],
+            constraints=[{"distinctAttribute": f"{DRIVER}/n", "requests": ["r1"]}],
+        ),
+        "r0=a r1=b",
+    ),
     "an earlier request holds a constraint's value": (
         case_of(
             [device("a", numa=0), device("b", numa=1), device("c", numa=1, model="x")],

@@ -42,6 +42,7 @@ class Equivalence:
         self._numbers: dict[Hashable, int] = {}
         self._wanted: dict[tuple[int, int], bool] = {}
         self._safe: dict[int, bool] = {}
+        self._unknown_values: dict[Alternative, bool] = {}
         self._set_classes: dict[tuple[int, _CounterSet], int] = {}
         self._members: dict[_CounterSet, list[Candidate]] = defaultdict(list)
         consumers = [of for of in candidates.devices if of.device.counter_sets]
@@ -169,14 +170,25 @@ class Equivalence:
             for index in alternative.constraints
         )
         # The order of devices decides whether a constraint refuses one of all devices, which is an
-        # error, before another is found in use; and which of unknown values comes first.
-        ordered = alternative.all_devices is not None and bool(values)
+        # error, before another is found in use.
+        is_all = alternative.all_devices is not None and bool(values)
+        is_ordered = is_all or self._has_unknown_values(alternative)
         return (
             frozenset(needs.items()) if shareable else None,
             self._candidates.tolerates(alternative, candidate),
             values,
-            candidate.index if ordered or frozenset() in values else None,
+            candidate.index if is_ordered else None,
         )
+
+    def _has_unknown_values(self, alternative: Alternative) -> bool:
+        """Whether a device has an unknown value, which a constraint takes only as the first."""
+        if alternative not in self._unknown_values:
+            self._unknown_values[alternative] = any(
+                self._candidates.values(alternative, index, candidate) == frozenset()
+                for index in alternative.constraints
+                for candidate in self._candidates.devices
+            )
+        return self._unknown_values[alternative]
 
     def _is_wanted(self, index: int, candidate: Candidate) -> bool:
         """Whether a request from a level on may want the device."""

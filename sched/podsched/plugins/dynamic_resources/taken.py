@@ -134,7 +134,7 @@ class TakenDevices:
         """Return how a device is used, as far as that matters from the claim on; None if unused."""
         claims = self._claims.get(index)
         if claims:
-            return (claim_index in claims, len(claims) > (claim_index in claims))
+            return (claim_index in claims, len(claims))
         shares = self._shares.get(index)
         if shares and shares.count:
             return frozenset(shares.consumed.items())
