@@ -8,16 +8,19 @@ their factories under the entry point group ``podsched.plugins``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
-from podsched.framework.plugin import PluginError, PluginFactory
+from podsched.config.plugin_args import DynamicResourcesArgs
+from podsched.framework.plugin import Handle, PluginError, PluginFactory
 from podsched.legacy.registry import LEGACY
 from podsched.plugins.default_binder import DefaultBinder
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.dynamic_resources.cases import run_case
 from podsched.plugins.dynamic_resources.model import Fault, Features
+from podsched.plugins.dynamic_resources.plugin import DynamicResources
 from podsched.plugins.dynamic_resources.selectors import selector_compiler
 from podsched.plugins.gang_scheduling import GangScheduling
 from podsched.plugins.image_locality import ImageLocality
@@ -44,6 +47,10 @@ from podsched.plugins.volume_zone import VolumeZone
 ENTRY_POINT_GROUP = "podsched.plugins"
 
 
+def _dynamic_resources(args: DynamicResourcesArgs, handle: Handle) -> DynamicResources:
+    return DynamicResources(args, handle, selector_compiler(Features()), time.time)
+
+
 #: name -> factory(args, handle): those of today in default order, then those of Policy files.
 BUILT_IN: Mapping[str, PluginFactory] = {
     "SchedulingGates": SchedulingGates,
@@ -60,6 +67,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "VolumeZone": VolumeZone,
     "PodTopologySpread": PodTopologySpread,
     "InterPodAffinity": InterPodAffinity,
+    "DynamicResources": _dynamic_resources,
     "DefaultPreemption": DefaultPreemption,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
     "ImageLocality": ImageLocality,

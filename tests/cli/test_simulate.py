@@ -114,7 +114,9 @@ def test_at_80_columns_scores_have_letters_and_a_legend(
     assert "NodeResourcesFit" in said.split("Scores:")[1]
 
 
-def test_a_plugin_that_does_not_run_has_no_column(sched: Commands, cluster_file: str) -> None:
+def test_a_plugin_that_scores_few_pods_has_no_column_for_others(
+    sched: Commands, cluster_file: str
+) -> None:
     command = ("simulate", "-f", cluster_file, "--pod", "-")
     assert "DynamicResources" not in sched.ok(*command, stdin=pod_of("100m"))
     # Results of scenarios name all that kube-scheduler names.

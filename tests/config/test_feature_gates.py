@@ -44,7 +44,8 @@ def test_a_gate_is_in_effect_as_it_was_asked_for_or_as_podsched_behaves() -> Non
         "CoordinatedLeaderElection"
     }
     assert in_effect({})["SchedulerQueueingHints"]
-    assert not in_effect({})["DynamicResourceAllocation"]
+    assert in_effect({})["DynamicResourceAllocation"]
+    assert not in_effect({})["DRAExtendedResource"]
 
 
 def test_only_the_version_that_podsched_follows_is_emulated() -> None:

@@ -17,6 +17,7 @@ DEFAULT_SCORES = [
     ("VolumeBinding", 1),
     ("PodTopologySpread", 2),
     ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
     ("NodeResourcesBalancedAllocation", 1),
     ("ImageLocality", 1),
 ]
@@ -36,7 +37,12 @@ def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order() -> None
     default = default_config().profiles[0]
     assert list(default.plugins[SCORE]) == DEFAULT_SCORES
     assert {point.value: default.names(point) for point in ExtensionPoint if point != SCORE} == {
-        "preEnqueue": ("SchedulingGates", "DefaultPreemption", "GangScheduling"),
+        "preEnqueue": (
+            "SchedulingGates",
+            "DynamicResources",
+            "DefaultPreemption",
+            "GangScheduling",
+        ),
         "queueSort": ("PrioritySort",),
         "preFilter": (
             "NodeAffinity",
@@ -48,6 +54,7 @@ def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order() -> None
             "VolumeZone",
             "PodTopologySpread",
             "InterPodAffinity",
+            "DynamicResources",
             "NodeDeclaredFeatures",
         ),
         "filter": (
@@ -63,9 +70,10 @@ def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order() -> None
             "VolumeZone",
             "PodTopologySpread",
             "InterPodAffinity",
+            "DynamicResources",
             "NodeDeclaredFeatures",
         ),
-        "postFilter": ("DefaultPreemption",),
+        "postFilter": ("DynamicResources", "DefaultPreemption"),
         "preScore": (
             "TaintToleration",
             "NodeAffinity",
@@ -75,9 +83,9 @@ def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order() -> None
             "InterPodAffinity",
             "NodeResourcesBalancedAllocation",
         ),
-        "reserve": ("VolumeBinding",),
+        "reserve": ("VolumeBinding", "DynamicResources"),
         "permit": ("GangScheduling",),
-        "preBind": ("VolumeBinding",),
+        "preBind": ("VolumeBinding", "DynamicResources"),
         "bind": ("DefaultBinder",),
         "postBind": (),
         "placementGenerate": ("TopologyPlacementGenerator",),
@@ -158,18 +166,6 @@ def test_the_weight_of_a_point_wins_over_that_of_multi_point() -> None:
     ).plugins[SCORE]
     assert ("ImageLocality", 8) in scores
     assert len(scores) == len(DEFAULT_SCORES)
-
-
-def test_what_is_only_recognised_is_accepted_and_does_not_run() -> None:
-    config = load_config(
-        {"profiles": [{"plugins": {"multiPoint": {"enabled": refs("DynamicResources")}}}]}
-    )
-    result = config.profiles[0]
-    assert all("DynamicResources" not in result.names(point) for point in ExtensionPoint)
-    assert config.warnings == (
-        "profiles[0].plugins.multiPoint.enabled[0].name: "
-        "DynamicResources is not implemented and does not run",
-    )
 
 
 def test_disabling_a_name_nobody_knows_is_worth_a_warning() -> None:
@@ -253,6 +249,7 @@ def test_the_default_set_has_the_weights_of_kube_scheduler() -> None:
         "NodeResourcesFit": 1,
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,
+        "DynamicResources": 2,
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,
         "PodGroupPodsCount": 1,

@@ -96,8 +96,9 @@ class Kind:
 
     @property
     def is_optional(self) -> bool:
-        """Whether the kind is alpha or beta: a Kubernetes cluster has it only if it is enabled."""
-        return "alpha" in self.api_version or "beta" in self.api_version
+        """Whether a Kubernetes cluster may lack the kind: alpha, beta, or of v1.34 and later."""
+        optional = ("alpha", "beta", "resource.k8s.io")
+        return any(part in self.api_version for part in optional)
 
     def new(self) -> o.AnyObject:
         """Return an empty object of this kind."""

@@ -593,6 +593,9 @@ WATCHED_KINDS = (
     "VolumeAttachment",
     "PodDisruptionBudget",
     "PodGroup",
+    "DeviceClass",
+    "ResourceClaim",
+    "ResourceSlice",
     "Pod",
 )
 

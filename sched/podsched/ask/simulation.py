@@ -42,7 +42,7 @@ from podsched.v1 import objects_pb2 as v1
 
 #: The outcome of a pod that a PreEnqueue plugin keeps out of the queue.
 GATED = "Gated"
-DYNAMIC_RESOURCES = "DynamicResources"
+_DYNAMIC_RESOURCES = "DynamicResources"
 
 
 class BadScenario(ValueError):
@@ -72,7 +72,7 @@ def simulate(
     result = {"id": scenario.get("id", "")} | decided
     silent = dict.fromkeys(_silent_plugins(config, config.profiles.index(profile)), 0)
     for node in result.get("score", {}).values():
-        node["plugins"] |= silent
+        node["plugins"] = silent | node["plugins"]
     if changes and result["outcome"] in ("Unschedulable", GATED):
         found = find_changes(Question(runtime, cache, pod))
         result["changes"] = [MessageToDict(change.to_message(pod.pod)) for change in found]
@@ -125,13 +125,13 @@ def _config(
 def _silent_plugins(config: SchedulerConfiguration, profile: int) -> list[str]:
     """Return DynamicResources where it is enabled, else nothing.
 
-    podsched does not run it, but kube-scheduler lists its score: 0 for a pod without resource
-    claims, which are the only pods there are here.
+    podsched does not ask it about pods that it does not score, but kube-scheduler lists its score
+    of 0.
     """
     plugins = config.effective.profiles[profile].plugins
     sets = (plugins.score, plugins.multi_point)
     disabled = {ref.name for plugin_set in sets for ref in plugin_set.disabled}
-    return [] if disabled & {ALL, DYNAMIC_RESOURCES} else [DYNAMIC_RESOURCES]
+    return [] if disabled & {ALL, _DYNAMIC_RESOURCES} else [_DYNAMIC_RESOURCES]
 
 
 def _read(scenario: Mapping[str, Any]) -> tuple[Cache, PodInfo]:

@@ -1,13 +1,13 @@
 """Objects that plugins assume to be changed; implements ``framework.assumed_objects``.
 
 An assumption remembers the informer's object that it replaces. It is valid as long as the cluster
-has this object, so replacing the object ends it. If a trial replaced the object, the assumption is
-valid again after the rollback.
+has this object, so replacing the object ends it, unless the assumption says which objects end it.
+If a trial replaced the object, the assumption is valid again after the rollback.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -29,6 +29,13 @@ class Objects(Protocol):
 class _Assumption(NamedTuple):
     base: Any
     assumed: Any
+    until: Callable[[Any], bool] | None = None
+
+    def holds(self, found: Any | None) -> bool:
+        """Whether it is valid while the informer has this object."""
+        if found is self.base or found is None or self.until is None:
+            return found is self.base
+        return not self.until(found)
 
 
 class AssumedKind:
@@ -50,7 +57,7 @@ class AssumedKind:
     def get(self, namespace: str, name: str) -> Any | None:
         found = self._cluster.get(self._kind, namespace, name)
         known = self._assumptions.get((namespace, name)) if self._assumptions else None
-        return known.assumed if known is not None and known.base is found else found
+        return known.assumed if known is not None and known.holds(found) else found
 
     def assumed(self) -> Sequence[Any]:
         holding = (self._holding(name) for name in self._assumptions)
@@ -58,19 +65,19 @@ class AssumedKind:
 
     def _holding(self, name: _Name) -> _Assumption | None:
         known = self._assumptions.get(name)
-        if known is None or known.base is not self._cluster.get(self._kind, *name):
+        if known is None or not known.holds(self._cluster.get(self._kind, *name)):
             return None
         return known
 
     # ------------------------------------------------------------------ changing
 
-    def assume(self, changed: Any) -> None:
+    def assume(self, changed: Any, until: Callable[[Any], bool] | None = None) -> None:
         meta = changed.metadata
         name = (meta.namespace, meta.name)
         base = self._cluster.get(self._kind, *name)
         if base is None:
             raise KeyError(f"{self._kind} {'/'.join(name)} is not there")
-        self._make(name, _Assumption(base, changed))
+        self._make(name, _Assumption(base, changed, until))
 
     def restore(self, namespace: str, name: str) -> None:
         if (namespace, name) in self._assumptions:
@@ -112,7 +119,7 @@ class _Assuming:
 
     def do(self) -> bool:
         of, wanted = self.of, self.assumption
-        if wanted is not None and wanted.base is not of._cluster.get(of._kind, *self.name):
+        if wanted is not None and not wanted.holds(of._cluster.get(of._kind, *self.name)):
             return False
         self.before = of.put(self.name, wanted)
         return True

@@ -17,7 +17,6 @@ from podsched.api.quantity import QuantityError
 from podsched.ask.queue_cases.running import run_lines as run_queue_cases
 from podsched.ask.selector_cases import selector_results
 from podsched.ask.simulation import (
-    DYNAMIC_RESOURCES,
     BadScenario,
 )
 from podsched.ask.simulation import simulate as simulate_scenario
@@ -248,9 +247,14 @@ def _changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
 def _nodes_table(result: dict[str, Any]) -> list[str]:
     """Return the table of nodes, the best first; with letters if plugin names do not fit."""
     scores = result.get("score") or {}
-    # kube-scheduler's list of scores, which JSON gives, names one that podsched does not run.
-    named = {name for node in scores.values() for name in node["plugins"]}
-    plugins = sorted(named - {DYNAMIC_RESOURCES})
+    # JSON names DynamicResources as kube-scheduler does, though it scores few pods.
+    named = {
+        name
+        for node in scores.values()
+        for name, score in node["plugins"].items()
+        if score or name != "DynamicResources"
+    }
+    plugins = sorted(named)
     nodes = sorted(result["filter"], key=lambda n: (-scores.get(n, {}).get("total", -1), n))
     lines = aligned(_node_rows(result, nodes, plugins, plugins))
     width = terminal_width()

@@ -26,7 +26,6 @@ class Gate(NamedTuple):
     """What podsched does, or why the value makes no difference."""
 
 
-_NO_DRA = "podsched does not allocate devices by resource claims"
 _GROUPS = "PodGroups are scheduled as a whole wherever the API serves them"
 _NO_ASYNC_CALLS = "podsched sends its writes in batches of its own"
 
@@ -51,21 +50,26 @@ GATES: dict[str, Gate] = {
     ),
     "VolumeLimitScaling": Gate(False, False, "nodes do not scale their volume limits"),
     **{
-        name: Gate(default, False, _NO_DRA)
+        name: Gate(True, True, "DynamicResources can be disabled in a profile")
+        for name in (
+            "DynamicResourceAllocation",
+            "DRAAdminAccess",
+            "DRAConsumableCapacity",
+            "DRADeviceBindingConditions",
+            "DRADeviceTaints",
+            "DRAPartitionableDevices",
+            "DRAPrioritizedList",
+            "DRAResourceClaimDeviceStatus",
+            "DRAScheduler",
+        )
+    },
+    **{
+        name: Gate(default, False, "DynamicResources does without it")
         for name, default in (
-            ("DynamicResourceAllocation", True),
-            ("DRAAdminAccess", True),
-            ("DRAConsumableCapacity", True),
-            ("DRADeviceBindingConditions", True),
             ("DRADeviceTaintRules", False),
-            ("DRADeviceTaints", True),
             ("DRAExtendedResource", True),
             ("DRAListTypeAttributes", False),
             ("DRANodeAllocatableResources", False),
-            ("DRAPartitionableDevices", True),
-            ("DRAPrioritizedList", True),
-            ("DRAResourceClaimDeviceStatus", True),
-            ("DRAScheduler", True),
             ("DRAWorkloadResourceClaims", False),
         )
     },

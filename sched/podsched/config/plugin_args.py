@@ -250,7 +250,7 @@ class DefaultPreemptionArgs(Model):
 
 
 class DynamicResourcesArgs(Model):
-    """Arguments of DynamicResources, validated although the plugin is not implemented."""
+    """Arguments of DynamicResources; durations in seconds."""
 
     filter_timeout: Duration = 10.0
     binding_timeout: Duration = 600.0

@@ -1,7 +1,6 @@
 """Lists the in-tree plugins, their extension points, and the default set.
 
-Order and weights are those of kube-scheduler v1.36 (getDefaultPlugins). Plugins of features that
-podsched does not implement are recognised, so that files which mention them are accepted.
+Order and weights are those of kube-scheduler v1.36 (getDefaultPlugins).
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ class PluginSpec:
     """The model of its pluginConfig args; None: any object is passed on unchanged."""
     weight: int = 0
     """Its weight in the default set, if it scores; 0 means 1."""
-    implemented: bool = True
-    """False for plugins that are only recognised."""
     nameable: bool = False
     """Whether it may be enabled several times, under names that the user chooses."""
     plugin: str = ""
@@ -69,10 +66,9 @@ def _spec(
     points: frozenset[ExtensionPoint] | ExtensionPoint,
     args: type[Model] | None = None,
     weight: int = 0,
-    implemented: bool = True,
 ) -> PluginSpec:
     at = frozenset({points}) if isinstance(points, ExtensionPoint) else points
-    return PluginSpec(name, at, args, weight, implemented)
+    return PluginSpec(name, at, args, weight)
 
 
 def _nameable(
@@ -105,6 +101,16 @@ _DEFAULTS = (
     _spec("VolumeZone", _FILTERS),
     _spec("PodTopologySpread", _FILTERS | _SCORES, plugin_args.PodTopologySpreadArgs, weight=2),
     _spec("InterPodAffinity", _FILTERS | _SCORES, plugin_args.InterPodAffinityArgs, weight=2),
+    # kube-scheduler deallocates claims at PostFilter.
+    replace(
+        _spec(
+            "DynamicResources",
+            _FILTERS | {_P.PRE_ENQUEUE, _P.POST_FILTER, _P.SCORE, _P.RESERVE, _P.PRE_BIND},
+            plugin_args.DynamicResourcesArgs,
+            weight=2,
+        ),
+        idle=frozenset({_P.POST_FILTER}),
+    ),
     _spec(
         "DefaultPreemption",
         frozenset({_P.POST_FILTER, _P.PRE_ENQUEUE}),
@@ -130,14 +136,6 @@ _DEFAULTS = (
     ),
     _spec("TopologyPlacementGenerator", _P.PLACEMENT_GENERATE),
     _spec("PodGroupPodsCount", _P.PLACEMENT_SCORE, weight=1),
-)
-_NOT_IMPLEMENTED = (
-    _spec(
-        "DynamicResources",
-        _FILTERS | {_P.PRE_ENQUEUE, _P.POST_FILTER, _P.SCORE, _P.RESERVE, _P.PRE_BIND},
-        plugin_args.DynamicResourcesArgs,
-        implemented=False,
-    ),
 )
 
 #: Predicates and priorities of Policy files that have no equivalent among today's plugins.
@@ -183,8 +181,6 @@ _LEGACY = (
 #: The default set, in its order.
 DEFAULT_PLUGINS: tuple[PluginSpec, ...] = _DEFAULTS
 #: All plugins of kube-scheduler and of its Policy files by name.
-IN_TREE_PLUGINS: Mapping[str, PluginSpec] = {
-    spec.name: spec for spec in (*_DEFAULTS, *_NOT_IMPLEMENTED, *_LEGACY)
-}
+IN_TREE_PLUGINS: Mapping[str, PluginSpec] = {spec.name: spec for spec in (*_DEFAULTS, *_LEGACY)}
 #: Names that the v1 configuration rejects.
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})

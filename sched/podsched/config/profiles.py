@@ -204,8 +204,7 @@ class _Resolver:
         for ref in (*own.enabled, *self._multi.enabled):
             weights.setdefault(ref.name, ref.weight or 1)
         for name in expand(point, own, self._multi, self._known):
-            spec = self._known.get(name)
-            if spec is not None and spec.implemented:
+            if name in self._known:
                 yield EnabledPlugin(name, weights[name] if scores else 0)
 
     def _set_errors(self) -> Iterator[FieldError]:
@@ -247,8 +246,6 @@ class _Resolver:
             yield FieldError(path, name, "no such plugin is registered", ErrorType.NOT_FOUND)
         elif point is not None and point not in spec.points:
             yield invalid(path, name, f"the plugin does not extend {point.label}")
-        elif not spec.implemented:
-            self._out.warnings.append(f"{path}: {name} is not implemented and does not run")
 
     def _args(self) -> dict[str, Any]:
         """Return the decoded args by plugin name; errors are recorded."""

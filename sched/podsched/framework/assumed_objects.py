@@ -10,13 +10,14 @@ PreBind. Until the informer reports it, later pods must be decided as if it were
 
     the informer's --assume--> assumed --restore, or the rollback of a trial--> the informer's
                                   '--the informer has another object, or none--------^
+                                     (with ``until``: one that ends the assumption)
 
 Source: kube-scheduler v1.36 ``util/assumecache``; here the plugins of all profiles share it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 Object = TypeVar("Object")
@@ -39,9 +40,10 @@ class AssumedObjects(Protocol[Object]):
         """Return only the assumed objects."""
         ...
 
-    def assume(self, changed: Object) -> None:
+    def assume(self, changed: Object, until: Callable[[Object], bool] | None = None) -> None:
         """Assume ``changed`` in place of the informer's current object; undone with an open trial.
 
+        ``until`` tells whether a later object of the informer ends the assumption; None: any does.
         Raises KeyError if the informer has no object of this name.
         """
         ...

@@ -25,6 +25,9 @@ OBJECT_RESOURCES: Final[Mapping[str, Resource]] = {
     "CSIStorageCapacity": Resource.CSI_STORAGE_CAPACITY,
     "VolumeAttachment": Resource.VOLUME_ATTACHMENT,
     "PodGroup": Resource.POD_GROUP,
+    "ResourceClaim": Resource.RESOURCE_CLAIM,
+    "ResourceSlice": Resource.RESOURCE_SLICE,
+    "DeviceClass": Resource.DEVICE_CLASS,
 }
 
 

@@ -369,13 +369,16 @@ class PreBindPlan:
     """The work that must be done before the pod is bound.
 
     ``patches`` are written first. Then ``wait`` (if any) is called on every change of the cluster
-    until it returns something other than PENDING, for at most ``timeout`` seconds.
+    until it returns something other than PENDING, for at most ``timeout`` seconds. With
+    ``plans_again``, a patch that meets a conflict makes PreBind plan again from the cluster's
+    newer objects, a few times.
     """
 
     status: Status = SUCCESS
     patches: tuple[ObjectPatch, ...] = ()
     wait: Callable[[ClusterView], Status] | None = None
     timeout: float = 0.0
+    plans_again: bool = False
 
 
 @runtime_checkable

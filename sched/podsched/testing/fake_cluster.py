@@ -306,6 +306,8 @@ class FakeCluster:
 
     def _patch(self, request: v1.PatchRequest) -> Entry:
         def change(entry: Entry) -> Step:
+            if request.resource_version and request.resource_version != entry.revision:
+                raise errors.conflict(entry.kind, request.name)
             message = patched(entry.message, parse_patch(request), request.type)
             return Step(None if can_be_removed(message) else _value(message))
 

@@ -8,7 +8,7 @@ import pytest
 
 from podsched.ask.simulation import simulate_pod
 from podsched.cache.pod_class import relevant_spec
-from podsched.config.load import default_config, load_config
+from podsched.config.load import load_config
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.decide.runtime.unsupported_fields import (
@@ -29,10 +29,6 @@ from support.plugin_world import cluster, info, pre_filtered
 CLAIM = {"name": "gpu", "resourceClaimName": "gpu"}
 USES: dict[str, dict[str, Any]] = {
     "spec.resourceClaims": {"resourceClaims": [CLAIM]},
-    "spec.containers[].resources.claims": {
-        "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}]
-    },
-    "spec.resources.claims": {"resources": {"claims": [{"name": "gpu"}]}},
     "spec.schedulingGroup": {"schedulingGroup": {"podGroupName": "g"}},
     "spec.workloadRef": {"workloadRef": {"name": "w", "podGroup": "g"}},
 }
@@ -68,12 +64,25 @@ def test_every_field_about_placement_is_in_one_of_the_tables() -> None:
     assert sum(map(len, tables)) == len(there), "and in one alone"
 
 
-@pytest.mark.parametrize("provider", ["", "DefaultProvider"])
-def test_every_profile_holds_such_pods(provider: str) -> None:
-    config = load_config(provider_configuration(provider)) if provider else default_config()
+def _simulated(document: dict[str, Any], field: str) -> dict[str, Any]:
     state = cluster(node("n"))
-    runtime = ProfileRuntime(config.profiles[0], factories(), SimulatedHandle(state))
-    result = simulate_pod(runtime, state, info(pod("p", USES["spec.resourceClaims"])))
+    profile = load_config(document).profiles[0]
+    runtime = ProfileRuntime(profile, factories(), SimulatedHandle(state))
+    return simulate_pod(runtime, state, info(pod("p", USES[field])))
+
+
+_PROVIDER = provider_configuration("DefaultProvider")
+_WITHOUT = {"profiles": [{"plugins": {"preBind": {"disabled": [{"name": "DynamicResources"}]}}}]}
+
+
+def test_a_profile_with_dynamic_resources_leaves_claims_to_it() -> None:
+    result = _simulated({}, "spec.resourceClaims")
+    assert result["prefilter"]["plugin"] == "DynamicResources"
+
+
+@pytest.mark.parametrize("document", [_PROVIDER, _WITHOUT])
+def test_every_other_profile_holds_such_pods(document: dict[str, Any]) -> None:
+    result = _simulated(document, "spec.resourceClaims")
     assert result["outcome"] == "Unschedulable"
     assert result["prefilter"]["plugin"] == "UnsupportedFields"
     assert result["message"].startswith(

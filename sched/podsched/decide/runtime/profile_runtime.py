@@ -74,6 +74,7 @@ METHODS: Mapping[ExtensionPoint, str] = {
 }
 
 
+_ALLOCATING: Final = (ExtensionPoint.FILTER, ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND)
 _WEIGHTED: Final = (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 
 
@@ -165,7 +166,9 @@ class ProfileRuntime:
         self.handle = handle
         self._factories = factories
         self.plugins: dict[str, Plugin] = {
-            UnsupportedFields.name: UnsupportedFields(),
+            UnsupportedFields.name: UnsupportedFields(
+                allocates_devices=all("DynamicResources" in profile.names(at) for at in _ALLOCATING)
+            ),
             **_make(profile, factories, handle),
         }
         self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)

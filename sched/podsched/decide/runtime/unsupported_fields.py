@@ -1,9 +1,9 @@
 """UnsupportedFields: rejects pods with fields that this scheduler does not implement.
 
-Otherwise a pod with resource claims would run without its devices, and a pod of a workload without
-the rest of its group. The plugin is part of every profile and cannot be disabled. Its PreFilter
-rejects the pod before any node is looked at, so that the pod's condition and a FailedScheduling
-event name the field.
+Otherwise a pod of a workload would run without the rest of its group, and, in a profile without
+DynamicResources, a pod with claims without its devices. The plugin is part of every profile and
+cannot be disabled. Its PreFilter rejects the pod before any node is looked at, so that the pod's
+condition and a FailedScheduling event name the field.
 
 The tables list every field of a pod's spec that concerns its placement. A test compares them with
 the messages, so that each new field has to be added to one of them.
@@ -24,24 +24,15 @@ from podsched.v1 import objects_pb2 as v1
 REASON: Final = "the scheduler does not support {} of the pod"
 
 
-def _container_claims(spec: v1.PodSpec) -> bool:
-    containers = (*spec.containers, *spec.init_containers)
-    return any(container.resources.claims for container in containers)
-
-
 #: Fields that should change where or when the pod may run, but are not implemented: the field as
 #: users write it, and a function that returns whether a spec uses it.
 UNSUPPORTED: Final[Mapping[str, Callable[[v1.PodSpec], bool]]] = {
     "spec.resourceClaims": lambda spec: bool(spec.resource_claims),
-    "spec.containers[].resources.claims": _container_claims,
-    "spec.resources.claims": lambda spec: bool(spec.resources.claims),
     "spec.workloadRef": lambda spec: spec.HasField("workload_ref"),
 }
 
 #: The fields above, by the names that they have in the messages.
-UNSUPPORTED_FIELDS: Final = frozenset({
-    "PodSpec.resource_claims", "PodSpec.workload_ref", "ResourceRequirements.claims",
-})  # fmt: skip
+UNSUPPORTED_FIELDS: Final = frozenset({"PodSpec.resource_claims", "PodSpec.workload_ref"})
 
 #: What decides about placement and is honoured, here or when the pod is created.
 HONOURED_FIELDS: Final = frozenset({
@@ -90,7 +81,7 @@ WITHOUT_EFFECT: Final = frozenset({
     "Container.liveness_probe", "Container.readiness_probe", "Container.startup_probe",
     "Container.lifecycle", "Container.security_context", "Container.resize_policy",
     "Container.stdin", "Container.stdin_once", "Container.tty",
-    "Container.target_container_name",
+    "Container.target_container_name", "ResourceRequirements.claims",
     "Volume.name", "Volume.empty_dir", "Volume.config_map", "Volume.secret", "Volume.projected",
     "Volume.host_path", "Volume.downward_api", "Volume.nfs", "Volume.fc", "Volume.glusterfs",
     "Volume.cephfs", "Volume.flex_volume", "Volume.flocker", "Volume.git_repo", "Volume.quobyte",
@@ -123,9 +114,12 @@ class UnsupportedFields:
         reads_volumes=False,
     )
 
+    def __init__(self, *, allocates_devices: bool = False) -> None:
+        self._supported = "spec.resourceClaims" if allocates_devices else ""
+
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the fields."""
-        return _fields(pod.cls)
+        return self._fields(pod.cls)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: it depends on the pod's class alone."""
@@ -133,7 +127,7 @@ class UnsupportedFields:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Reject, unresolvably, with the fields; skip pods without any."""
-        found = _fields(pod.cls)
+        found = self._fields(pod.cls)
         if not found:
             return PreFilterResult(SKIP)
         return PreFilterResult(unresolvable(*(REASON.format(field) for field in found)))
@@ -142,6 +136,5 @@ class UnsupportedFields:
         """Register for changes of the pod itself; nothing else can help it."""
         return [ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)]
 
-
-def _fields(cls: PodClass) -> tuple[str, ...]:
-    return tuple(unsupported_fields(cls.spec))
+    def _fields(self, cls: PodClass) -> tuple[str, ...]:
+        return tuple(of for of in unsupported_fields(cls.spec) if of != self._supported)

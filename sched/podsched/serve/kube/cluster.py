@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -196,10 +196,17 @@ class KubeCluster:
     async def _patch(self, wanted: v1.PatchRequest, fence: v1.Fence) -> v1.BatchResult:
         strategic = wanted.type == v1.STRATEGIC_MERGE_PATCH
         form = STRATEGIC_MERGE_PATCH if strategic else MERGE_PATCH
-        body = writes.object_patch(wanted)
+        body, kind = writes.object_patch(wanted), find_kind(wanted.kind)
+        metadata = body.get("metadata", {})
+        if "status" in body and "finalizers" in metadata:
+            # A patch of the status leaves finalizers as they are.
+            path = of_object(kind, wanted.name, wanted.namespace)
+            written = await self._send("PATCH", path, {"metadata": metadata}, fence, form)
+            version = written["metadata"]["resourceVersion"]
+            body["metadata"] = {"resourceVersion": version}
         # Kubernetes ignores the status in a patch of the object itself.
         part = "status" if body.keys() - {"metadata"} == {"status"} else ""
-        path = of_object(find_kind(wanted.kind), wanted.name, wanted.namespace, part)
+        path = of_object(kind, wanted.name, wanted.namespace, part)
         return await self._write("PATCH", path, body, fence, form)
 
     # ------------------------------------------------------------------ events
@@ -264,6 +271,13 @@ class KubeCluster:
         return list(await asyncio.gather(*map(result, items)))
 
     async def _write(
+        self, method: str, path: str, body: object, fence: v1.Fence, *args: Any, **options: Any
+    ) -> v1.BatchResult:
+        """Make a write of a term, as ``_send`` does."""
+        await self._send(method, path, body, fence, *args, **options)
+        return _DONE
+
+    async def _send(
         self,
         method: str,
         path: str,
@@ -274,14 +288,14 @@ class KubeCluster:
         repeatable: bool = True,
         retry_after: bool = True,
         headers: Mapping[str, str] | None = None,
-    ) -> v1.BatchResult:
-        """Make a write of a term; the options are those of ``KubeHttp.request``."""
+    ) -> dict[str, Any]:
+        """Make a write of a term and return its answer; the options are ``KubeHttp.request``'s."""
 
         def check() -> None:
             if not self._leads(fence):
                 raise FenceLost(f"term {fence.term} of {fence.lock} is over")
 
-        await self._http.request(
+        return await self._http.request(
             method,
             path,
             body=body,
@@ -292,7 +306,6 @@ class KubeCluster:
             before=check,
             headers=headers,
         )
-        return _DONE
 
     def _known(self, key: str, uid: str) -> Pod | None:
         pod = self._informer.get("Pod", key) if self._informer is not None else None

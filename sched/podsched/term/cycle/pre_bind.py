@@ -25,7 +25,15 @@ from podsched.v1 import api_pb2
 
 PRE_BIND_WORDING = 'running PreBind plugin "{}"'
 
+#: Max plans of one PreBind, and the seconds to wait for the change that a patch was refused for.
+_PLANS = 20
+_CONFLICT_PAUSE = 0.1
+
 PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
+
+
+class _ConflictError(Exception):
+    """A patch was for an older version of its object."""
 
 
 class ClusterChanges:
@@ -125,10 +133,19 @@ async def _run_plugin(
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     name, call = named.name, named.plugin.pre_bind
     try:
-        plan = named.runs.call(name, PRE_BIND_WORDING, call, state, pod, node, cluster)
-        status = plan.status
-        if status.ok:
-            status = await _carry_out(name, plan, cluster, patch, changes)
+        for _ in range(_PLANS):
+            plan = named.runs.call(name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+            status = plan.status
+            if not status.ok:
+                break
+            try:
+                status = await _carry_out(name, plan, cluster, patch, changes)
+                break
+            except _ConflictError as conflict:
+                status = error(str(conflict))
+                if not plan.plans_again:
+                    break
+                await changes.next(_CONFLICT_PAUSE)
     except PluginFailure as failure:
         return failure.status
     if status.code is not Code.ERROR:
@@ -143,12 +160,15 @@ async def _carry_out(
     patch: PatchObjects,
     changes: ClusterChanges,
 ) -> Status:
+    """Write the patches and wait. Raises _ConflictError."""
     if plan.patches:
         try:
             results = await patch([_request(p) for p in plan.patches])
         except ClientError as exc:
             return error(str(exc))
         for result in results:
+            if result.code == StatusCode.ABORTED:
+                raise _ConflictError(result.message)
             if result.code != StatusCode.OK:
                 return error(result.message)
     if plan.wait is None:

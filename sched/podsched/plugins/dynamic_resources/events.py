@@ -1,0 +1,42 @@
+"""The events that can help a pod that DynamicResources rejected, with their hints.
+
+Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``dynamicresources/dynamicresources.go``.
+"""
+
+from __future__ import annotations
+
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
+from podsched.framework.pods import PodInfo
+from podsched.plugins.dynamic_resources.pod_claims import claim_names
+from podsched.v1 import objects_pb2 as v1
+
+_ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
+
+
+def dynamic_resources_events() -> list[ClusterEventWithHint]:
+    """Register for changes of nodes, claims, classes, slices and the pod's generated claims."""
+    node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+    generated = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+    return [
+        ClusterEventWithHint.on(Resource.NODE, node),
+        ClusterEventWithHint.on(Resource.RESOURCE_CLAIM, ActionType.ALL, _after_claim_change),
+        ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, generated, _after_pod_change),
+        ClusterEventWithHint.on(Resource.DEVICE_CLASS, _ADD_OR_UPDATE),
+        ClusterEventWithHint.on(Resource.RESOURCE_SLICE, _ADD_OR_UPDATE),
+    ]
+
+
+def _after_claim_change(
+    pod: PodInfo, old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
+) -> QueueingHint:
+    was_allocated = old is not None and old.status.HasField("allocation")
+    if was_allocated and (new is None or not new.status.HasField("allocation")):
+        return QueueingHint.QUEUE  # its devices may suit any pod
+    if new is None or new.metadata.namespace != pod.namespace:
+        return QueueingHint.SKIP
+    is_other = old is None or old.metadata.uid != new.metadata.uid or old.status != new.status
+    return QueueingHint.of(is_other and new.metadata.name in claim_names(pod))
+
+
+def _after_pod_change(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+    return QueueingHint.of(None not in claim_names(pod))

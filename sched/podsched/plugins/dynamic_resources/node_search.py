@@ -1,0 +1,121 @@
+"""Whether the claims of a pod can be allocated on a node; found out once for equal nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from podsched.api.node_selectors import NodeTerms
+from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
+from podsched.plugins.dynamic_resources.devices import Devices
+from podsched.plugins.dynamic_resources.model import (
+    AllocationResult,
+    Features,
+    Node,
+    ResourceClaim,
+)
+
+#: Max outcomes that are remembered.
+_MOST_OUTCOMES: Final = 50_000
+#: The most alternatives of a request.
+_MOST_ALTERNATIVES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PodNeeds:
+    """The claims of a pod; plain data.
+
+    ``allocated``: the nodes of each claim that is allocated. ``names`` and ``claims``: those that
+    have to be allocated; ``kind`` is equal for pods that ask for the same. ``assumed``: the names
+    of claims that are assumed to be allocated for the pod since an earlier attempt.
+    """
+
+    allocated: tuple[NodeTerms, ...]
+    names: tuple[str, ...]
+    claims: tuple[ResourceClaim, ...]
+    kind: Hashable
+    assumed: tuple[str, ...]
+    devices: Devices
+
+    @property
+    def has_alternatives(self) -> bool:
+        return any(request.first_available for of in self.claims for request in of.requests)
+
+
+class Budget:
+    """How long several searches may take together: so many pauses, of about 1 ms each."""
+
+    def __init__(self, pauses: int) -> None:
+        self._left = pauses
+
+    def limit(self) -> Callable[[], bool]:
+        """Return a function for one search that tells at each pause whether the time is over.
+
+        The pause before the search is free, so that easy searches on many nodes are possible.
+        """
+        calls = itertools.count()
+
+        def is_over() -> bool:
+            self._left -= next(calls) > 0
+            return self._left <= 0
+
+        return is_over
+
+
+class NodeSearch:
+    """Allocates the claims of pods on nodes; the cluster stays as it is."""
+
+    def __init__(self, compile_selector: SelectorCompiler) -> None:
+        self._compile_selector = compile_selector
+        #: The score of an allocation, None if there is none, by what is asked and what is there.
+        self._outcomes: dict[Hashable, int | None] = {}
+
+    def score(self, node: Node, needs: PodNeeds, budget: Budget) -> int | None:
+        """Return the score of the allocation on a node, None if the claims do not fit there.
+
+        Raises AllocationError, AllocationAborted when the budget is spent.
+        """
+        situation = needs.devices.situation(node)
+        if situation is None:
+            return _score(needs, self.allocate(node, needs, budget))
+        key = (needs.kind, needs.devices.classes_version, situation)
+        if key not in self._outcomes:
+            outcome = _score(needs, self.allocate(node, needs, budget))
+            if len(self._outcomes) >= _MOST_OUTCOMES:
+                self._outcomes.clear()
+            self._outcomes[key] = outcome
+        return self._outcomes[key]
+
+    def allocate(
+        self, node: Node, needs: PodNeeds, budget: Budget
+    ) -> list[AllocationResult] | None:
+        """Return the allocations of the claims in order, None if they do not fit.
+
+        Raises AllocationError, AllocationAborted when the budget is spent.
+        """
+        devices = needs.devices
+        allocator = Allocator(
+            devices.classes.values(),
+            devices.slices_for(node),
+            devices.allocated,
+            self._compile_selector,
+            Features(),
+        )
+        return allocator.allocate(node, needs.claims, budget.limit())
+
+
+def _score(needs: PodNeeds, allocations: list[AllocationResult] | None) -> int | None:
+    """Return what the chosen alternatives of requests are worth, earlier ones more."""
+    if allocations is None:
+        return None
+    score = 0
+    for claim, allocation in zip(needs.claims, allocations, strict=True):
+        chosen = {result.request for result in allocation.results}
+        for request in claim.requests:
+            for index, of in enumerate(request.first_available):
+                if f"{request.name}/{of.name}" in chosen:
+                    score += _MOST_ALTERNATIVES - index
+    return score

@@ -1,0 +1,321 @@
+"""DynamicResources: devices for the claims of a pod.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/dynamicresources``. Filter finds out on which nodes
+the claims can be allocated, Reserve allocates them on the chosen node and assumes the result, and
+PreBind writes it. Not done: PostFilter, which deallocates claims; pods with extended resources that
+are backed by devices; members of a group that share a claim which is not allocated yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from podsched.api.node_selectors import NodeTerms, compile_node_selector
+from podsched.config.plugin_args import DynamicResourcesArgs
+from podsched.framework.events import ClusterEventWithHint
+from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.plugin import (
+    FIXED_INPUTS,
+    NOTHING_READ,
+    CycleState,
+    Handle,
+    PreBindPlan,
+    PreFilterResult,
+    Traits,
+)
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
+from podsched.plugins.dynamic_resources.devices import Devices, KnownDevices, read_claim
+from podsched.plugins.dynamic_resources.errors import (
+    AllocationAborted,
+    AllocationError,
+    InvalidPools,
+)
+from podsched.plugins.dynamic_resources.events import dynamic_resources_events
+from podsched.plugins.dynamic_resources.model import Node, ResourceClaim
+from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds
+from podsched.plugins.dynamic_resources.pod_claims import (
+    CLAIM,
+    CLASS,
+    SLICE,
+    ClaimUnusableError,
+    has_claims,
+    usable_claims,
+)
+from podsched.plugins.dynamic_resources.reservation import (
+    Reservation,
+    assume_allocation,
+    check_reachable,
+    claim_patches,
+    device_status,
+    in_flight,
+)
+from podsched.plugins.rows.matching import match_terms
+from podsched.plugins.rows.normalize import default_normalize
+from podsched.v1 import objects_pb2 as v1
+
+REASON_CANNOT_ALLOCATE: Final = "cannot allocate all claims"
+REASON_NOT_AVAILABLE: Final = "resourceclaim not available on the node"
+
+#: Max seconds of one Filter over all nodes, because the scheduler does nothing else meanwhile.
+#: What it has found out is remembered, so that the next attempt goes on from there.
+_LONGEST_FILTER: Final = 1.0
+#: The allocator pauses about so often. Pauses are counted, because decisions read no clock.
+_PAUSES_PER_SECOND: Final = 1000
+
+
+class DynamicResources:
+    """See the module."""
+
+    name: ClassVar[str] = "DynamicResources"
+    traits: ClassVar[Traits] = Traits(
+        reads_only_nodes=True,
+        reads_pods=False,
+        depends_on_feasible=False,
+        reads_requests=False,
+        reads_labels=False,
+        projects_placed_pods=False,
+    )
+
+    def __init__(
+        self,
+        args: DynamicResourcesArgs,
+        handle: Handle,
+        compile_selector: SelectorCompiler,
+        now: Callable[[], float],
+    ) -> None:
+        """``now`` gives Unix time in seconds; no decision depends on it."""
+        self._handle = handle
+        self._now = now
+        timeout = args.filter_timeout or _LONGEST_FILTER
+        self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
+        self._binding_timeout = float(args.binding_timeout)
+        self._devices = KnownDevices()
+        self._search = NodeSearch(compile_selector)
+        #: By pod uid: the binding cycle runs, or it ended with a patch whose outcome is not known.
+        self._reserved: dict[str, Reservation] = {}
+        self._in_doubt: dict[str, Reservation] = {}
+        #: How many times a Filter was not finished; then its results are not final.
+        self._unfinished = 0
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the pod itself if it has claims: they are reserved for it by name."""
+        return pod.uid if has_claims(pod) else NOTHING_READ
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        if not has_claims(pod):
+            return FIXED_INPUTS
+        versions = (cluster.version(kind) for kind in (CLAIM, CLASS, SLICE))
+        return (cluster.assumed(CLAIM).version, *versions, self._unfinished)
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Reject a pod until its claims exist and are its own."""
+        if not has_claims(pod):
+            return SUCCESS
+        try:
+            usable_claims(pod, self._handle.cluster)
+        except ClaimUnusableError as why:
+            return unresolvable(str(why))
+        return SUCCESS
+
+    # ------------------------------------------------------------------ deciding
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Skip pods without claims; a claim that cannot be used is unresolvable."""
+        if not has_claims(pod):
+            return PreFilterResult(SKIP)
+        try:
+            state.data[self.name] = self._needs(pod, cluster)
+        except ClaimUnusableError as why:
+            return PreFilterResult(unresolvable(str(why)))
+        return PreFilterResult()
+
+    def _needs(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
+        """Return what the pod needs now. Raises ClaimUnusableError."""
+        self._drop_doubts()
+        allocated: list[NodeTerms] = []
+        assumed_names: list[str] = []
+        new: list[v1.ResourceClaim] = []
+        for claim in usable_claims(pod, cluster):
+            assumed = in_flight(claim, cluster)
+            if assumed is not None:
+                if assumed.status.reserved_for[0].uid != pod.uid:
+                    raise ClaimUnusableError(
+                        f"resource claim {claim.metadata.namespace}/{claim.metadata.name} "
+                        "is in the process of being allocated"
+                    )
+                assumed_names.append(claim.metadata.name)
+                claim = assumed
+            if not claim.status.HasField("allocation"):
+                new.append(claim)
+            elif claim.status.allocation.HasField("node_selector"):
+                allocated.append(compile_node_selector(claim.status.allocation.node_selector))
+        devices = self._devices.of(cluster)
+        claims = tuple(map(read_claim, new))
+        for wanted in claims:
+            _check_classes(wanted, devices)
+        return PodNeeds(
+            tuple(allocated),
+            tuple(claim.metadata.name for claim in new),
+            claims,
+            tuple(claim.spec.SerializeToString(deterministic=True) for claim in new),
+            tuple(assumed_names),
+            devices,
+        )
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Reject, unresolvably, nodes without the pod's devices, or without free ones."""
+        needs: PodNeeds = state.data[self.name]
+        verdicts = Verdicter(len(rows))
+        unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        elsewhere = np.zeros(len(rows), dtype=np.bool_)
+        for terms in needs.allocated:
+            elsewhere |= ~match_terms(terms, nodes, rows)
+        verdicts.flag(elsewhere, unresolvably, REASON_NOT_AVAILABLE)
+        if not needs.claims:
+            return verdicts.done()
+        none, invalid = np.zeros_like(elsewhere), np.zeros_like(elsewhere)
+        budget = Budget(self._most_pauses)
+        for index in np.flatnonzero(~elsewhere).tolist():
+            node = _node(nodes, int(rows[index]))
+            try:
+                none[index] = self._search.score(node, needs, budget) is None
+            except InvalidPools:
+                invalid[index] = True
+            except AllocationError as why:
+                # The attempt fails because of this node, whatever the others are like.
+                failed = ~elsewhere
+                failed[:index] = False
+                verdicts.flag(failed, Code.ERROR, self._problem(why, node))
+                break
+        verdicts.flag(invalid, unresolvably, str(InvalidPools()))
+        verdicts.flag(none, unresolvably, REASON_CANNOT_ALLOCATE)
+        return verdicts.done()
+
+    def _problem(self, why: AllocationError, node: Node) -> str:
+        if not isinstance(why, AllocationAborted):
+            return str(why)
+        self._unfinished += 1
+        return f"node {node.name}: timed out trying to allocate devices"
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Skip pods whose requests have no alternatives: all their nodes are equal."""
+        needs = state.data.get(self.name)
+        has_alternatives = isinstance(needs, PodNeeds) and needs.has_alternatives
+        return SUCCESS if has_alternatives else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """Prefer nodes where earlier alternatives of requests are free."""
+        needs: PodNeeds = state.data[self.name]
+        budget = Budget(self._most_pauses)
+        found = [self._search.score(_node(nodes, row), needs, budget) or 0 for row in rows.tolist()]
+        return np.array(found, dtype=np.int64)
+
+    def normalize(self, state: CycleState, scores: Scores) -> Scores:
+        return default_normalize(scores)
+
+    # ------------------------------------------------------------------ binding
+
+    def reserves(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return whether claims must be allocated, which the next pod must see."""
+        needs = state.data.get(self.name)
+        return isinstance(needs, PodNeeds) and bool(needs.claims)
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Allocate the pod's claims on the node and assume the result."""
+        if not has_claims(pod):
+            return SUCCESS
+        cluster = self._handle.cluster
+        try:
+            needs = self._needs(pod, cluster)
+        except ClaimUnusableError as why:
+            return unresolvable(str(why))
+        names = (*needs.assumed, *needs.names)
+        if not names:
+            return SUCCESS
+        row = cluster.nodes.row_of(node_name)
+        if row is None:
+            return error(f'node "{node_name}" not found')
+        node = _node(cluster.nodes, row)
+        if needs.claims:
+            try:
+                allocations = self._search.allocate(node, needs, Budget(self._most_pauses))
+            except AllocationError as why:
+                return error(self._problem(why, node))
+            if allocations is None:
+                return unresolvable(REASON_CANNOT_ALLOCATE)
+            for name, allocation in zip(needs.names, allocations, strict=True):
+                assume_allocation(pod, name, allocation, cluster)
+        doubt = self._in_doubt.pop(pod.uid, None)
+        self._reserved[pod.uid] = Reservation(pod.namespace, names, is_sent=doubt is not None)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Take the assumptions back, unless they may be written."""
+        reserved = self._reserved.pop(pod.uid, None)
+        if reserved is not None and not reserved.drop(self._handle.cluster, self._now()):
+            self._in_doubt[pod.uid] = reserved
+
+    def _drop_doubts(self) -> None:
+        """Free the devices of patches that had no answer, and that the informer never showed."""
+        for uid, reserved in list(self._in_doubt.items()):
+            if reserved.drop(self._handle.cluster, self._now()):
+                del self._in_doubt[uid]
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        return SUCCESS if has_claims(pod) else SKIP
+
+    def pre_bind(
+        self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
+    ) -> PreBindPlan:
+        """Return a plan to write the allocations and reservations, and to wait for the devices."""
+        reserved = self._reserved.get(pod.uid)
+        try:
+            claims = usable_claims(pod, cluster)
+            check_reachable(claims, node_name, cluster)
+            patches = tuple(claim_patches(pod, claims, cluster, self._now()))
+        except (ClaimUnusableError, LookupError) as why:
+            return PreBindPlan(error(str(why)))
+        if reserved is not None:
+            reserved.is_sent = True
+
+        def wait(now: ClusterView) -> Status:
+            if reserved is not None:
+                reserved.is_written = True
+            try:
+                found = usable_claims(pod, now)
+            except ClaimUnusableError as why:
+                return error(str(why))
+            status = device_status([in_flight(claim, now) or claim for claim in found])
+            if status.ok:
+                self._reserved.pop(pod.uid, None)
+            return status
+
+        return PreBindPlan(
+            patches=patches, wait=wait, timeout=self._binding_timeout, plans_again=True
+        )
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return dynamic_resources_events()
+
+
+def _node(nodes: NodeColumns, row: int) -> Node:
+    metadata = nodes.node(row).metadata
+    return Node(metadata.name, dict(metadata.labels))
+
+
+def _check_classes(claim: ResourceClaim, devices: Devices) -> None:
+    """Raise ClaimUnusableError if a request names a class that does not exist."""
+    for request in claim.requests:
+        wanted = {f"{request.name}/{of.name}": of for of in request.first_available}
+        for name, of in (wanted or {request.name: request.exactly}).items():
+            if of.device_class_name not in devices.classes:
+                text = f"request {name}: device class {of.device_class_name} does not exist"
+                raise ClaimUnusableError(text)

@@ -1,0 +1,84 @@
+"""The ResourceClaims of a pod: their names, and whether the pod may use them.
+
+Source: component-helpers ``resourceclaim`` of Kubernetes v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pods import PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+CLAIM: Final = "ResourceClaim"
+CLASS: Final = "DeviceClass"
+SLICE: Final = "ResourceSlice"
+
+_COMPILED: Final = "resource claims"
+_NO_CLAIMS: Final[tuple[str | None, ...]] = ()
+
+
+class ClaimUnusableError(Exception):
+    """A claim does not exist or cannot be used; the text says why."""
+
+
+def has_claims(pod: PodInfo) -> bool:
+    """Whether the pod refers to claims or to templates of claims."""
+    return bool(pod.cls.spec.resource_claims)
+
+
+def claim_names(pod: PodInfo) -> tuple[str | None, ...]:
+    """Return the names of the pod's claims in order; None for one that is not created yet."""
+    if not has_claims(pod):
+        return _NO_CLAIMS
+    compiled = pod.cls.compiled
+    found: tuple[str | None, ...] | None = compiled.get(_COMPILED)
+    if found is None:
+        found = compiled[_COMPILED] = tuple(_names(pod.pod))
+    return found
+
+
+def _names(pod: v1.Pod) -> Iterator[str | None]:
+    generated = {status.name: status for status in pod.status.resource_claim_statuses}
+    for ref in pod.spec.resource_claims:
+        if ref.resource_claim_name:
+            yield ref.resource_claim_name
+        elif ref.name not in generated:
+            yield None
+        elif name := generated[ref.name].resource_claim_name:
+            yield name
+        # Else the template's controller found that no claim is needed.
+
+
+def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
+    """Return the pod's claims as they are stored. Raises ClaimUnusableError."""
+    generated = {status.resource_claim_name for status in pod.pod.status.resource_claim_statuses}
+    found: list[v1.ResourceClaim] = []
+    for name in claim_names(pod):
+        if name is None:
+            raise ClaimUnusableError(f'pod "{pod.key}": ResourceClaim not created yet')
+        claim = cluster.get(CLAIM, pod.namespace, name)
+        if claim is None:
+            raise ClaimUnusableError(f'could not find v1.ResourceClaim "{pod.namespace}/{name}"')
+        if claim.metadata.HasField("deletion_timestamp"):
+            raise ClaimUnusableError(f'resourceclaim "{name}" is being deleted')
+        if name in generated and not _is_for(pod, claim):
+            raise ClaimUnusableError(
+                f"ResourceClaim {pod.namespace}/{name} was not created for pod {pod.key} "
+                "(pod is not owner)"
+            )
+        if not any(claim is known for known in found):
+            found.append(claim)
+    return found
+
+
+def is_reserved_for(pod: PodInfo, claim: v1.ResourceClaim) -> bool:
+    """Whether the pod is among those that a claim is reserved for."""
+    return any(consumer.uid == pod.uid for consumer in claim.status.reserved_for)
+
+
+def _is_for(pod: PodInfo, claim: v1.ResourceClaim) -> bool:
+    owners = claim.metadata.owner_references
+    return any(owner.controller and owner.uid == pod.uid for owner in owners)

@@ -1,0 +1,165 @@
+"""Allocate the claims of a pod: assume it, write it, wait until the devices are ready.
+
+    Reserve      assume_allocation()   counts the devices as in use from now on
+    PreBind      claim_patches()       writes finalizer, allocation and reservation
+                 device_status()       PENDING until the devices' binding conditions are met
+    Unreserve    Reservation.drop()    takes the assumptions back, unless they may be written
+
+An assumption ends when the informer shows the claim with an allocation. If a patch was sent and its
+outcome is not known, the claim's devices stay in use for a while, so that no other claim gets them;
+the pod itself may use them when it is tried again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from podsched.api.manifest import from_manifest, to_manifest
+from podsched.api.node_selectors import compile_node_selector
+from podsched.api.objects import timestamp
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import ObjectPatch
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status, error
+from podsched.plugins.dynamic_resources.documents import write_allocation
+from podsched.plugins.dynamic_resources.model import AllocationResult
+from podsched.plugins.dynamic_resources.pod_claims import CLAIM, is_reserved_for
+from podsched.v1 import objects_pb2 as v1
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+#: Seconds for which devices stay in use after the patch that allocates them had no answer.
+DOUBT: Final = 60.0
+
+
+@dataclass(slots=True)
+class Reservation:
+    """The claims, by name, whose allocation is assumed for a pod.
+
+    ``is_sent``: their patches may have been written; ``is_written``: they have been.
+    """
+
+    namespace: str
+    names: tuple[str, ...]
+    is_sent: bool = False
+    is_written: bool = False
+    dropped_at: float = 0.0
+
+    def drop(self, cluster: ClusterView, now: float) -> bool:
+        """Take the assumptions back; return False if they must stay for now.
+
+        ``now``: in seconds, as of all calls.
+        """
+        if self.is_sent and not self.is_written:
+            self.dropped_at = self.dropped_at or now
+            if now - self.dropped_at < DOUBT:
+                return False
+        # What is written lasts until the informer shows it.
+        if not self.is_written:
+            for name in self.names:
+                cluster.assumed(CLAIM).restore(self.namespace, name)
+        return True
+
+
+def in_flight(claim: v1.ResourceClaim, cluster: ClusterView) -> v1.ResourceClaim | None:
+    """Return the claim as it is assumed to be allocated; None if it is not."""
+    if claim.status.HasField("allocation"):
+        return None
+    meta = claim.metadata
+    assumed = cluster.assumed(CLAIM).get(meta.namespace, meta.name)
+    return assumed if assumed is not None and assumed.status.HasField("allocation") else None
+
+
+def assume_allocation(
+    pod: PodInfo, name: str, allocation: AllocationResult, cluster: ClusterView
+) -> None:
+    """Assume that a claim of the pod, which must exist, is allocated and reserved for it."""
+    claim = cluster.get(CLAIM, pod.namespace, name)
+    assert claim is not None, name
+    document = to_manifest(claim)
+    written = write_allocation(allocation)
+    for result in written["devices"].get("results", ()):
+        if "shareID" in result:
+            result["shareID"] = str(uuid.uuid4())
+    document["status"] = {"allocation": written, "reservedFor": [_consumer(pod)]}
+    uid = claim.metadata.uid
+
+    def is_settled(found: v1.ResourceClaim) -> bool:
+        return found.metadata.uid != uid or found.status.HasField("allocation")
+
+    cluster.assumed(CLAIM).assume(from_manifest(document).message, is_settled)
+
+
+def check_reachable(
+    claims: Sequence[v1.ResourceClaim], node_name: str, cluster: ClusterView
+) -> None:
+    """Raise LookupError if the node does not reach the devices of an allocated claim."""
+    node: v1.Node | None = cluster.get("Node", "", node_name)
+    for claim in claims:
+        now = in_flight(claim, cluster) or claim
+        if not now.status.allocation.HasField("node_selector"):
+            continue
+        terms = compile_node_selector(now.status.allocation.node_selector)
+        if node is None or not terms.matches(node.metadata.labels, node_name):
+            raise LookupError(f"resourceclaim {claim.metadata.name} is allocated elsewhere")
+
+
+def claim_patches(
+    pod: PodInfo, claims: Sequence[v1.ResourceClaim], cluster: ClusterView, now: float
+) -> Iterator[ObjectPatch]:
+    """Yield the patches that allocate the claims and reserve them for the pod.
+
+    ``now``: Unix time in seconds.
+    Raises LookupError for a claim that is neither allocated nor assumed to be.
+    """
+    for claim in claims:
+        meta = claim.metadata
+        if is_reserved_for(pod, claim):
+            continue
+        consumers = to_manifest(claim).get("status", {}).get("reservedFor", [])
+        status: dict[str, Any] = {"reservedFor": [*consumers, _consumer(pod)]}
+        body: dict[str, Any] = {"status": status}
+        if not claim.status.HasField("allocation"):
+            assumed = in_flight(claim, cluster)
+            if assumed is None or not is_reserved_for(pod, assumed):
+                raise LookupError(f"resourceclaim {meta.name} is not allocated any more")
+            allocated = v1.ResourceClaim()
+            allocated.CopyFrom(assumed)
+            stamp = timestamp(now, whole=True)
+            allocated.status.allocation.allocation_timestamp.CopyFrom(stamp)
+            status["allocation"] = to_manifest(allocated)["status"]["allocation"]
+        if FINALIZER not in meta.finalizers:
+            body["metadata"] = {"finalizers": [*meta.finalizers, FINALIZER]}
+        yield ObjectPatch(CLAIM, meta.namespace, meta.name, body, meta.resource_version)
+
+
+def device_status(claims: Sequence[v1.ResourceClaim]) -> Status:
+    """Return whether the drivers have prepared the devices that have binding conditions."""
+    pending = False
+    for claim in claims:
+        for result in claim.status.allocation.devices.results:
+            if not result.binding_conditions:
+                continue
+            told = _told(claim, result)
+            if told.intersection(result.binding_failure_conditions):
+                return error(f"claim {claim.metadata.name}: device binding failed")
+            pending |= not told.issuperset(result.binding_conditions)
+    return Status(Code.PENDING, ("device binding timeout",)) if pending else SUCCESS
+
+
+def _told(claim: v1.ResourceClaim, result: v1.DeviceRequestAllocationResult) -> set[str]:
+    """Return the conditions of a device that are true."""
+    key = (result.driver, result.pool, result.device, result.share_id)
+    return {
+        condition.type
+        for told in claim.status.devices
+        if (told.driver, told.pool, told.device, told.share_id) == key
+        for condition in told.conditions
+        if condition.status == "True"
+    }
+
+
+def _consumer(pod: PodInfo) -> dict[str, str]:
+    return {"resource": "pods", "name": pod.name, "uid": pod.uid}

@@ -1,0 +1,425 @@
+"""DynamicResources in a term of leadership: pods get the devices of their claims, each once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import looptime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podsched.api.manifest import from_manifest
+from podsched.framework.status import SUCCESS, error
+from podsched.serve.client.errors import Unavailable
+from podsched.v1 import objects_pb2 as v1
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+API = "resource.k8s.io/v1"
+ON_NODE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+
+
+class Cluster(TermWorld):
+    """A cluster with devices of one driver."""
+
+    def make(self, kind: str, name: str, spec: Any, **more: Any) -> Any:
+        """Create an object of resource.k8s.io."""
+        metadata = {"name": name, **more.pop("metadata", {})}
+        if kind == "ResourceClaim":
+            metadata["namespace"] = "default"
+        document = {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": spec, **more}
+        return self.cluster.create(from_manifest(document).message)
+
+    def gpus(self, node: str, *names: str, **device: Any) -> None:
+        """Make a node and its devices."""
+        self.node(node, cpu="16")
+        self.slice(f"slice-{node}", node, *names, nodeName=node, **device)
+
+    def slice(self, name: str, pool: str, *names: str, **spec: Any) -> None:
+        extent = {k: spec.pop(k) for k in ("nodeName", "allNodes", "nodeSelector") if k in spec}
+        self.make(
+            "ResourceSlice",
+            name,
+            {
+                "driver": "gpu.example.com",
+                "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": device, **spec} for device in names],
+                **extent,
+            },
+        )
+
+    def claim(self, name: str, count: int = 1, **more: Any) -> Any:
+        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+        request = {"name": "r", "exactly": exactly}
+        return self.make("ResourceClaim", name, {"devices": {"requests": [request]}}, **more)
+
+    def user(self, name: str, *claims: str, **spec: Any) -> None:
+        """Create a pod that uses claims."""
+        refs = [{"name": claim, "resourceClaimName": claim} for claim in claims]
+        self.pod(name, resourceClaims=refs, **spec)
+
+    def stored_claim(self, name: str) -> v1.ResourceClaim:
+        found = self.cluster.object("ResourceClaim", f"default/{name}")
+        assert isinstance(found, v1.ResourceClaim)
+        return found
+
+    def devices_of(self, name: str) -> list[str]:
+        results = self.stored_claim(name).status.allocation.devices.results
+        return [f"{result.pool}/{result.device}" for result in results]
+
+    def users_of(self, name: str) -> list[str]:
+        return [consumer.name for consumer in self.stored_claim(name).status.reserved_for]
+
+
+async def a_cluster(**nodes: list[str]) -> Cluster:
+    world = Cluster()
+    world.make("DeviceClass", "gpu", {})
+    for name, devices in nodes.items():
+        world.gpus(name, *devices)
+    return world
+
+
+async def test_a_pod_gets_a_device_on_its_node() -> None:
+    world = await a_cluster(n1=["d0"])
+    world.node("n0", cpu="16")
+    world.claim("c")
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(5)
+    assert world.nodes_of("p") == ["n1"]
+    claim = world.stored_claim("c")
+    assert world.devices_of("c") == ["n1/d0"]
+    assert world.users_of("c") == ["p"]
+    assert list(claim.metadata.finalizers) == ["resource.kubernetes.io/delete-protection"]
+    assert claim.status.allocation.HasField("allocation_timestamp")
+    assert "n1" in str(claim.status.allocation.node_selector)
+    world.check()
+
+
+async def test_no_device_is_given_twice() -> None:
+    world = await a_cluster(n1=["d0", "d1"], n2=["d0"])
+    for number in range(5):
+        world.claim(f"c{number}")
+        world.user(f"p{number}", f"c{number}")
+    async with world.running():
+        await asyncio.sleep(5)
+    given = [device for number in range(5) for device in world.devices_of(f"c{number}")]
+    assert sorted(given) == ["n1/d0", "n1/d1", "n2/d0"]
+    waiting = [f"p{number}" for number in range(5) if not world.nodes_of(f"p{number}")[0]]
+    assert len(waiting) == 2
+    for name in waiting:
+        assert "cannot allocate all claims" in world.scheduled(name).message
+        assert world.scheduled(name).reason == "Unschedulable"
+    world.check()
+
+
+async def test_a_device_that_is_given_back_goes_to_a_waiting_pod() -> None:
+    world = await a_cluster(n1=["d0"])
+    for name in "ab":
+        world.claim(name)
+    world.user("pa", "a")
+    async with world.running():
+        await asyncio.sleep(1)
+        world.user("pb", "b")
+        await asyncio.sleep(1)
+        assert world.nodes_of("pa", "pb") == ["n1", ""]
+        claim = world.stored_claim("a")
+        claim.ClearField("status")
+        world.cluster.update(claim)
+        await asyncio.sleep(15)
+    assert world.nodes_of("pb") == ["n1"]
+    assert world.devices_of("b") == ["n1/d0"]
+
+
+async def test_pods_share_a_claim_on_its_node() -> None:
+    world = await a_cluster(n1=["d0"], n2=["d0"], n3=["d0"])
+    world.claim("c")
+    async with world.running():
+        world.user("first", "c")
+        await asyncio.sleep(1)
+        for number in range(8):
+            world.user(f"p{number}", "c")
+        await asyncio.sleep(20)
+    names = [f"p{number}" for number in range(8)]
+    assert set(world.nodes_of(*names)) == set(world.nodes_of("first")) != {""}
+    assert sorted(world.users_of("c")) == ["first", *names]
+    assert len(world.devices_of("c")) == 1
+    world.check()
+
+
+async def test_pods_that_share_a_new_claim_are_bound_one_after_the_other() -> None:
+    world = await a_cluster(n1=["d0"], n2=["d0"])
+    world.claim("c")
+    for number in range(4):
+        world.user(f"p{number}", "c")
+    async with world.running():
+        await asyncio.sleep(0.1)
+        texts = [text for n in range(4) for text in world.events(f"p{n}", "FailedScheduling")]
+        assert any("claim default/c is in the process of being allocated" in t for t in texts)
+        await asyncio.sleep(30)
+    nodes = world.nodes_of(*(f"p{number}" for number in range(4)))
+    assert len(set(nodes)) == 1 and nodes[0]
+    assert len(world.users_of("c")) == 4
+
+
+async def test_an_allocated_claim_restricts_the_nodes() -> None:
+    world = await a_cluster(n1=["d0"], n2=["d0"])
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "d0"}
+    allocation = {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [ON_NODE]},
+    }
+    world.claim("c", status={"allocation": allocation})
+    world.claim("other")
+    for number in range(3):
+        world.user(f"p{number}", "c", cpu="1")
+    world.user("q", "other")
+    world.user("elsewhere", "c", nodeSelector={"absent": "x"})
+    async with world.running():
+        await asyncio.sleep(20)
+    assert world.nodes_of("p0", "p1", "p2") == ["n1"] * 3
+    assert world.nodes_of("q", "elsewhere") == ["n2", ""]
+
+
+async def test_a_pod_waits_for_its_claim_without_a_condition() -> None:
+    world = await a_cluster(n1=["d0"])
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(1)
+        assert not world.stored("p").status.conditions
+        world.claim("c")
+        await asyncio.sleep(5)
+    assert world.nodes_of("p") == ["n1"]
+
+
+async def test_a_generated_claim_must_be_the_pods_own() -> None:
+    world = await a_cluster(n1=["d0"])
+    refs = [{"name": "t", "resourceClaimTemplateName": "t"}]
+    world.pod("p", resourceClaims=refs)
+    world.claim("p-t-1")
+    async with world.running():
+        await asyncio.sleep(1)
+        assert not world.stored("p").status.conditions
+
+        def generated(pod: v1.Pod) -> None:
+            pod.status.resource_claim_statuses.add(name="t", resource_claim_name="p-t-1")
+
+        world.change("p", generated)
+        await asyncio.sleep(2)
+        assert world.nodes_of("p") == [""]
+        claim = world.stored_claim("p-t-1")
+        owner = claim.metadata.owner_references.add(kind="Pod", name="p")
+        owner.uid, owner.controller = world.stored("p").metadata.uid, True
+        world.cluster.delete("ResourceClaim", "default/p-t-1")
+        claim.metadata.uid = "another"
+        world.cluster.create(claim)
+        await asyncio.sleep(5)
+    assert world.nodes_of("p") == ["n1"]
+
+
+async def test_a_class_that_does_not_exist_is_named() -> None:
+    world = await a_cluster(n1=["d0"])
+    world.cluster.delete("DeviceClass", "gpu")
+    world.claim("c")
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(1)
+        message = world.scheduled("p").message
+        world.make("DeviceClass", "gpu", {})
+        await asyncio.sleep(15)
+    assert "request r: device class gpu does not exist" in message
+    assert world.nodes_of("p") == ["n1"]
+
+
+async def test_a_failing_bind_leaves_the_device_with_the_claim() -> None:
+    world = await a_cluster(n1=["d0"])
+    world.claim("a")
+    world.claim("b")
+    world.user("pa", "a")
+    refused = ["pa"]
+    bind = world.cluster._bind
+
+    def once(binding: Any) -> Any:
+        if binding.name in refused:
+            refused.remove(binding.name)
+            raise Unavailable("no")
+        return bind(binding)
+
+    world.cluster._bind = once  # type: ignore[method-assign]
+    async with world.running():
+        await asyncio.sleep(0.5)
+        world.user("pb", "b")
+        await asyncio.sleep(20)
+    assert world.devices_of("a") == ["n1/d0"]
+    assert world.devices_of("b") == []
+    assert world.nodes_of("pa", "pb") == ["n1", ""]
+
+
+async def test_a_pod_that_is_not_reserved_gives_the_devices_back() -> None:
+    world = await a_cluster(n1=["d0"])
+    world.claim("a")
+    world.claim("b")
+    world.script.on_reserve = lambda pod: error("no") if pod.name == "pa" else SUCCESS
+    world.user("pa", "a", priority=10)
+    world.user("pb", "b")
+    async with world.running():
+        await asyncio.sleep(20)
+    assert world.devices_of("a") == []
+    assert world.nodes_of("pa", "pb") == ["", "n1"]
+
+
+async def test_a_patch_without_an_answer_keeps_its_devices() -> None:
+    """It was written, so the device is the claim's, even before the informer shows it."""
+    world = await a_cluster(n1=["d0"])
+    world.claim("a")
+    world.claim("b")
+    patch_many = world.cluster.patch_many
+    lost = []
+
+    async def patched(patches: Any, *, fence: Any) -> Any:
+        if not lost:
+            lost.extend(patches)
+            raise Unavailable("no answer")
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = patched  # type: ignore[method-assign]
+    world.user("pa", "a", priority=10)
+    async with world.running():
+        await asyncio.sleep(0.2)
+        assert lost
+        world.user("pb", "b")
+        await asyncio.sleep(0.3)
+        assert world.devices_of("b") == []
+        await patch_many(lost, fence=world.fence)  # it arrives late
+        await asyncio.sleep(20)
+    assert world.devices_of("a") == ["n1/d0"]
+    assert world.nodes_of("pa", "pb") == ["n1", ""]
+
+
+async def test_a_change_of_a_claim_does_not_free_what_is_assumed_for_it() -> None:
+    world = await a_cluster(n1=["d0"])
+    world.claim("a")
+    world.claim("b")
+    patch_many = world.cluster.patch_many
+
+    async def patched(patches: Any, *, fence: Any) -> Any:
+        if patches[0].name == "a" and not world.stored_claim("a").metadata.labels:
+            claim = world.stored_claim("a")
+            claim.metadata.labels["changed"] = "meanwhile"
+            world.cluster.update(claim)
+            world.user("pb", "b")
+            await asyncio.sleep(0.5)
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = patched  # type: ignore[method-assign]
+    world.user("pa", "a")
+    async with world.running():
+        await asyncio.sleep(20)
+    assert world.devices_of("b") == []
+    assert world.devices_of("a") == ["n1/d0"]
+    assert world.nodes_of("pa", "pb") == ["n1", ""]
+
+
+# ---------------------------------------------------------------------- never twice
+
+pods = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.sampled_from([0.0, 0.0, 0.05, 0.3]),
+        st.sampled_from(["fine", "fine", "touched", "refused", "lost", "late", "deleted"]),
+    ),
+    min_size=2,
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    nodes=st.lists(st.integers(1, 2), min_size=1, max_size=2),
+    counts=st.lists(st.sampled_from([1, 1, 1, 2]), min_size=8, max_size=8),
+    made=pods,
+)
+def test_no_device_belongs_to_two_claims_whatever_fails(
+    nodes: list[int], counts: list[int], made: list[Any]
+) -> None:
+    """Patches are refused, lost, or arrive late; pods are deleted and claims deallocated."""
+    with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
+        runner.run(_run(nodes, counts, made))
+
+
+async def _run(nodes: list[int], counts: list[int], made: list[Any]) -> None:
+    world = await a_cluster(
+        **{f"n{at}": [f"d{n}" for n in range(count)] for at, count in enumerate(nodes)}
+    )
+    for number, count in enumerate(counts):
+        world.claim(f"c{number}", count)
+    # The first claim is shared by some pods.
+    claims = [
+        [number, 0] if shares and number else [number] for number, (shares, _, _) in enumerate(made)
+    ]
+    patch_many, late = world.cluster.patch_many, []
+    fates = {f"p{number}": fate for number, (_, _, fate) in enumerate(made)}
+
+    async def patched(patches: Any, *, fence: Any) -> Any:
+        whose = {name for name in fates for patch in patches if f'"{name}"' in str(patch)}
+        for name in sorted(whose):
+            fate = fates.pop(name, "fine")
+            if fate == "deleted":
+                world.cluster.delete("Pod", f"default/{name}")
+                late.append(patches)
+                await asyncio.sleep(0.1)
+            if fate == "touched":
+                for patch in patches:
+                    claim = world.stored_claim(patch.name)
+                    claim.metadata.labels["touched"] = name
+                    world.cluster.update(claim)
+                await asyncio.sleep(0.1)
+            if fate in ("refused", "lost"):
+                if fate == "lost":
+                    await patch_many(patches, fence=fence)
+                raise Unavailable("no answer")
+            if fate == "late":
+                late.append(patches)
+                raise Unavailable("no answer")
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = patched  # type: ignore[method-assign]
+    async with world.running():
+        for number, (_, pause, _) in enumerate(made):
+            world.user(f"p{number}", *(f"c{claim}" for claim in claims[number]))
+            await asyncio.sleep(pause)
+            _check_given_once(world)
+        for number in range(8):
+            # Each new pod would take what looks free.
+            world.claim(f"new{number}")
+            world.user(f"new{number}", f"new{number}")
+            await asyncio.sleep(0.05 * number)
+            _check_given_once(world)
+        for patches in late:
+            await patch_many(patches, fence=world.fence)
+        for _ in range(10):
+            await asyncio.sleep(4)
+            _check_given_once(world)
+    for number, mine in enumerate(claims):
+        found = [
+            item for item in world.cluster.objects("Pod") if item.metadata.name == f"p{number}"
+        ]
+        if found and world.nodes_of(f"p{number}") != [""]:
+            for claim in mine:
+                assert len(world.devices_of(f"c{claim}")) == counts[claim]
+                assert f"p{number}" in world.users_of(f"c{claim}")
+                where = {device.partition("/")[0] for device in world.devices_of(f"c{claim}")}
+                assert where == set(world.nodes_of(f"p{number}"))
+    world.check()
+
+
+def _check_given_once(world: Cluster) -> None:
+    given = [
+        device
+        for item in world.cluster.objects("ResourceClaim")
+        for device in world.devices_of(item.metadata.name)
+    ]
+    assert len(given) == len(set(given)), given
