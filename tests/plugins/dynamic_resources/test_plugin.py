@@ -364,7 +364,8 @@ async def _run(nodes: list[int], counts: list[int], made: list[Any]) -> None:
     fates = {f"p{number}": fate for number, (_, _, fate) in enumerate(made)}
 
     async def patched(patches: Any, *, fence: Any) -> Any:
-        whose = {name for name in fates for patch in patches if f'"{name}"' in str(patch)}
+        written = b"".join(patch.merge_patch for patch in patches)
+        whose = {name for name in fates if f'"name": "{name}"'.encode() in written}
         for name in sorted(whose):
             fate = fates.pop(name, "fine")
             if fate == "deleted":

@@ -213,6 +213,32 @@ async def test_a_patch_of_a_status_goes_to_the_status(world: World) -> None:
     assert body["metadata"] == {"uid": uid}
 
 
+async def test_a_patch_of_finalizers_and_status_is_written_in_two(world: World) -> None:
+    item = {"metadata": {"name": "c", "namespace": "default"}}
+    claim = world.store.put("resourceclaims", item)["metadata"]
+    patch = b'{"metadata":{"finalizers":["a/b"]},"status":{"reservedFor":[]}}'
+    request = v1.PatchRequest(
+        kind="ResourceClaim",
+        namespace="default",
+        name="c",
+        resource_version=int(claim["resourceVersion"]),
+        merge_patch=patch,
+    )
+    (result,) = await world.cluster.patch_many([request], fence=FENCE)
+    assert result.code == 0
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c"
+    first, second = world.store.writes("PATCH", path)
+    assert first["metadata"]["finalizers"] == ["a/b"]
+    assert "status" not in first
+    stored = world.store.objects["resourceclaims"]["default/c"]["metadata"]
+    assert stored["finalizers"] == ["a/b"]
+    assert second["status"] == {"reservedFor": []}
+    assert claim["resourceVersion"] < second["metadata"]["resourceVersion"]
+    assert second["metadata"]["resourceVersion"] < stored["resourceVersion"]
+    (again,) = await world.cluster.patch_many([request], fence=FENCE)
+    assert again.reason == "CONFLICT"
+
+
 def event(count: int = 1) -> Event:
     found = Event(reason="FailedScheduling", message="no", type="Warning", action="Scheduling")
     found.metadata.name, found.metadata.namespace = "web.1", "default"
