@@ -301,3 +301,13 @@ def test_partitions_of_equal_gpus_are_not_tried_gpu_by_gpu() -> None:
         halves, [wanting(9, "model=x"), wanting(8, "model=x")], slices_of(*names, total=7)
     )
     assert outcome(case) == "none"
+
+
+def test_devices_with_counters_are_left_out_without_their_gate() -> None:
+    devices = [device("a"), device("b"), counted("c", "g0", 1)]
+    case = case_of(devices, [wanting(), wanting(2)], slices_of("g0"), allocated="c")
+    case["features"] = [gate for gate in GATES if gate != "DRAPartitionableDevices"]
+    case["slices"][0]["spec"]["pool"] = {"name": "p", "resourceSliceCount": 1}
+    assert outcome(case) == outcome(case, prune=False) == "none"
+    case["allocated"] = {"capacity": [{"driver": DRIVER, "pool": "p", "device": "c"}]}
+    assert outcome(case) == outcome(case, prune=False) == "none"

@@ -76,7 +76,8 @@ class Counters:
                 or identity in allocated.shared
                 or identity in allocated.capacity
             ):
-                for counter, amount in device.counters.items():
-                    left[counter] -= amount
+                # The pool has no counters while the gate of partitionable devices is off.
+                for counter in device.counters.keys() & left.keys():
+                    left[counter] -= device.counters[counter]
         # As in Kubernetes, a counter below zero keeps all devices of the pool from being taken.
         return None if any(amount < 0 for amount in left.values()) else left
