@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from podsched.api.device_selectors import CompileError, Device, Features, compile_selector
+from podsched.ask.case_lines import described, results_of
 
 
 def selector_results(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
-    """Yield one result per line of cases; ``{"name", "outcome": "bad-case"}`` for a broken one.
+    """Return one result per line of cases; ``{"name", "outcome": "bad-case"}`` for a broken one.
 
     A case has an ``expression``, a ``device`` (``driver``, ``attributes``, ``capacity``,
     ``allowMultipleAllocations``), names of feature gates in ``features``, and an ``environment``:
     ``new`` for what the API server permits in new objects.
     """
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        name = f"line {number}"
-        try:
-            case = json.loads(line)
-            name = case.get("name", name)
-            yield {"name": name} | _evaluate(case)
-        # Whatever a case holds may be wrong in some way; none may end the run.
-        except Exception as error:
-            yield {
-                "name": name,
-                "outcome": "bad-case",
-                "error": f"{type(error).__name__}: {error}",
-            }
+    return results_of(
+        lines, _evaluate, key="name", broken=lambda e: {"outcome": "bad-case"} | described(e)
+    )
 
 
 def _evaluate(case: Mapping[str, Any]) -> dict[str, Any]:

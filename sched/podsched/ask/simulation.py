@@ -20,6 +20,7 @@ from typing import IO, Any
 from google.protobuf.json_format import MessageToDict
 
 from podsched.api.manifest import from_manifest
+from podsched.ask.case_lines import results_of
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import find_changes
 from podsched.ask.explain.fitting import Choosing, Fitting, fit
@@ -82,22 +83,18 @@ def simulate(
 def simulate_lines(
     lines: Iterable[str | bytes], plugins: Mapping[str, PluginFactory]
 ) -> Iterator[dict[str, Any]]:
-    """Yield one result per line of scenarios; ``{"id", "error"}`` for a broken one.
+    """Return one result per line of scenarios; ``{"id", "error"}`` for a broken one.
 
     A line may be a scenario or an object that holds one under "scenario".
     """
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        identity = f"line {number}"
-        try:
-            document = json.loads(line)
-            scenario = document.get("scenario", document)
-            identity = scenario.get("id", identity)
-            yield simulate(scenario, plugins)
-        # Whatever a scenario holds may be wrong in some way; none may end the run.
-        except Exception as error:
-            yield {"id": identity, "error": f"{type(error).__name__}: {error}"}
+    return results_of(
+        lines, lambda scenario: simulate(scenario, plugins), key="id", read=_read_scenario
+    )
+
+
+def _read_scenario(line: str | bytes) -> Any:
+    document = json.loads(line)
+    return document.get("scenario", document)
 
 
 @contextmanager

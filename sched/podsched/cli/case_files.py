@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
+from podsched.ask.case_lines import described, results_of
 from podsched.ask.simulation import open_scenarios, simulate_lines
 from podsched.cli.errors import fail
 from podsched.cli.manifests import MAX_BYTES
@@ -38,7 +39,7 @@ def scenario_results(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Iterator[dict[str, Any]]:
-    """Yield the devices that the claims of each case get."""
+    """Return the devices that the claims of each case get."""
     every = [fault.value for fault in Fault if fault is not Fault.ALL]
     kept = every if Fault.ALL in faults else [fault.value for fault in faults]
 
@@ -46,9 +47,10 @@ def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Itera
         end = time.monotonic() + SECONDS_PER_CASE
         return run_allocation_case(case, kept, lambda: time.monotonic() > end)
 
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield _result(run, line, f"line {number}")
+    def broken(error: Exception) -> dict[str, Any]:
+        return {"outcome": "error", "allocations": None} | described(error)
+
+    return results_of(lines, run, key="name", broken=broken)
 
 
 def print_results(path: Path, results: Results) -> None:
@@ -62,19 +64,6 @@ def print_results(path: Path, results: Results) -> None:
     except PluginError as exc:
         fail(str(exc))
     sys.stdout.flush()
-
-
-def _result(
-    run: Callable[[Mapping[str, Any]], dict[str, Any]], line: bytes, name: str
-) -> dict[str, Any]:
-    try:
-        case = json.loads(line)
-        name = case.get("name", name)
-        return run(case)
-    # Whatever a case holds may be wrong in some way; none may end the run.
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        return {"name": name, "outcome": "error", "error": problem, "allocations": None}
 
 
 def _bounded(lines: IO[bytes], path: Path) -> Iterator[bytes]:

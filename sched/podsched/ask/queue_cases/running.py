@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from podsched.ask.case_lines import described, results_of
 from podsched.ask.queue_cases.reading import (
     BadCase,
     Case,
@@ -43,23 +44,25 @@ _WRONG_NAMESPACE = "workload namespace doesn't match ClusterQueue selector"
 
 
 def run_lines(lines: Iterable[str | bytes]) -> Iterator[Result]:
-    """Yield ``{"id", "agrees", "got"}`` per line of cases; ``{"id", "error"}`` for a broken one."""
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        identity = f"line {number}"
-        try:
-            case = json.loads(line)
-            if not isinstance(case, dict):
-                raise BadCase("no JSON object")
-            identity = case.get("id", identity)
-            got = run_case(case)
-            yield {"id": identity, "agrees": agrees(case["expect"], got), "got": got}
-        except KeyError as error:
-            yield {"id": identity, "agrees": False, "error": f"BadCase: {error} is missing"}
-        # Whatever a case holds may be wrong in some way; none may end the run.
-        except Exception as error:
-            yield {"id": identity, "agrees": False, "error": f"{type(error).__name__}: {error}"}
+    """Return ``{"id", "agrees", "got"}`` per line; a broken one has "error" in place of "got"."""
+    return results_of(lines, _compare, key="id", read=_read, broken=_broken)
+
+
+def _read(line: str | bytes) -> Case:
+    case = json.loads(line)
+    if not isinstance(case, dict):
+        raise BadCase("no JSON object")
+    return case
+
+
+def _compare(case: Case) -> Result:
+    got = run_case(case)
+    return {"agrees": agrees(case["expect"], got), "got": got}
+
+
+def _broken(error: Exception) -> Result:
+    missing = isinstance(error, KeyError)
+    return {"agrees": False} | described(BadCase(f"{error} is missing") if missing else error)
 
 
 def run_case(case: Case) -> Result:
