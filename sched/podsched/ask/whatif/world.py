@@ -291,12 +291,10 @@ class World:
 
     def _placed(self, changes: Trial, runtime: ProfileRuntime, decision: Decision) -> Outcome:
         pod, node = decision.queued.info, decision.node_name
-        assignment = Assignment(decision.queued, node, decision.state, 0.0)
-        status = run_reserve(runtime, assignment)
+        assignment, status = _reserve(runtime, decision)
         if not status.ok:
-            run_unreserve(runtime, assignment)
             changes.forget(pod)
-            return _refused(pod, refused(status))
+            return _refused(pod, status)
         changes.on_undo(lambda: run_unreserve(runtime, assignment))
         return Outcome(pod, node)
 
@@ -335,12 +333,9 @@ class World:
         reserved: dict[str, Assignment] = {}
 
         def reserve(decision: Decision) -> Status:
-            assignment = Assignment(decision.queued, decision.node_name, decision.state, 0.0)
-            status = run_reserve(runtime, assignment)
-            if not status.ok:
-                run_unreserve(runtime, assignment)
-                return refused(status)
-            reserved[decision.queued.info.uid] = assignment
+            assignment, status = _reserve(runtime, decision)
+            if status.ok:
+                reserved[decision.queued.info.uid] = assignment
             return status
 
         def unreserve(decision: Decision) -> None:
@@ -382,6 +377,16 @@ class World:
 def _names_first(obj: AnyObject) -> tuple[bool, str, str]:
     """Sort pods last, and everything by name, so that rows and ties are reproducible."""
     return isinstance(obj, Pod), obj.metadata.namespace, obj.metadata.name
+
+
+def _reserve(runtime: ProfileRuntime, decision: Decision) -> tuple[Assignment, Status]:
+    """Call the Reserve plugins; if one refuses, undo what the others have reserved."""
+    assignment = Assignment(decision.queued, decision.node_name, decision.state, 0.0)
+    status = run_reserve(runtime, assignment)
+    if status.ok:
+        return assignment, status
+    run_unreserve(runtime, assignment)
+    return assignment, refused(status)
 
 
 def _refused(pod: PodInfo, status: Status) -> Outcome:
