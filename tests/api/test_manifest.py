@@ -107,7 +107,7 @@ def test_all_mistakes_are_reported_at_once_with_their_paths() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"apiVersion": "apps/v1", "kind": "Deployment"}, 'no matches for kind "Deployment"'),
+        ({"apiVersion": "v1", "kind": "Bus"}, 'no matches for kind "Bus"'),
         ({"apiVersion": "v2", "kind": "Pod"}, "it is served in v1"),
         ({"metadata": {}}, "kind: must not be empty; apiVersion: must not be empty"),
     ],

@@ -248,19 +248,130 @@ def replicas(owner: Any, _: float = 0.0) -> int:
     return int(owner.spec.replicas if owner.spec.HasField("replicas") else 1)
 
 
-def _images(owner: Any, _: float) -> str:
-    return ",".join(c.image for c in owner.spec.template.spec.containers)
+def containers_of(spec: Callable[[Any], Any], show: Show = Show.WIDE) -> tuple[Column, Column]:
+    """Return the columns of the names and images of a pod's containers, by its spec."""
+
+    def joined(owner: Any, name: str) -> str:
+        return ",".join(getattr(each, name) for each in spec(owner).containers)
+
+    return (
+        of_kubectl("Containers", lambda owner, _: joined(owner, "name"), show),
+        of_kubectl("Images", lambda owner, _: joined(owner, "image"), show),
+    )
 
 
-IMAGES: Final = of_kubectl("Images", _images, Show.WIDE)
+def _selector(owner: Any, _: float) -> str:
+    """Return the selector of the pods of a workload, as kubectl writes it."""
+    selector = owner.spec.selector
+    parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    for each in selector.match_expressions:
+        words = {"In": "in", "NotIn": "notin", "Exists": "", "DoesNotExist": "!"}
+        word = words.get(each.operator, each.operator)
+        values = f" {word} ({','.join(sorted(each.values))})" if word not in ("", "!") else ""
+        parts.append(f"{word if word == '!' else ''}{each.key}{values}")
+    return ",".join(sorted(parts)) or NONE
+
+
+CONTAINERS: Final = containers_of(lambda owner: owner.spec.template.spec)
+SELECTOR: Final = of_kubectl("Selector", _selector, Show.WIDE)
 REPLICAS: Final = (
     NAME,
     Column("Desired", replicas),
     of_kubectl("Current", lambda o, _: o.status.replicas),
     Column("Ready", lambda o, _: o.status.ready_replicas),
     AGE,
-    IMAGES,
+    *CONTAINERS,
 )
+
+
+def job_status(job: Any, _: float) -> str:
+    """Return what became of a job."""
+    found = {c.type for c in job.status.conditions if c.status == "True"}
+    for state in ("Complete", "Failed"):
+        if state in found:
+            return state
+    if job.metadata.HasField("deletion_timestamp"):
+        return "Terminating"
+    return next(
+        (s for s in ("Suspended", "FailureTarget", "SuccessCriteriaMet") if s in found), "Running"
+    )
+
+
+def job_completions(job: Any, _: float) -> str:
+    """Return how many of a job's pods have succeeded, of how many."""
+    if job.spec.HasField("completions"):
+        return f"{job.status.succeeded}/{job.spec.completions}"
+    parallel = job.spec.parallelism
+    wanted = f"1 of {parallel}" if parallel > 1 else "1"
+    return f"{job.status.succeeded}/{wanted}"
+
+
+def job_duration(job: Any, now: float) -> str:
+    """Return how long a job took, or has been running."""
+    status = job.status
+    if not status.HasField("start_time"):
+        return ""
+    end = status.completion_time.seconds if status.HasField("completion_time") else now
+    return age(end - status.start_time.seconds)
+
+
+def last_schedule(job: Any, now: float) -> str:
+    """Return how long ago a CronJob started its last job."""
+    stamp = job.status.last_schedule_time
+    return since(stamp, now) if stamp.seconds else NONE
+
+
+def scale_target(scaler: Any, _: float) -> str:
+    """Return what an autoscaler scales."""
+    target = scaler.spec.scale_target_ref
+    return f"{target.kind}/{target.name}"
+
+
+def scale_metrics(scaler: Any, _: float) -> str:
+    """Return the utilization that an autoscaler aims at; what it is now is unknown."""
+    shown = []
+    for metric in scaler.spec.metrics:
+        resource = metric.fields["resource"].struct_value.fields
+        target = resource["target"].struct_value.fields
+        if wanted := target["averageUtilization"].number_value:
+            shown.append(f"{resource['name'].string_value}: {UNKNOWN}/{wanted:g}%")
+    return ", ".join(shown) or NONE
+
+
+# ------------------------------------------------------------------ endpoints
+
+#: Endpoints that are shown; then their number.
+_MOST_ENDPOINTS: Final = 3
+
+
+def _first(items: Sequence[str], total: int) -> str:
+    more = f" + {total - _MOST_ENDPOINTS} more..." if total > _MOST_ENDPOINTS else ""
+    return ",".join(items[:_MOST_ENDPOINTS]) + more if items else NONE
+
+
+def endpoints(item: Any, _: float) -> str:
+    """Return the first addresses of Endpoints, with their ports."""
+    found = []
+    for subset in item.subsets:
+        ports: Sequence[Any] = subset.ports or (None,)
+        for port in ports:
+            for address in subset.addresses:
+                ip = f"[{address.ip}]" if ":" in address.ip else address.ip
+                found.append(ip if port is None else f"{ip}:{port.port}")
+    return _first(found, len(found))
+
+
+def slice_ports(item: Any, _: float) -> str:
+    """Return the ports of an EndpointSlice."""
+    found = [str(port.port) if port.HasField("port") else "*" for port in item.ports]
+    return _first(found, len(found)) if found else UNSET
+
+
+def slice_addresses(item: Any, _: float) -> str:
+    """Return the first addresses of an EndpointSlice."""
+    found = [address for endpoint in item.endpoints for address in endpoint.addresses]
+    return _first(found, len(found)) if found else UNSET
+
 
 # ------------------------------------------------------------------ volumes
 

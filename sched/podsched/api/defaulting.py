@@ -6,6 +6,7 @@ their own.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from podsched.api.priorities import PriorityClasses
 from podsched.api.validation.rbac import RBAC_GROUP, SERVICE_ACCOUNT
 
 NAMESPACE_ACTIVE, NAMESPACE_TERMINATING = "Active", "Terminating"
+JOB_UID_LABEL = "batch.kubernetes.io/controller-uid"
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -102,6 +104,84 @@ def _fill_stateful_set(item: o.StatefulSet) -> None:
 def _default(struct: Struct, name: str, value: str | int) -> None:
     if name not in struct.fields:
         struct[name] = value
+
+
+def _fill_deployment(item: o.Deployment) -> None:
+    """Fill in how many pods a rolling update may miss, and have too many."""
+    strategy = item.spec.strategy
+    if strategy.type == "RollingUpdate":
+        for name in ("max_unavailable", "max_surge"):
+            if not strategy.rolling_update.HasField(name):
+                setattr(strategy.rolling_update, name, "25%")
+
+
+def _fill_daemon_set(item: o.DaemonSet) -> None:
+    """Fill in how many pods a rolling update may miss, and have too many."""
+    update = item.spec.update_strategy
+    if update.type == "RollingUpdate":
+        for name, value in (("max_unavailable", "1"), ("max_surge", "0")):
+            if not update.rolling_update.HasField(name):
+                setattr(update.rolling_update, name, value)
+
+
+def _fill_job(item: o.Job) -> None:
+    """Fill in how often pods run and fail, and select them by the job's uid."""
+    spec = item.spec
+    if not item.metadata.labels:
+        item.metadata.labels.update(spec.template.metadata.labels)
+    if not spec.HasField("parallelism"):
+        if not spec.HasField("completions"):
+            spec.completions = 1
+        spec.parallelism = 1
+    by_index, has_policy = (
+        spec.HasField(name) for name in ("backoff_limit_per_index", "pod_failure_policy")
+    )
+    if not spec.HasField("backoff_limit"):
+        spec.backoff_limit = 2**31 - 1 if by_index else 6
+    if not spec.HasField("pod_replacement_policy"):
+        spec.pod_replacement_policy = "Failed" if has_policy else "TerminatingOrFailed"
+    for condition in (c for rule in spec.pod_failure_policy.rules for c in rule.on_pod_conditions):
+        condition.status = condition.status or "True"
+    if not spec.manual_selector:
+        _select_pods_of_job(item)
+
+
+def _select_pods_of_job(item: o.Job) -> None:
+    labels, uid, name = item.spec.template.metadata.labels, item.metadata.uid, item.metadata.name
+    own = {"controller-uid": uid, "job-name": name}
+    for key, value in (*own.items(), *((f"batch.kubernetes.io/{k}", v) for k, v in own.items())):
+        if key not in labels:
+            labels[key] = value
+    if not item.spec.HasField("selector"):
+        item.spec.selector.match_labels[JOB_UID_LABEL] = uid
+
+
+def _fill_endpoints(item: o.Endpoints) -> None:
+    for subset in item.subsets:
+        for port in subset.ports:
+            port.protocol = port.protocol or "TCP"
+
+
+def _fill_endpoint_slice(item: o.EndpointSlice) -> None:
+    for port in item.ports:
+        port.name = port.name or ""
+        port.protocol = port.protocol or "TCP"
+
+
+def _fill_secret(item: o.Secret) -> None:
+    """Make data of what was given as plain text."""
+    for key, text in item.string_data.items():
+        item.data[key] = base64.b64encode(text.encode()).decode()
+    item.ClearField("string_data")
+
+
+def _fill_autoscaler(item: o.HorizontalPodAutoscaler) -> None:
+    """Aim at 80 % of the requested cpu if nothing else is said."""
+    if not item.spec.metrics:
+        target = {"type": "Utilization", "averageUtilization": 80}
+        item.spec.metrics.add().update(
+            {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+        )
 
 
 def _fill_replication_controller(item: o.ReplicationController) -> None:
@@ -227,6 +307,13 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.Service: _fill_service,
     o.StatefulSet: _fill_stateful_set,
     o.ReplicationController: _fill_replication_controller,
+    o.Deployment: _fill_deployment,
+    o.DaemonSet: _fill_daemon_set,
+    o.Job: _fill_job,
+    o.HorizontalPodAutoscaler: _fill_autoscaler,
+    o.Endpoints: _fill_endpoints,
+    o.EndpointSlice: _fill_endpoint_slice,
+    o.Secret: _fill_secret,
     o.PersistentVolume: _fill_volume,
     o.CSIDriver: _fill_csi_driver,
     o.RoleBinding: _fill_role_binding,

@@ -72,6 +72,9 @@ class Kind:
     #: Whether it stays whatever it names as its owner: what a cluster is made of and configured
     #: with, so that the leader, which runs the garbage collector, needs no right to delete it.
     kept: bool = False
+    #: Whether its contents are secret: it is read by who may write it, its contents are in no
+    #: audit record, and no part of podsched but the API server has them.
+    secret: bool = False
 
     name: str = field(init=False)
     #: Its member of ``Object``.

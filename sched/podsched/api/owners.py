@@ -36,7 +36,7 @@ def is_left_alone(item: AnyObject) -> bool:
 
 
 def owner_kind(reference: OwnerReference) -> Kind | None:
-    """Return the kind of an owner; None if podsched does not store it, such as a Deployment."""
+    """Return the kind of an owner; None if it is not stored here, as custom resources."""
     kind = KINDS.get(reference.kind)
     group = reference.api_version.rpartition("/")[0]
     return kind if kind is not None and kind.group == group else None

@@ -2792,8 +2792,521 @@ class DeviceTaintRule(_message.Message):
     status: DeviceTaintRuleStatus
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[DeviceTaintRuleSpec, _Mapping]] = ..., status: _Optional[_Union[DeviceTaintRuleStatus, _Mapping]] = ...) -> None: ...
 
+class RollingUpdate(_message.Message):
+    __slots__ = ("max_unavailable", "max_surge")
+    MAX_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SURGE_FIELD_NUMBER: _ClassVar[int]
+    max_unavailable: str
+    max_surge: str
+    def __init__(self, max_unavailable: _Optional[str] = ..., max_surge: _Optional[str] = ...) -> None: ...
+
+class UpdateStrategy(_message.Message):
+    __slots__ = ("type", "rolling_update")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    ROLLING_UPDATE_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    rolling_update: RollingUpdate
+    def __init__(self, type: _Optional[str] = ..., rolling_update: _Optional[_Union[RollingUpdate, _Mapping]] = ...) -> None: ...
+
+class DeploymentSpec(_message.Message):
+    __slots__ = ("replicas", "selector", "template", "strategy", "min_ready_seconds", "revision_history_limit", "paused", "progress_deadline_seconds")
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    MIN_READY_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_HISTORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_DEADLINE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    replicas: int
+    selector: LabelSelector
+    template: PodTemplateSpec
+    strategy: UpdateStrategy
+    min_ready_seconds: int
+    revision_history_limit: int
+    paused: bool
+    progress_deadline_seconds: int
+    def __init__(self, replicas: _Optional[int] = ..., selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., template: _Optional[_Union[PodTemplateSpec, _Mapping]] = ..., strategy: _Optional[_Union[UpdateStrategy, _Mapping]] = ..., min_ready_seconds: _Optional[int] = ..., revision_history_limit: _Optional[int] = ..., paused: _Optional[bool] = ..., progress_deadline_seconds: _Optional[int] = ...) -> None: ...
+
+class WorkloadCondition(_message.Message):
+    __slots__ = ("type", "status", "last_update_time", "last_probe_time", "last_transition_time", "reason", "message")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    LAST_UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_PROBE_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_TRANSITION_TIME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    status: str
+    last_update_time: _timestamp_pb2.Timestamp
+    last_probe_time: _timestamp_pb2.Timestamp
+    last_transition_time: _timestamp_pb2.Timestamp
+    reason: str
+    message: str
+    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., last_update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_probe_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_transition_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class DeploymentStatus(_message.Message):
+    __slots__ = ("observed_generation", "replicas", "updated_replicas", "ready_replicas", "available_replicas", "unavailable_replicas", "terminating_replicas", "conditions", "collision_count")
+    OBSERVED_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    READY_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    AVAILABLE_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    UNAVAILABLE_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    TERMINATING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    COLLISION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    observed_generation: int
+    replicas: int
+    updated_replicas: int
+    ready_replicas: int
+    available_replicas: int
+    unavailable_replicas: int
+    terminating_replicas: int
+    conditions: _containers.RepeatedCompositeFieldContainer[WorkloadCondition]
+    collision_count: int
+    def __init__(self, observed_generation: _Optional[int] = ..., replicas: _Optional[int] = ..., updated_replicas: _Optional[int] = ..., ready_replicas: _Optional[int] = ..., available_replicas: _Optional[int] = ..., unavailable_replicas: _Optional[int] = ..., terminating_replicas: _Optional[int] = ..., conditions: _Optional[_Iterable[_Union[WorkloadCondition, _Mapping]]] = ..., collision_count: _Optional[int] = ...) -> None: ...
+
+class Deployment(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: DeploymentSpec
+    status: DeploymentStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[DeploymentSpec, _Mapping]] = ..., status: _Optional[_Union[DeploymentStatus, _Mapping]] = ...) -> None: ...
+
+class DaemonSetSpec(_message.Message):
+    __slots__ = ("selector", "template", "update_strategy", "min_ready_seconds", "revision_history_limit")
+    SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    MIN_READY_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_HISTORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    selector: LabelSelector
+    template: PodTemplateSpec
+    update_strategy: UpdateStrategy
+    min_ready_seconds: int
+    revision_history_limit: int
+    def __init__(self, selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., template: _Optional[_Union[PodTemplateSpec, _Mapping]] = ..., update_strategy: _Optional[_Union[UpdateStrategy, _Mapping]] = ..., min_ready_seconds: _Optional[int] = ..., revision_history_limit: _Optional[int] = ...) -> None: ...
+
+class DaemonSetStatus(_message.Message):
+    __slots__ = ("current_number_scheduled", "number_misscheduled", "desired_number_scheduled", "number_ready", "observed_generation", "updated_number_scheduled", "number_available", "number_unavailable", "collision_count", "conditions")
+    CURRENT_NUMBER_SCHEDULED_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_MISSCHEDULED_FIELD_NUMBER: _ClassVar[int]
+    DESIRED_NUMBER_SCHEDULED_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_READY_FIELD_NUMBER: _ClassVar[int]
+    OBSERVED_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_NUMBER_SCHEDULED_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    COLLISION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    current_number_scheduled: int
+    number_misscheduled: int
+    desired_number_scheduled: int
+    number_ready: int
+    observed_generation: int
+    updated_number_scheduled: int
+    number_available: int
+    number_unavailable: int
+    collision_count: int
+    conditions: _containers.RepeatedCompositeFieldContainer[WorkloadCondition]
+    def __init__(self, current_number_scheduled: _Optional[int] = ..., number_misscheduled: _Optional[int] = ..., desired_number_scheduled: _Optional[int] = ..., number_ready: _Optional[int] = ..., observed_generation: _Optional[int] = ..., updated_number_scheduled: _Optional[int] = ..., number_available: _Optional[int] = ..., number_unavailable: _Optional[int] = ..., collision_count: _Optional[int] = ..., conditions: _Optional[_Iterable[_Union[WorkloadCondition, _Mapping]]] = ...) -> None: ...
+
+class DaemonSet(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: DaemonSetSpec
+    status: DaemonSetStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[DaemonSetSpec, _Mapping]] = ..., status: _Optional[_Union[DaemonSetStatus, _Mapping]] = ...) -> None: ...
+
+class PodFailurePolicyOnExitCodes(_message.Message):
+    __slots__ = ("container_name", "operator", "values")
+    CONTAINER_NAME_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    container_name: str
+    operator: str
+    values: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, container_name: _Optional[str] = ..., operator: _Optional[str] = ..., values: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PodFailurePolicyOnPodCondition(_message.Message):
+    __slots__ = ("type", "status")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    status: str
+    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ...) -> None: ...
+
+class PodFailurePolicyRule(_message.Message):
+    __slots__ = ("action", "on_exit_codes", "on_pod_conditions")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    ON_EXIT_CODES_FIELD_NUMBER: _ClassVar[int]
+    ON_POD_CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    action: str
+    on_exit_codes: PodFailurePolicyOnExitCodes
+    on_pod_conditions: _containers.RepeatedCompositeFieldContainer[PodFailurePolicyOnPodCondition]
+    def __init__(self, action: _Optional[str] = ..., on_exit_codes: _Optional[_Union[PodFailurePolicyOnExitCodes, _Mapping]] = ..., on_pod_conditions: _Optional[_Iterable[_Union[PodFailurePolicyOnPodCondition, _Mapping]]] = ...) -> None: ...
+
+class PodFailurePolicy(_message.Message):
+    __slots__ = ("rules",)
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[PodFailurePolicyRule]
+    def __init__(self, rules: _Optional[_Iterable[_Union[PodFailurePolicyRule, _Mapping]]] = ...) -> None: ...
+
+class SuccessPolicyRule(_message.Message):
+    __slots__ = ("succeeded_indexes", "succeeded_count")
+    SUCCEEDED_INDEXES_FIELD_NUMBER: _ClassVar[int]
+    SUCCEEDED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    succeeded_indexes: str
+    succeeded_count: int
+    def __init__(self, succeeded_indexes: _Optional[str] = ..., succeeded_count: _Optional[int] = ...) -> None: ...
+
+class SuccessPolicy(_message.Message):
+    __slots__ = ("rules",)
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[SuccessPolicyRule]
+    def __init__(self, rules: _Optional[_Iterable[_Union[SuccessPolicyRule, _Mapping]]] = ...) -> None: ...
+
+class JobSpec(_message.Message):
+    __slots__ = ("parallelism", "completions", "active_deadline_seconds", "pod_failure_policy", "success_policy", "backoff_limit", "backoff_limit_per_index", "max_failed_indexes", "selector", "manual_selector", "template", "ttl_seconds_after_finished", "completion_mode", "suspend", "pod_replacement_policy", "managed_by")
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    COMPLETIONS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_DEADLINE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    POD_FAILURE_POLICY_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_POLICY_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_LIMIT_PER_INDEX_FIELD_NUMBER: _ClassVar[int]
+    MAX_FAILED_INDEXES_FIELD_NUMBER: _ClassVar[int]
+    SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    MANUAL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    TTL_SECONDS_AFTER_FINISHED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_MODE_FIELD_NUMBER: _ClassVar[int]
+    SUSPEND_FIELD_NUMBER: _ClassVar[int]
+    POD_REPLACEMENT_POLICY_FIELD_NUMBER: _ClassVar[int]
+    MANAGED_BY_FIELD_NUMBER: _ClassVar[int]
+    parallelism: int
+    completions: int
+    active_deadline_seconds: int
+    pod_failure_policy: PodFailurePolicy
+    success_policy: SuccessPolicy
+    backoff_limit: int
+    backoff_limit_per_index: int
+    max_failed_indexes: int
+    selector: LabelSelector
+    manual_selector: bool
+    template: PodTemplateSpec
+    ttl_seconds_after_finished: int
+    completion_mode: str
+    suspend: bool
+    pod_replacement_policy: str
+    managed_by: str
+    def __init__(self, parallelism: _Optional[int] = ..., completions: _Optional[int] = ..., active_deadline_seconds: _Optional[int] = ..., pod_failure_policy: _Optional[_Union[PodFailurePolicy, _Mapping]] = ..., success_policy: _Optional[_Union[SuccessPolicy, _Mapping]] = ..., backoff_limit: _Optional[int] = ..., backoff_limit_per_index: _Optional[int] = ..., max_failed_indexes: _Optional[int] = ..., selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., manual_selector: _Optional[bool] = ..., template: _Optional[_Union[PodTemplateSpec, _Mapping]] = ..., ttl_seconds_after_finished: _Optional[int] = ..., completion_mode: _Optional[str] = ..., suspend: _Optional[bool] = ..., pod_replacement_policy: _Optional[str] = ..., managed_by: _Optional[str] = ...) -> None: ...
+
+class UncountedTerminatedPods(_message.Message):
+    __slots__ = ("succeeded", "failed")
+    SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    succeeded: _containers.RepeatedScalarFieldContainer[str]
+    failed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, succeeded: _Optional[_Iterable[str]] = ..., failed: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class JobStatus(_message.Message):
+    __slots__ = ("conditions", "start_time", "completion_time", "active", "succeeded", "failed", "terminating", "completed_indexes", "failed_indexes", "uncounted_terminated_pods", "ready")
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_TIME_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    TERMINATING_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_INDEXES_FIELD_NUMBER: _ClassVar[int]
+    FAILED_INDEXES_FIELD_NUMBER: _ClassVar[int]
+    UNCOUNTED_TERMINATED_PODS_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    conditions: _containers.RepeatedCompositeFieldContainer[WorkloadCondition]
+    start_time: _timestamp_pb2.Timestamp
+    completion_time: _timestamp_pb2.Timestamp
+    active: int
+    succeeded: int
+    failed: int
+    terminating: int
+    completed_indexes: str
+    failed_indexes: str
+    uncounted_terminated_pods: UncountedTerminatedPods
+    ready: int
+    def __init__(self, conditions: _Optional[_Iterable[_Union[WorkloadCondition, _Mapping]]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., completion_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., active: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., terminating: _Optional[int] = ..., completed_indexes: _Optional[str] = ..., failed_indexes: _Optional[str] = ..., uncounted_terminated_pods: _Optional[_Union[UncountedTerminatedPods, _Mapping]] = ..., ready: _Optional[int] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: JobSpec
+    status: JobStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., status: _Optional[_Union[JobStatus, _Mapping]] = ...) -> None: ...
+
+class JobTemplateSpec(_message.Message):
+    __slots__ = ("metadata", "spec")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: JobSpec
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ...) -> None: ...
+
+class CronJobSpec(_message.Message):
+    __slots__ = ("schedule", "time_zone", "starting_deadline_seconds", "concurrency_policy", "suspend", "job_template", "successful_jobs_history_limit", "failed_jobs_history_limit")
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    STARTING_DEADLINE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_POLICY_FIELD_NUMBER: _ClassVar[int]
+    SUSPEND_FIELD_NUMBER: _ClassVar[int]
+    JOB_TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSFUL_JOBS_HISTORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    FAILED_JOBS_HISTORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    schedule: str
+    time_zone: str
+    starting_deadline_seconds: int
+    concurrency_policy: str
+    suspend: bool
+    job_template: JobTemplateSpec
+    successful_jobs_history_limit: int
+    failed_jobs_history_limit: int
+    def __init__(self, schedule: _Optional[str] = ..., time_zone: _Optional[str] = ..., starting_deadline_seconds: _Optional[int] = ..., concurrency_policy: _Optional[str] = ..., suspend: _Optional[bool] = ..., job_template: _Optional[_Union[JobTemplateSpec, _Mapping]] = ..., successful_jobs_history_limit: _Optional[int] = ..., failed_jobs_history_limit: _Optional[int] = ...) -> None: ...
+
+class CronJobStatus(_message.Message):
+    __slots__ = ("active", "last_schedule_time", "last_successful_time")
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    LAST_SCHEDULE_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_SUCCESSFUL_TIME_FIELD_NUMBER: _ClassVar[int]
+    active: _containers.RepeatedCompositeFieldContainer[ObjectReference]
+    last_schedule_time: _timestamp_pb2.Timestamp
+    last_successful_time: _timestamp_pb2.Timestamp
+    def __init__(self, active: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., last_schedule_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_successful_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CronJob(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: CronJobSpec
+    status: CronJobStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[CronJobSpec, _Mapping]] = ..., status: _Optional[_Union[CronJobStatus, _Mapping]] = ...) -> None: ...
+
+class PodTemplate(_message.Message):
+    __slots__ = ("metadata", "template")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    template: PodTemplateSpec
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., template: _Optional[_Union[PodTemplateSpec, _Mapping]] = ...) -> None: ...
+
+class CrossVersionObjectReference(_message.Message):
+    __slots__ = ("kind", "name", "api_version")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    API_VERSION_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    api_version: str
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., api_version: _Optional[str] = ...) -> None: ...
+
+class HorizontalPodAutoscalerSpec(_message.Message):
+    __slots__ = ("scale_target_ref", "min_replicas", "max_replicas", "metrics", "behavior")
+    SCALE_TARGET_REF_FIELD_NUMBER: _ClassVar[int]
+    MIN_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    MAX_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    BEHAVIOR_FIELD_NUMBER: _ClassVar[int]
+    scale_target_ref: CrossVersionObjectReference
+    min_replicas: int
+    max_replicas: int
+    metrics: _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]
+    behavior: _struct_pb2.Struct
+    def __init__(self, scale_target_ref: _Optional[_Union[CrossVersionObjectReference, _Mapping]] = ..., min_replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ..., metrics: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ..., behavior: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+
+class HorizontalPodAutoscalerStatus(_message.Message):
+    __slots__ = ("observed_generation", "last_scale_time", "current_replicas", "desired_replicas", "current_metrics", "conditions")
+    OBSERVED_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    LAST_SCALE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    DESIRED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_METRICS_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    observed_generation: int
+    last_scale_time: _timestamp_pb2.Timestamp
+    current_replicas: int
+    desired_replicas: int
+    current_metrics: _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]
+    conditions: _containers.RepeatedCompositeFieldContainer[WorkloadCondition]
+    def __init__(self, observed_generation: _Optional[int] = ..., last_scale_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., current_replicas: _Optional[int] = ..., desired_replicas: _Optional[int] = ..., current_metrics: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ..., conditions: _Optional[_Iterable[_Union[WorkloadCondition, _Mapping]]] = ...) -> None: ...
+
+class HorizontalPodAutoscaler(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: HorizontalPodAutoscalerSpec
+    status: HorizontalPodAutoscalerStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[HorizontalPodAutoscalerSpec, _Mapping]] = ..., status: _Optional[_Union[HorizontalPodAutoscalerStatus, _Mapping]] = ...) -> None: ...
+
+class EndpointAddress(_message.Message):
+    __slots__ = ("ip", "hostname", "node_name", "target_ref")
+    IP_FIELD_NUMBER: _ClassVar[int]
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    TARGET_REF_FIELD_NUMBER: _ClassVar[int]
+    ip: str
+    hostname: str
+    node_name: str
+    target_ref: ObjectReference
+    def __init__(self, ip: _Optional[str] = ..., hostname: _Optional[str] = ..., node_name: _Optional[str] = ..., target_ref: _Optional[_Union[ObjectReference, _Mapping]] = ...) -> None: ...
+
+class EndpointPort(_message.Message):
+    __slots__ = ("name", "port", "protocol", "app_protocol")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    APP_PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    port: int
+    protocol: str
+    app_protocol: str
+    def __init__(self, name: _Optional[str] = ..., port: _Optional[int] = ..., protocol: _Optional[str] = ..., app_protocol: _Optional[str] = ...) -> None: ...
+
+class EndpointSubset(_message.Message):
+    __slots__ = ("addresses", "not_ready_addresses", "ports")
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    NOT_READY_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    addresses: _containers.RepeatedCompositeFieldContainer[EndpointAddress]
+    not_ready_addresses: _containers.RepeatedCompositeFieldContainer[EndpointAddress]
+    ports: _containers.RepeatedCompositeFieldContainer[EndpointPort]
+    def __init__(self, addresses: _Optional[_Iterable[_Union[EndpointAddress, _Mapping]]] = ..., not_ready_addresses: _Optional[_Iterable[_Union[EndpointAddress, _Mapping]]] = ..., ports: _Optional[_Iterable[_Union[EndpointPort, _Mapping]]] = ...) -> None: ...
+
+class Endpoints(_message.Message):
+    __slots__ = ("metadata", "subsets")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SUBSETS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    subsets: _containers.RepeatedCompositeFieldContainer[EndpointSubset]
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., subsets: _Optional[_Iterable[_Union[EndpointSubset, _Mapping]]] = ...) -> None: ...
+
+class EndpointConditions(_message.Message):
+    __slots__ = ("ready", "serving", "terminating")
+    READY_FIELD_NUMBER: _ClassVar[int]
+    SERVING_FIELD_NUMBER: _ClassVar[int]
+    TERMINATING_FIELD_NUMBER: _ClassVar[int]
+    ready: bool
+    serving: bool
+    terminating: bool
+    def __init__(self, ready: _Optional[bool] = ..., serving: _Optional[bool] = ..., terminating: _Optional[bool] = ...) -> None: ...
+
+class EndpointHint(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class EndpointHints(_message.Message):
+    __slots__ = ("for_zones", "for_nodes")
+    FOR_ZONES_FIELD_NUMBER: _ClassVar[int]
+    FOR_NODES_FIELD_NUMBER: _ClassVar[int]
+    for_zones: _containers.RepeatedCompositeFieldContainer[EndpointHint]
+    for_nodes: _containers.RepeatedCompositeFieldContainer[EndpointHint]
+    def __init__(self, for_zones: _Optional[_Iterable[_Union[EndpointHint, _Mapping]]] = ..., for_nodes: _Optional[_Iterable[_Union[EndpointHint, _Mapping]]] = ...) -> None: ...
+
+class Endpoint(_message.Message):
+    __slots__ = ("addresses", "conditions", "hostname", "target_ref", "deprecated_topology", "node_name", "zone", "hints")
+    class DeprecatedTopologyEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    TARGET_REF_FIELD_NUMBER: _ClassVar[int]
+    DEPRECATED_TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    HINTS_FIELD_NUMBER: _ClassVar[int]
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    conditions: EndpointConditions
+    hostname: str
+    target_ref: ObjectReference
+    deprecated_topology: _containers.ScalarMap[str, str]
+    node_name: str
+    zone: str
+    hints: EndpointHints
+    def __init__(self, addresses: _Optional[_Iterable[str]] = ..., conditions: _Optional[_Union[EndpointConditions, _Mapping]] = ..., hostname: _Optional[str] = ..., target_ref: _Optional[_Union[ObjectReference, _Mapping]] = ..., deprecated_topology: _Optional[_Mapping[str, str]] = ..., node_name: _Optional[str] = ..., zone: _Optional[str] = ..., hints: _Optional[_Union[EndpointHints, _Mapping]] = ...) -> None: ...
+
+class EndpointSlice(_message.Message):
+    __slots__ = ("metadata", "address_type", "endpoints", "ports")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    address_type: str
+    endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
+    ports: _containers.RepeatedCompositeFieldContainer[EndpointPort]
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., address_type: _Optional[str] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., ports: _Optional[_Iterable[_Union[EndpointPort, _Mapping]]] = ...) -> None: ...
+
+class Secret(_message.Message):
+    __slots__ = ("metadata", "data", "type", "immutable", "string_data")
+    class DataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class StringDataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    IMMUTABLE_FIELD_NUMBER: _ClassVar[int]
+    STRING_DATA_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    data: _containers.ScalarMap[str, str]
+    type: str
+    immutable: bool
+    string_data: _containers.ScalarMap[str, str]
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., data: _Optional[_Mapping[str, str]] = ..., type: _Optional[str] = ..., immutable: _Optional[bool] = ..., string_data: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ServiceAccount(_message.Message):
+    __slots__ = ("metadata", "secrets", "image_pull_secrets", "automount_service_account_token")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_PULL_SECRETS_FIELD_NUMBER: _ClassVar[int]
+    AUTOMOUNT_SERVICE_ACCOUNT_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    secrets: _containers.RepeatedCompositeFieldContainer[ObjectReference]
+    image_pull_secrets: _containers.RepeatedCompositeFieldContainer[LocalObjectReference]
+    automount_service_account_token: bool
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., image_pull_secrets: _Optional[_Iterable[_Union[LocalObjectReference, _Mapping]]] = ..., automount_service_account_token: _Optional[bool] = ...) -> None: ...
+
 class Object(_message.Message):
-    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range", "controller_revision", "workload", "pod_group", "device_class", "resource_claim", "resource_claim_template", "resource_slice", "device_taint_rule")
+    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range", "controller_revision", "workload", "pod_group", "device_class", "resource_claim", "resource_claim_template", "resource_slice", "device_taint_rule", "deployment", "daemon_set", "job", "cron_job", "pod_template", "horizontal_pod_autoscaler", "endpoints", "endpoint_slice", "secret", "service_account")
     POD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -2828,6 +3341,16 @@ class Object(_message.Message):
     RESOURCE_CLAIM_TEMPLATE_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_SLICE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_TAINT_RULE_FIELD_NUMBER: _ClassVar[int]
+    DEPLOYMENT_FIELD_NUMBER: _ClassVar[int]
+    DAEMON_SET_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    CRON_JOB_FIELD_NUMBER: _ClassVar[int]
+    POD_TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    HORIZONTAL_POD_AUTOSCALER_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_SLICE_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     pod: Pod
     node: Node
     namespace: Namespace
@@ -2862,4 +3385,14 @@ class Object(_message.Message):
     resource_claim_template: ResourceClaimTemplate
     resource_slice: ResourceSlice
     device_taint_rule: DeviceTaintRule
-    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., node: _Optional[_Union[Node, _Mapping]] = ..., namespace: _Optional[_Union[Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., replica_set: _Optional[_Union[ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., role: _Optional[_Union[Role, _Mapping]] = ..., cluster_role: _Optional[_Union[ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[LimitRange, _Mapping]] = ..., controller_revision: _Optional[_Union[ControllerRevision, _Mapping]] = ..., workload: _Optional[_Union[Workload, _Mapping]] = ..., pod_group: _Optional[_Union[PodGroup, _Mapping]] = ..., device_class: _Optional[_Union[DeviceClass, _Mapping]] = ..., resource_claim: _Optional[_Union[ResourceClaim, _Mapping]] = ..., resource_claim_template: _Optional[_Union[ResourceClaimTemplate, _Mapping]] = ..., resource_slice: _Optional[_Union[ResourceSlice, _Mapping]] = ..., device_taint_rule: _Optional[_Union[DeviceTaintRule, _Mapping]] = ...) -> None: ...
+    deployment: Deployment
+    daemon_set: DaemonSet
+    job: Job
+    cron_job: CronJob
+    pod_template: PodTemplate
+    horizontal_pod_autoscaler: HorizontalPodAutoscaler
+    endpoints: Endpoints
+    endpoint_slice: EndpointSlice
+    secret: Secret
+    service_account: ServiceAccount
+    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., node: _Optional[_Union[Node, _Mapping]] = ..., namespace: _Optional[_Union[Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., replica_set: _Optional[_Union[ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., role: _Optional[_Union[Role, _Mapping]] = ..., cluster_role: _Optional[_Union[ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[LimitRange, _Mapping]] = ..., controller_revision: _Optional[_Union[ControllerRevision, _Mapping]] = ..., workload: _Optional[_Union[Workload, _Mapping]] = ..., pod_group: _Optional[_Union[PodGroup, _Mapping]] = ..., device_class: _Optional[_Union[DeviceClass, _Mapping]] = ..., resource_claim: _Optional[_Union[ResourceClaim, _Mapping]] = ..., resource_claim_template: _Optional[_Union[ResourceClaimTemplate, _Mapping]] = ..., resource_slice: _Optional[_Union[ResourceSlice, _Mapping]] = ..., device_taint_rule: _Optional[_Union[DeviceTaintRule, _Mapping]] = ..., deployment: _Optional[_Union[Deployment, _Mapping]] = ..., daemon_set: _Optional[_Union[DaemonSet, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., cron_job: _Optional[_Union[CronJob, _Mapping]] = ..., pod_template: _Optional[_Union[PodTemplate, _Mapping]] = ..., horizontal_pod_autoscaler: _Optional[_Union[HorizontalPodAutoscaler, _Mapping]] = ..., endpoints: _Optional[_Union[Endpoints, _Mapping]] = ..., endpoint_slice: _Optional[_Union[EndpointSlice, _Mapping]] = ..., secret: _Optional[_Union[Secret, _Mapping]] = ..., service_account: _Optional[_Union[ServiceAccount, _Mapping]] = ...) -> None: ...

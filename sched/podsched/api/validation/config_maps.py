@@ -1,11 +1,11 @@
-"""ConfigMaps (ValidateConfigMap of pkg/apis/core/validation)."""
+"""ConfigMaps, Secrets and ServiceAccounts (pkg/apis/core/validation)."""
 
 from __future__ import annotations
 
 import base64
 import re
 
-from podsched.api.objects import ConfigMap
+from podsched.api.objects import ConfigMap, Secret, ServiceAccount
 from podsched.api.validation.place import Place
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -34,6 +34,50 @@ def validate_config_map(at: Place, item: ConfigMap) -> None:
             here.invalid(value[:64], "must be base64")
     if size > MAX_CONFIG_MAP_BYTES:
         at.too_long(MAX_CONFIG_MAP_BYTES)
+
+
+#: Keys that a Secret of a type must have.
+_SECRET_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
+_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+
+
+def validate_secret(at: Place, item: Secret) -> None:
+    """Validate the keys and the size of the data. Errors do not show values."""
+    size = 0
+    for key in at("data").keys(item.data, _MOST_KEYS):
+        here = at("data")[key]
+        _check_key(here, key)
+        try:
+            size += len(base64.b64decode(item.data[key], validate=True))
+        except ValueError:
+            here.invalid("", "must be base64")
+    if size > MAX_CONFIG_MAP_BYTES:
+        at.too_long(MAX_CONFIG_MAP_BYTES)
+    for key in _SECRET_KEYS.get(item.type, ()):
+        if key not in item.data:
+            at("data")[key].required()
+    if item.type == _ACCOUNT_TOKEN and not item.metadata.annotations.get(_ACCOUNT_NAME):
+        at("metadata.annotations")[_ACCOUNT_NAME].required()
+
+
+def validate_secret_update(at: Place, new: Secret, old: Secret) -> None:
+    """Validate that the type stays, and what is immutable."""
+    at("type").fixed(new.type, old.type, new.type)
+    for name, changed in (("immutable", not new.immutable), ("data", new.data != old.data)):
+        if old.immutable and changed:
+            at(name).forbidden("field is immutable when `immutable` is set")
+
+
+def validate_service_account(at: Place, item: ServiceAccount) -> None:
+    """Validate that the lists are of a size that can be read."""
+    at("secrets").bounded(item.secrets)
+    at("imagePullSecrets").bounded(item.image_pull_secrets)
 
 
 def validate_config_map_update(at: Place, new: ConfigMap, old: ConfigMap) -> None:

@@ -1,4 +1,4 @@
-"""Services and the owners of pods, as far as spreading reads them."""
+"""Services, and workloads whose pods run for ever."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from podsched.api.codec import write
 from podsched.api.selectors import Selector, compile_selector, from_labels
 from podsched.api.validation.meta import validate_label_selector, validate_labels
 from podsched.api.validation.place import Place
+from podsched.api.validation.pods import validate_spec
 
 
 def validate_service(at: Place, item: o.Service) -> None:
@@ -23,24 +24,126 @@ def validate_service(at: Place, item: o.Service) -> None:
     at("type").one_of(spec.type, ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
 
 
-def validate_replica_set(at: Place, item: o.ReplicaSet | o.StatefulSet) -> None:
+def validate_replica_set(at: Place, item: o.ReplicaSet | o.StatefulSet | o.Deployment) -> None:
     """Check replicas, and that the selector selects the pods of the template."""
     spec, at = item.spec, at("spec")
     at("replicas").least(spec.replicas)
-    selector = spec.selector
-    if not spec.HasField("selector") or not (selector.match_labels or selector.match_expressions):
+    check_selector(at, spec.HasField("selector"), spec.selector, spec.template)
+
+
+def check_selector(
+    at: Place, is_set: bool, selector: o.LabelSelector, template: o.PodTemplateSpec
+) -> None:
+    """Check that a selector selects something, among it the pods of a template."""
+    if not is_set or not (selector.match_labels or selector.match_expressions):
         at("selector").required()
         return
     known = len(at.errors)
     validate_label_selector(at("selector"), selector)
     compiled = compile_selector(selector) if len(at.errors) == known else None
-    labels = spec.template.metadata.labels
+    labels = template.metadata.labels
     validate_labels(at("template.metadata.labels"), labels)
     if compiled is not None:
         _check_selected(at, compiled, labels)
 
 
 validate_stateful_set = validate_replica_set
+
+
+def validate_deployment(at: Place, item: o.Deployment) -> None:
+    """Check the selector, the template, and how pods are replaced."""
+    validate_replica_set(at, item)
+    spec, at = item.spec, at("spec")
+    check_template(at("template"), spec.template)
+    for name, value in (
+        ("minReadySeconds", spec.min_ready_seconds),
+        ("revisionHistoryLimit", spec.revision_history_limit),
+        ("progressDeadlineSeconds", spec.progress_deadline_seconds),
+    ):
+        at(name).least(value)
+    if spec.progress_deadline_seconds <= spec.min_ready_seconds:
+        reason = "must be greater than minReadySeconds"
+        at("progressDeadlineSeconds").invalid(spec.progress_deadline_seconds, reason)
+    strategy = at("strategy")
+    strategy("type").one_of(spec.strategy.type, ("Recreate", "RollingUpdate"))
+    if spec.strategy.type == "Recreate" and spec.strategy.HasField("rolling_update"):
+        reason = "may not be specified when strategy `type` is 'Recreate'"
+        strategy("rollingUpdate").forbidden(reason)
+    elif spec.strategy.type == "RollingUpdate":
+        rolling = spec.strategy.rolling_update
+        _check_rolling_update(strategy("rollingUpdate"), rolling)
+        if not (_amount(rolling.max_unavailable) or _amount(rolling.max_surge)):
+            reason = "may not be 0 when `maxSurge` is 0"
+            place = strategy("rollingUpdate.maxUnavailable")
+            place.invalid(rolling.max_unavailable, reason)
+
+
+def validate_daemon_set(at: Place, item: o.DaemonSet) -> None:
+    """Check the selector, the template, and how pods are replaced."""
+    spec = item.spec
+    check_selector(at("spec"), spec.HasField("selector"), spec.selector, spec.template)
+    at = at("spec")
+    check_template(at("template"), spec.template)
+    at("minReadySeconds").least(spec.min_ready_seconds)
+    at("revisionHistoryLimit").least(spec.revision_history_limit)
+    update = at("updateStrategy")
+    update("type").one_of(spec.update_strategy.type, ("OnDelete", "RollingUpdate"))
+    if spec.update_strategy.type == "RollingUpdate":
+        rolling = spec.update_strategy.rolling_update
+        _check_rolling_update(update("rollingUpdate"), rolling)
+        amounts = (_amount(rolling.max_unavailable), _amount(rolling.max_surge))
+        if bool(amounts[0]) == bool(amounts[1]):
+            which = "both" if amounts[0] else "neither"
+            text = "may not be set when maxSurge is non-zero" if amounts[0] else "cannot be 0"
+            update("rollingUpdate.maxUnavailable").invalid(which, text)
+
+
+def _check_rolling_update(at: Place, rolling: o.RollingUpdate) -> None:
+    for name, value in (
+        ("maxUnavailable", rolling.max_unavailable),
+        ("maxSurge", rolling.max_surge),
+    ):
+        if _amount(value) is None:
+            reason = "must be an integer of at least 0 or a percentage, such as 1 or 25%"
+            at(name).invalid(value, reason)
+    unavailable = rolling.max_unavailable
+    if unavailable.endswith("%") and (_amount(unavailable) or 0) > 100:
+        at("maxUnavailable").invalid(unavailable, "must not be greater than 100%")
+
+
+def _amount(value: str) -> int | None:
+    """Return the number in an amount of pods or percents; None if it has none."""
+    digits = value.removesuffix("%")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 11 else None
+
+
+def check_template(at: Place, template: o.PodTemplateSpec, *policies: str) -> None:
+    """Check a pod template; ``policies``: the restart policies that its pods may have."""
+    validate_spec(at, template.spec)
+    policy, wanted = template.spec.restart_policy, policies or ("Always",)
+    if policy not in wanted:
+        at("spec.restartPolicy").not_supported(policy, wanted)
+
+
+def validate_pod_template(at: Place, item: o.PodTemplate) -> None:
+    """Check the template."""
+    at = at("template")
+    validate_labels(at("metadata.labels"), item.template.metadata.labels)
+    validate_spec(at, item.template.spec)
+
+
+def validate_horizontal_pod_autoscaler(at: Place, item: o.HorizontalPodAutoscaler) -> None:
+    """Check what is scaled, and how far."""
+    spec, at = item.spec, at("spec")
+    for name, value in (("kind", spec.scale_target_ref.kind), ("name", spec.scale_target_ref.name)):
+        if not value:
+            at("scaleTargetRef")(name).required()
+    at("minReplicas").least(spec.min_replicas, 1)
+    at("maxReplicas").least(spec.max_replicas, 1)
+    if spec.max_replicas < spec.min_replicas:
+        reason = "must be greater than or equal to `minReplicas`"
+        at("maxReplicas").invalid(spec.max_replicas, reason)
+    at("metrics").bounded(spec.metrics, 100)
 
 
 def _check_selected(at: Place, selector: Selector, labels: Mapping[str, str]) -> None:
@@ -62,13 +165,17 @@ def validate_replication_controller(at: Place, item: o.ReplicationController) ->
 
 
 def validate_replica_set_update(
-    at: Place, new: o.ReplicaSet | o.StatefulSet, old: o.ReplicaSet | o.StatefulSet
+    at: Place,
+    new: o.ReplicaSet | o.StatefulSet | o.Deployment | o.DaemonSet,
+    old: o.ReplicaSet | o.StatefulSet | o.Deployment | o.DaemonSet,
 ) -> None:
     """Check that the selector stays: it says to which owner pods belong."""
     at("spec.selector").fixed(new.spec.selector, old.spec.selector, "")
 
 
 validate_stateful_set_update = validate_replica_set_update
+validate_deployment_update = validate_replica_set_update
+validate_daemon_set_update = validate_replica_set_update
 
 
 def validate_controller_revision(at: Place, item: o.ControllerRevision) -> None:

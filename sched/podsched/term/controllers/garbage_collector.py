@@ -8,7 +8,7 @@
 Guarantees: an owner counts as deleted only if the API server has no object of its uid; decisions
 depend only on stored objects, so a new leader continues the work of the previous one. An index of
 dependents by their owner's uid is updated by event, so the cost of a deletion depends only on the
-number of dependents. Owners of kinds that are not stored here (Deployment, Job) are ignored, and
+number of dependents. Owners of kinds that are not stored here (custom resources) are ignored, and
 kinds that a cluster consists of (``KEPT_KINDS``) are never deleted. Source:
 pkg/controller/garbagecollector of Kubernetes 1.36.
 """
@@ -33,8 +33,13 @@ from podsched.term.controllers.controller import (
 )
 from podsched.v1.api_pb2 import DeleteRequest
 
-COLLECTED_KINDS = tuple(name for name in KINDS if name != "Event")
-"""All kinds but Event: Events expire soon by themselves, and there are many."""
+COLLECTED_KINDS = tuple(
+    kind.name for kind in KINDS.values() if kind.name != "Event" and not kind.secret
+)
+"""All kinds but Event and Secret.
+
+Events expire soon by themselves, and there are many. The leader has no right to read Secrets.
+"""
 _AT_ONCE = 500
 """Max objects examined per call of ``work``: some 5 ms."""
 _PAUSE = 0.01

@@ -48,21 +48,22 @@ def _of(*roles: Access) -> list[Kind]:
 
 _VIEW: tuple[_Rule, ...] = (
     # Quotas limit the users of a namespace; only administrators set them.
-    *_in_groups(_of(Access.VIEW, Access.EDIT), *READ),
+    *_in_groups((k for k in _of(Access.VIEW, Access.EDIT) if not k.secret), *READ),
     # An explanation hides the names of pods in other namespaces.
     (("get",), _CORE, ("pods/explain",)),
 )
 _EDIT: tuple[_Rule, ...] = (
     *_VIEW,
     *_in_groups(_of(Access.EDIT), *WRITE),
+    *_in_groups((k for k in _of(Access.EDIT) if k.secret), *READ),
     (("create",), _CORE, ("pods/eviction",)),
 )
 
 
 #: Rights of the garbage collector and the namespace controller, which run in the leader.
 _COLLECTING: tuple[_Rule, ...] = (
-    *_in_groups(KINDS.values(), *READ, *CHANGE),
-    *_in_groups((k for k in KINDS.values() if not k.kept), "delete"),
+    *_in_groups((k for k in KINDS.values() if not k.secret), *READ, *CHANGE),
+    *_in_groups((k for k in KINDS.values() if not k.kept and not k.secret), "delete"),
     *_in_groups((k for k in KINDS.values() if k.namespaced), "deletecollection"),
 )
 _SCHEDULING: tuple[_Rule, ...] = (

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import Struct
 
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, CronJob, Pod, PodTemplate
 from podsched.api.pod_defaulting import default_pod_spec
 
 _MODE: Final = 420  # 0644
@@ -32,15 +32,22 @@ def set_kubelet_defaults(message: AnyObject, old: AnyObject | None = None) -> No
         if old is None or (isinstance(old, Pod) and old.spec.HasField("enable_service_links")):
             _complete(message.spec)
         return
+    template, before = _template_of(message), _template_of(old)
+    if template is not None and (before is None or before.spec.HasField("enable_service_links")):
+        default_pod_spec(template.spec)
+        _complete(template.spec)
+
+
+def _template_of(message: Any) -> Any:
+    """Return the pod template in an object; None if there is none."""
+    if isinstance(message, PodTemplate):
+        return message.template
     spec: Any = getattr(message, "spec", None)
+    if isinstance(message, CronJob):
+        spec = spec.job_template.spec
     if spec is None or "template" not in spec.DESCRIPTOR.fields_by_name:
-        return
-    before: Any = getattr(old, "spec", None)
-    if spec.HasField("template") and (
-        before is None or before.template.spec.HasField("enable_service_links")
-    ):
-        default_pod_spec(spec.template.spec)
-        _complete(spec.template.spec)
+        return None
+    return spec.template if spec.HasField("template") else None
 
 
 def _complete(spec: Any) -> None:

@@ -1,0 +1,79 @@
+"""Endpoints and EndpointSlices (ValidateEndpoints, ValidateEndpointSlice)."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+
+from podsched.api import objects as o
+from podsched.api.validation.names import dns1123_label, dns1123_subdomain
+from podsched.api.validation.place import Place
+
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_TYPES = ("IPv4", "IPv6", "FQDN")
+_MOST_ENDPOINTS = 1000
+_MOST_ADDRESSES = 100
+
+
+def validate_endpoints(at: Place, item: o.Endpoints) -> None:
+    """Check addresses and ports."""
+    for each, subset in at("subsets").each(item.subsets):
+        if not subset.addresses and not subset.not_ready_addresses:
+            each.required("must specify `addresses` or `notReadyAddresses`")
+        for name, addresses in (
+            ("addresses", subset.addresses),
+            ("notReadyAddresses", subset.not_ready_addresses),
+        ):
+            for place, address in each(name).each(addresses):
+                _check_ip(place("ip"), address.ip)
+        _check_ports(each("ports"), subset.ports)
+
+
+def validate_endpoint_slice(at: Place, item: o.EndpointSlice) -> None:
+    """Check the type, addresses and ports."""
+    if not item.address_type:
+        at("addressType").required()
+    at("addressType").one_of(item.address_type, _TYPES)
+    for each, endpoint in at("endpoints").each(item.endpoints, _MOST_ENDPOINTS):
+        if not endpoint.addresses:
+            each("addresses").required("must contain at least 1 address")
+        for place, address in each("addresses").each(endpoint.addresses, _MOST_ADDRESSES):
+            _check_address(place, address, item.address_type)
+        if endpoint.hostname:
+            each("hostname").rule(endpoint.hostname, dns1123_label)
+    _check_ports(at("ports"), item.ports)
+
+
+def validate_endpoint_slice_update(at: Place, new: o.EndpointSlice, old: o.EndpointSlice) -> None:
+    """Check that the type stays."""
+    at("addressType").fixed(new.address_type, old.address_type, new.address_type)
+
+
+def _check_address(at: Place, address: str, kind: str) -> None:
+    if kind == "FQDN":
+        at.rule(address, dns1123_subdomain)
+    elif kind in _TYPES:
+        _check_ip(at, address, version=4 if kind == "IPv4" else 6)
+
+
+def _check_ip(at: Place, address: str, version: int = 0) -> None:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        at.invalid(address[:100], "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+        return
+    if version and found.version != version:
+        at.invalid(address, f"must be a valid IPv{version} address")
+    elif found.is_loopback or found.is_link_local or found.is_unspecified or found.is_multicast:
+        at.invalid(address, "may not be unspecified, loopback, link-local or multicast")
+
+
+def _check_ports(at: Place, ports: Collection[o.EndpointPort]) -> None:
+    names: set[str] = set()
+    for each, port in at.each(ports, _MOST_ADDRESSES):
+        if port.name:
+            each("name").rule(port.name, dns1123_label)
+        each("name").once(port.name, names)
+        each("protocol").one_of(port.protocol, _PROTOCOLS)
+        if port.HasField("port"):
+            each("port").between(port.port, 1, 65535)

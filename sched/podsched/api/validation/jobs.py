@@ -1,0 +1,182 @@
+"""Jobs and CronJobs (pkg/apis/batch/validation)."""
+
+from __future__ import annotations
+
+import re
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from podsched.api import objects as o
+from podsched.api.validation.meta import validate_labels
+from podsched.api.validation.place import Place
+from podsched.api.validation.workloads import check_selector, check_template
+
+_POLICIES = ("OnFailure", "Never")
+_MODES = ("NonIndexed", "Indexed")
+_REPLACEMENTS = ("TerminatingOrFailed", "Failed")
+_ACTIONS = ("FailJob", "FailIndex", "Ignore", "Count")
+_MOST_INDEXES = 100_000
+_MOST_RULES, _MOST_CODES = 20, 255
+#: A CronJob's name begins the names of its jobs, which have eleven letters more.
+_MAX_CRON_NAME = 52
+_MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+_EVERY = re.compile(r"@every ([0-9]+(\.[0-9]*)?(h|m|s|ms))+")
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+#: The least and most of each field of a schedule, and its names.
+_FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS))
+
+
+def validate_job(at: Place, item: o.Job) -> None:
+    """Check the pods, their selector, and what follows from their success and failure."""
+    spec, at = item.spec, at("spec")
+    _check_spec(at, spec)
+    check_selector(at, spec.HasField("selector"), spec.selector, spec.template)
+
+
+def validate_job_update(at: Place, new: o.Job, old: o.Job) -> None:
+    """Check that what the controller has begun to count by stays."""
+    at, after, before = at("spec"), new.spec, old.spec
+    for name, changed in (
+        ("selector", after.selector != before.selector),
+        ("completionMode", after.completion_mode != before.completion_mode),
+        ("podFailurePolicy", after.pod_failure_policy != before.pod_failure_policy),
+        ("successPolicy", after.success_policy != before.success_policy),
+        ("managedBy", after.managed_by != before.managed_by),
+        ("backoffLimitPerIndex", after.backoff_limit_per_index != before.backoff_limit_per_index),
+    ):
+        if changed:
+            at(name).invalid("", "field is immutable")
+    if after.completion_mode != "Indexed" and after.completions != before.completions:
+        at("completions").invalid(after.completions, "field is immutable")
+    if after.template != before.template and not _may_change(old):
+        at("template").invalid("", "field is immutable")
+
+
+def _may_change(job: o.Job) -> bool:
+    """Return whether a template may change where pods go: of a suspended job that never ran."""
+    return job.spec.suspend and not job.status.HasField("start_time")
+
+
+def validate_cron_job(at: Place, item: o.CronJob) -> None:
+    """Check the schedule, the job, and how many jobs are kept."""
+    if len(item.metadata.name) > _MAX_CRON_NAME:
+        reason = f"must be no more than {_MAX_CRON_NAME} characters"
+        at("metadata.name").invalid(item.metadata.name, reason)
+    spec, at = item.spec, at("spec")
+    if not spec.schedule:
+        at("schedule").required()
+    elif why := _schedule_error(spec.schedule):
+        at("schedule").invalid(spec.schedule[:100], why)
+    if spec.HasField("time_zone") and not _is_zone(spec.time_zone):
+        at("timeZone").invalid(spec.time_zone[:100], f"unknown time zone {spec.time_zone[:100]}")
+    at("concurrencyPolicy").one_of(spec.concurrency_policy, ("Allow", "Forbid", "Replace"))
+    for name, value in (
+        ("startingDeadlineSeconds", spec.starting_deadline_seconds),
+        ("successfulJobsHistoryLimit", spec.successful_jobs_history_limit),
+        ("failedJobsHistoryLimit", spec.failed_jobs_history_limit),
+    ):
+        at(name).least(value)
+    _check_spec(at("jobTemplate.spec"), spec.job_template.spec)
+
+
+def _check_spec(at: Place, spec: o.JobSpec) -> None:
+    for name, value in (
+        ("parallelism", spec.parallelism),
+        ("completions", spec.completions),
+        ("activeDeadlineSeconds", spec.active_deadline_seconds),
+        ("backoffLimit", spec.backoff_limit),
+        ("backoffLimitPerIndex", spec.backoff_limit_per_index),
+        ("maxFailedIndexes", spec.max_failed_indexes),
+        ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished),
+    ):
+        at(name).least(value)
+    at("completionMode").one_of(spec.completion_mode, _MODES)
+    at("podReplacementPolicy").one_of(spec.pod_replacement_policy, _REPLACEMENTS)
+    if spec.completion_mode == "Indexed":
+        if not spec.HasField("completions"):
+            reason = "when completion mode is Indexed"
+            at("completions").required(reason)
+        elif spec.parallelism > _MOST_INDEXES:
+            reason = "must be less than or equal to 100000 when completion mode is Indexed"
+            at("parallelism").invalid(spec.parallelism, reason)
+    elif spec.HasField("backoff_limit_per_index"):
+        reason = "requires indexed completion mode"
+        at("backoffLimitPerIndex").invalid(spec.backoff_limit_per_index, reason)
+    validate_labels(at("template.metadata.labels"), spec.template.metadata.labels)
+    check_template(at("template"), spec.template, *_POLICIES)
+    if spec.HasField("pod_failure_policy"):
+        if spec.template.spec.restart_policy != "Never":
+            reason = 'only "Never" is supported when podFailurePolicy is specified'
+            at("template.spec.restartPolicy").invalid(spec.template.spec.restart_policy, reason)
+        _check_failure_policy(at("podFailurePolicy.rules"), spec)
+
+
+def _check_failure_policy(at: Place, spec: o.JobSpec) -> None:
+    for each, rule in at.each(spec.pod_failure_policy.rules, _MOST_RULES):
+        each("action").one_of(rule.action, _ACTIONS)
+        if not rule.action:
+            each("action").required(f"valid values: {', '.join(_ACTIONS)}")
+        codes = rule.on_exit_codes
+        if rule.HasField("on_exit_codes") == bool(rule.on_pod_conditions):
+            each.invalid("", "specifying one of OnExitCodes and OnPodConditions is required")
+        if rule.HasField("on_exit_codes"):
+            place = each("onExitCodes")
+            place("operator").one_of(codes.operator, ("In", "NotIn"))
+            if not codes.values:
+                place("values").required("at least one value is required")
+            place("values").bounded(codes.values, _MOST_CODES)
+            if codes.operator == "In" and 0 in codes.values:
+                place("values").invalid(0, "must not be 0 for the In operator")
+        for inner, condition in each("onPodConditions").each(rule.on_pod_conditions, _MOST_RULES):
+            inner("status").one_of(condition.status, ("True", "False", "Unknown"))
+
+
+# ------------------------------------------------------------------ schedules
+
+
+def _schedule_error(schedule: str) -> str:
+    """Return what is wrong with a schedule in cron's format; "" if nothing."""
+    if "TZ" in schedule:
+        return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+    if schedule.startswith("@"):
+        known = schedule in _MACROS or (len(schedule) < 100 and _EVERY.fullmatch(schedule))
+        return "" if known else f"unrecognized descriptor: {schedule[:100]}"
+    fields = schedule.split()
+    if len(fields) != len(_FIELDS) or len(schedule) > 1000:
+        return f"expected exactly 5 fields, found {len(fields)}: [{schedule[:100]}]"
+    for field, (least, most, names) in zip(fields, _FIELDS, strict=True):
+        if not all(_is_range(part, least, most, names) for part in field.split(",")):
+            return f"failed to parse {field[:100]!r}: values from {least} to {most}"
+    return ""
+
+
+def _is_range(part: str, least: int, most: int, names: list[str] | tuple[()]) -> bool:
+    """Return whether a part of a field is "*", a value or a range, perhaps with a step."""
+    span, slash, step = part.partition("/")
+    if slash and not (step.isascii() and step.isdigit() and 0 < int(step[:9]) <= 10**8):
+        return False
+    if span in ("*", "?"):
+        return True
+    first, dash, last = span.partition("-")
+    values = [_value(text, names, least) for text in ([first, last] if dash else [first])]
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < len(values):
+        return False
+    return least <= numbers[0] <= numbers[-1] <= most
+
+
+def _value(text: str, names: list[str] | tuple[()], least: int) -> int | None:
+    if text.lower() in names:
+        return names.index(text.lower()) + least
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else None
+
+
+def _is_zone(name: str) -> bool:
+    # "Local" is that of the controller's machine; Kubernetes refuses it, too.
+    if not re.fullmatch(r"[A-Za-z0-9_+\-/]{1,100}", name) or name.lower() == "local":
+        return False
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
