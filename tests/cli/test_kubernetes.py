@@ -76,7 +76,7 @@ def test_a_dump_of_kubectl_is_a_cluster(sched: Commands, tmp_path: Path) -> None
     done = sched("simulate", "-f", str(dump), "--pod", "-", stdin=POD)
     assert done.code == 0, done.err
     assert done.out.splitlines()[:2] == ["Pod default/pending: Schedulable", "  Best node: large"]
-    assert "skipped 2 objects of kinds that no scheduling decision depends on" in done.err
+    assert "skipped 1 object of kinds that no scheduling decision depends on" in done.err
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_kinds_that_no_decision_depends_on_are_counted(
     sched: Commands, cluster_file: str, tmp_path: Path
 ) -> None:
     more = tmp_path / "more.yaml"
-    more.write_text("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n")
+    more.write_text("apiVersion: example.com/v1\nkind: Database\nmetadata: {name: d}\n")
     files = ["-f", cluster_file, "-f", str(more)]
     done = sched("simulate", *files, "--pod", "-", stdin=pod_of("100m"))
     assert done.code == 0

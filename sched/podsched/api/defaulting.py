@@ -127,8 +127,6 @@ def _fill_daemon_set(item: o.DaemonSet) -> None:
 def _fill_job(item: o.Job) -> None:
     """Fill in how often pods run and fail, and select them by the job's uid."""
     spec = item.spec
-    if not item.metadata.labels:
-        item.metadata.labels.update(spec.template.metadata.labels)
     if not spec.HasField("parallelism"):
         if not spec.HasField("completions"):
             spec.completions = 1
@@ -144,6 +142,8 @@ def _fill_job(item: o.Job) -> None:
         condition.status = condition.status or "True"
     if not spec.manual_selector:
         _select_pods_of_job(item)
+    if not item.metadata.labels:
+        item.metadata.labels.update(spec.template.metadata.labels)
 
 
 def _select_pods_of_job(item: o.Job) -> None:
@@ -178,10 +178,12 @@ def _fill_secret(item: o.Secret) -> None:
 def _fill_autoscaler(item: o.HorizontalPodAutoscaler) -> None:
     """Aim at 80 % of the requested cpu if nothing else is said."""
     if not item.spec.metrics:
-        target = {"type": "Utilization", "averageUtilization": 80}
-        item.spec.metrics.add().update(
-            {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-        )
+        metric = item.spec.metrics.add()
+        metric["type"] = "Resource"
+        resource = metric.get_or_create_struct("resource")
+        resource["name"] = "cpu"
+        target = resource.get_or_create_struct("target")
+        target["type"], target["averageUtilization"] = "Utilization", 80
 
 
 def _fill_replication_controller(item: o.ReplicationController) -> None:

@@ -644,7 +644,6 @@ _ALL = (
         rules="jobs",
         role=Access.EDIT,
         in_all=True,
-        selectable=("status.successful",),
         generation=Generation.COUNTED,
     ),
     Kind(

@@ -15,7 +15,7 @@ from podsched.term.controllers.controller import AbsentObject
 from podsched.term.controllers.garbage_collector import GarbageCollector
 from support.controller_world import ControllerWorld, bound_pod, ready_node
 
-_VERSIONS = {"ReplicaSet": "apps/v1", "Deployment": "apps/v1"}
+_VERSIONS = {"ReplicaSet": "apps/v1", "Rollout": "argoproj.io/v1alpha1"}
 
 
 def replica_set(name: str, uid: str = "") -> ReplicaSet:
@@ -104,7 +104,7 @@ def test_one_owner_that_is_left_keeps_it_without_the_others(world: ControllerWor
 
 @pytest.mark.parametrize(
     ("kind", "version"),
-    [("Deployment", "apps/v1"), ("Service", "serving.knative.dev/v1"), ("Event", "v1")],
+    [("Rollout", "argoproj.io/v1alpha1"), ("Service", "serving.knative.dev/v1"), ("Event", "v1")],
 )
 def test_owners_of_kinds_that_are_kept_elsewhere_are_not_judged(
     world: ControllerWorld, kind: str, version: str
@@ -210,12 +210,12 @@ def test_a_dependent_with_dependents_is_deleted_in_the_foreground_too(
 def test_orphans_stay_and_name_the_owner_no_more(world: ControllerWorld) -> None:
     rs = world.put(replica_set("rs"))
     world.put(owned("a"))
-    world.put(own(owned("b"), "Deployment", "d"))
+    world.put(own(owned("b"), "Rollout", "d"))
     world.mark(rs, "Orphan")
     world.settle()
     assert not names(world, "ReplicaSet") and not world.deleted
     assert not world.pod("default/a").metadata.owner_references
-    assert [r.kind for r in world.pod("default/b").metadata.owner_references] == ["Deployment"]
+    assert [r.kind for r in world.pod("default/b").metadata.owner_references] == ["Rollout"]
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Foreground", []), ("Orphan", ["a"])])

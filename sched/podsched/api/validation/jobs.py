@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from podsched.api import objects as o
@@ -23,7 +24,13 @@ _EVERY = re.compile(r"@every ([0-9]+(\.[0-9]*)?(h|m|s|ms))+")
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 #: The least and most of each field of a schedule, and its names.
-_FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS))
+_FIELDS: tuple[tuple[int, int, Sequence[str]], ...] = (
+    (0, 59, ()),
+    (0, 23, ()),
+    (1, 31, ()),
+    (1, 12, _MONTHS),
+    (0, 6, _DAYS),
+)
 
 
 def validate_job(at: Place, item: o.Job) -> None:
@@ -150,7 +157,7 @@ def _schedule_error(schedule: str) -> str:
     return ""
 
 
-def _is_range(part: str, least: int, most: int, names: list[str] | tuple[()]) -> bool:
+def _is_range(part: str, least: int, most: int, names: Sequence[str]) -> bool:
     """Return whether a part of a field is "*", a value or a range, perhaps with a step."""
     span, slash, step = part.partition("/")
     if slash and not (step.isascii() and step.isdigit() and 0 < int(step[:9]) <= 10**8):
@@ -165,7 +172,7 @@ def _is_range(part: str, least: int, most: int, names: list[str] | tuple[()]) ->
     return least <= numbers[0] <= numbers[-1] <= most
 
 
-def _value(text: str, names: list[str] | tuple[()], least: int) -> int | None:
+def _value(text: str, names: Sequence[str], least: int) -> int | None:
     if text.lower() in names:
         return names.index(text.lower()) + least
     return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else None

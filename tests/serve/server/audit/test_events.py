@@ -25,6 +25,7 @@ from podsched.serve.server.audit.events import (
 )
 from podsched.serve.server.requests import Batch
 from podsched.v1 import api_pb2 as v1
+from podsched.v1.objects_pb2 import Secret
 
 ALICE = Identity("alice", frozenset({"dev"}), Authentication.CERTIFICATE)
 
@@ -175,6 +176,21 @@ def test_the_bytes_of_a_patch_are_written_masked() -> None:
     line = event_line(audited("Patch", request), Level.REQUEST)
     assert "hunter2" not in line
     assert '"replicas":3' in line
+
+
+def test_of_secrets_no_content_is_written() -> None:
+    manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "p", "namespace": "s"}}
+    secret = from_manifest({**manifest, "data": {"a": "aHVudGVyMg=="}}).message
+    patch = b'{"data": {"a": "aHVudGVyMg=="}}'
+    raw = [secret.SerializeToString()]
+    for call in (
+        audited("Create", v1.CreateRequest(object=wrap(secret))),
+        audited("Patch", v1.PatchRequest(kind="secrets", name="p", merge_patch=patch)),
+        audited("CreateBatch", Batch(v1.CreateBatchRequest(), raw, Secret.FromString)),
+    ):
+        line = event_line(call, Level.REQUEST)
+        assert "aHVudGVyMg" not in line
+        assert "left out: secret" in line
 
 
 def test_what_json_cannot_say_is_left_out() -> None:

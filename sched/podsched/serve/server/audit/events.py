@@ -310,7 +310,13 @@ def _revisions(call: AuditedCall) -> str:
 
 
 def _content(call: AuditedCall, annotations: dict[str, str]) -> Any:
-    """Return a request's content without secrets; None, with an annotation, if it is too large."""
+    """Return a request's content without secrets.
+
+    None, with an annotation, if it is too large or has objects of a kind that is secret.
+    """
+    if any(kind is not None and kind.secret for kind, _, _ in _items(call, FIRST_ITEMS)):
+        annotations["podsched.io/content"] = "left out: secret"
+        return None
     content = [_masked(_plain(message)) for message in _messages(call, FIRST_ITEMS)]
     written = content if _is_batch(call) else content[0] if content else None
     if len(json.dumps(written)) > MAX_CONTENT:

@@ -1,0 +1,128 @@
+"""Workloads and Secrets, as kubectl and the controllers of Kubernetes write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.kube_client import KubeClient
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
+SECRETS = "/api/v1/namespaces/default/secrets"
+TEMPLATE = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+}
+ONCE = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    head = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    whole = {"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE, **spec}
+    return {**head, "spec": whole}
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "count"}}
+    return {**head, "spec": {"template": ONCE, **spec}}
+
+
+def cron_job(schedule: str, **spec: Any) -> dict[str, Any]:
+    head = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}}
+    inner = {"spec": {"template": ONCE}}
+    return {**head, "spec": {"schedule": schedule, "jobTemplate": inner, **spec}}
+
+
+async def test_a_deployment_has_the_defaults_that_its_controller_reads(kube: KubeClient) -> None:
+    created = await kube.request("POST", DEPLOYMENTS, deployment())
+    assert created.status == 201
+    spec = created.json["spec"]
+    assert spec["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+    }
+    assert (spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (10, 600)
+    assert spec["template"]["spec"]["restartPolicy"] == "Always"
+
+
+async def test_a_deployment_is_scaled_and_its_status_is_written(kube: KubeClient) -> None:
+    created = (await kube.request("POST", DEPLOYMENTS, deployment())).json
+    scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 4}}
+    scaled = await kube.request("PUT", f"{DEPLOYMENTS}/web/scale", scale)
+    assert scaled.json["status"]["selector"] == "app=web"
+    created["status"] = {"observedGeneration": 2, "replicas": 4}
+    created["metadata"].pop("resourceVersion")
+    written = (await kube.request("PUT", f"{DEPLOYMENTS}/web/status", created)).json
+    assert (written["spec"]["replicas"], written["status"]["replicas"]) == (4, 4)
+    assert written["metadata"]["generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "item", "field"),
+    [
+        (DEPLOYMENTS, deployment(template=ONCE), "spec.template.spec.restartPolicy"),
+        (DEPLOYMENTS, deployment(selector={"matchLabels": {"app": "b"}}), "labels"),
+        (DEPLOYMENTS, deployment(minReadySeconds=600), "spec.progressDeadlineSeconds"),
+        (
+            DEPLOYMENTS,
+            deployment(strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}),
+            "spec.strategy.rollingUpdate.maxUnavailable",
+        ),
+        (DEPLOYMENTS, deployment(strategy={"rollingUpdate": {"maxSurge": "x"}}), "maxSurge"),
+        (JOBS, job(template=TEMPLATE), "spec.template.spec.restartPolicy"),
+        (JOBS, job(completionMode="Indexed", parallelism=1), "spec.completions"),
+        (JOBS, job(podFailurePolicy={"rules": [{"action": "Ignore"}]}), "rules[0]"),
+        (CRON_JOBS, cron_job("* * * *"), "spec.schedule"),
+        (CRON_JOBS, cron_job("61 * * * *"), "spec.schedule"),
+        (CRON_JOBS, cron_job("* * * * *", timeZone="Mars/North"), "spec.timeZone"),
+    ],
+)
+async def test_what_no_controller_can_carry_out_is_refused(
+    kube: KubeClient, path: str, item: dict[str, Any], field: str
+) -> None:
+    refused = await kube.request("POST", path, item)
+    assert refused.status == 422
+    assert field in refused.json["message"]
+
+
+@pytest.mark.parametrize("schedule", ["*/5 0-6,22 1 jan-mar mon", "@hourly", "@every 1h30m"])
+async def test_schedules_of_cron_are_accepted(kube: KubeClient, schedule: str) -> None:
+    assert (await kube.request("POST", CRON_JOBS, cron_job(schedule))).status == 201
+
+
+async def test_a_job_selects_its_pods_by_its_uid(kube: KubeClient) -> None:
+    created = (await kube.request("POST", JOBS, job())).json
+    uid = created["metadata"]["uid"]
+    name = "batch.kubernetes.io/controller-uid"
+    assert created["spec"]["selector"] == {"matchLabels": {name: uid}}
+    labels = created["spec"]["template"]["metadata"]["labels"]
+    assert (labels[name], labels["job-name"]) == (uid, "count")
+    counted = ("parallelism", "completions", "backoffLimit")
+    assert created["metadata"]["labels"] == labels
+    assert [created["spec"][field] for field in counted] == [1, 1, 6]
+
+
+async def test_the_template_of_a_job_stays(kube: KubeClient) -> None:
+    created = (await kube.request("POST", JOBS, job())).json
+    assert (await kube.request("PUT", f"{JOBS}/count", created)).status == 200
+    created["spec"]["template"]["spec"]["containers"][0]["image"] = "app:2"
+    refused = await kube.request("PUT", f"{JOBS}/count", created)
+    assert (refused.status, "spec.template" in refused.json["message"]) == (422, True)
+
+
+async def test_plain_text_of_a_secret_becomes_data(kube: KubeClient) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}}
+    created = await kube.request("POST", SECRETS, {**secret, "stringData": {"key": "hunter2"}})
+    assert created.json["type"] == "Opaque"
+    assert created.json["data"] == {"key": "aHVudGVyMg=="}
+    assert "stringData" not in created.json
+
+
+async def test_no_value_of_a_secret_is_in_an_error(kube: KubeClient) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}}
+    refused = await kube.request("POST", SECRETS, {**secret, "data": {"key": "not base64 hunter2"}})
+    assert (refused.status, "data[key]" in refused.json["message"]) == (422, True)
+    assert b"hunter2" not in refused.body
