@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject, Node, Pod
+from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
 from podsched.lab.bench.templates import Template
 
 #: (kind, namespace, name)
@@ -80,6 +80,31 @@ class CreateAny:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateResourceDriver:
+    """Publish devices on each of the first ``nodes`` nodes, which have names of their number."""
+
+    driver: str
+    nodes: int
+    devices: int
+
+    def slices(self) -> Iterator[ResourceSlice]:
+        """Yield a ResourceSlice for each node."""
+        for index in range(self.nodes):
+            node = f"node-{index:05d}"
+            item = ResourceSlice()
+            item.metadata.name = f"{node}-{self.driver}"
+            spec = item.spec
+            spec.driver, spec.node_name, spec.pool.name = self.driver, node, node
+            spec.pool.generation = spec.pool.resource_slice_count = 1
+            for number in range(self.devices):
+                device = spec.devices.add(name=f"device-{number}")
+                device.attributes["uuid"].string_value = f"{node}-{number}"
+                device.attributes["model"].string_value = "bench"
+                device.capacity["memory"].value = "80Gi"
+            yield item
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """The changes of one tick."""
 
@@ -140,7 +165,16 @@ class Sleep:
     seconds: float
 
 
-Op = CreateNodes | CreatePods | CreateAny | Churn | DeletePods | Barrier | Sleep
+Op = (
+    CreateNodes
+    | CreatePods
+    | CreateAny
+    | CreateResourceDriver
+    | Churn
+    | DeletePods
+    | Barrier
+    | Sleep
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import Node, Pod, ResourceClaim
 from podsched.app.local_cluster import LocalCluster
 from podsched.lab.bench import ops
 from podsched.lab.bench.processes import Usage, spent, usage_of_session
@@ -32,7 +32,7 @@ from podsched.lab.bench.run import (
     creating,
 )
 from podsched.lab.bench.shapes import key_of
-from podsched.lab.bench.verify import violations
+from podsched.lab.bench.verify import claim_violations, violations
 from podsched.lib.tasks import task_group
 from podsched.serve.client.errors import NotFound, of_result
 
@@ -184,6 +184,8 @@ class Runner:
                 await (self._measure(op) if op.measured else self._create_pods(op))
             case ops.CreateAny():
                 await create_all(self._client, list(op.objects()))
+            case ops.CreateResourceDriver():
+                await create_all(self._client, list(op.slices()))
             case ops.Churn():
                 self._start(self._churn(op), "churn")
             case ops.DeletePods() if op.wait:
@@ -390,9 +392,14 @@ class Runner:
             [f"{missing:,} of {len(self._expected):,} pods were not bound"] if missing else []
         )
         nodes = await self._client.list("Node")
-        pods = await self._client.list("Pod")
-        return problems + violations(
+        found = await self._client.list("Pod")
+        claims = await self._client.list("ResourceClaim")
+        pods = [pod for pod in found.items if isinstance(pod, Pod)]
+        problems += violations(
             [node for node in nodes.items if isinstance(node, Node)],
-            [pod for pod in pods.items if isinstance(pod, Pod)],
+            pods,
             deleted=self._bench.pods.deleted > 0,
+        )
+        return problems + claim_violations(
+            [claim for claim in claims.items if isinstance(claim, ResourceClaim)], pods
         )

@@ -14,7 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from podsched.api.conditions import is_finished
-from podsched.api.objects import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
+from podsched.api.objects import (
+    Node,
+    Pod,
+    PodAffinityTerm,
+    ResourceClaim,
+    TopologySpreadConstraint,
+)
 from podsched.api.selectors import Selector, compile_selector
 from podsched.lab.placement import over_capacity, port_conflict, selects, unsuited
 
@@ -39,6 +45,38 @@ def violations(nodes: Iterable[Node], pods: Iterable[Pod], *, deleted: bool = Fa
     if not deleted:
         found += state.away_from_each_other()
         found += state.unevenly_spread()
+    return _first(found)
+
+
+def claim_violations(claims: Iterable[ResourceClaim], pods: Iterable[Pod]) -> list[str]:
+    """Return devices that several claims have, and bound pods that no claim is reserved for.
+
+    Only for workloads without shares of devices and without admin access.
+    """
+    owners: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    reserved: set[str] = set()
+    for claim in claims:
+        reserved.update(consumer.uid for consumer in claim.status.reserved_for)
+        for result in claim.status.allocation.devices.results:
+            device = (result.driver, result.pool, result.device)
+            owners[device].append(claim.metadata.name)
+    found = [
+        f"device {'/'.join(device)} belongs to the claims {', '.join(names)}"
+        for device, names in owners.items()
+        if len(names) > 1
+    ]
+    found += [
+        f"pod {_key(pod)} is bound, but no claim is reserved for it"
+        for pod in pods
+        if pod.spec.resource_claims
+        and pod.spec.node_name
+        and not is_finished(pod)
+        and pod.metadata.uid not in reserved
+    ]
+    return _first(found)
+
+
+def _first(found: list[str]) -> list[str]:
     more = len(found) - MOST_TOLD
     return found if more <= 0 else [*found[:MOST_TOLD], f"{more:,} more of this kind"]
 

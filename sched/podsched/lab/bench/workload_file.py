@@ -70,6 +70,12 @@ class _CreateAny(_Counted):
     template_path: str = ""
 
 
+class _CreateResourceDriver(_Op):
+    driver_name: str = ""
+    max_claims_per_node: Count | None = None
+    max_claims_per_node_param: str = ""
+
+
 class _Churn(_Op):
     mode: str = "create"
     number: Annotated[int, Field(ge=1, le=MOST)] = 1
@@ -112,6 +118,7 @@ _MODELS: Mapping[str, type[_Op]] = {
     "createNodes": _CreateNodes,
     "createPods": _CreatePods,
     "createAny": _CreateAny,
+    "createResourceDriver": _CreateResourceDriver,
     "churn": _Churn,
     "deletePods": _DeletePods,
     "barrier": _Barrier,
@@ -232,6 +239,17 @@ class _Reader:
             case _CreateAny():
                 given = self._templates(here, model, params)
                 return ops.CreateAny(self._count(here, model, params), given, model.namespace)
+            case _CreateResourceDriver():
+                if not model.driver_name:
+                    self._found.append(required(join(here, "driverName")))
+                devices = self._number(
+                    here,
+                    "maxClaimsPerNode",
+                    model.max_claims_per_node,
+                    model.max_claims_per_node_param,
+                    params,
+                )
+                return ops.CreateResourceDriver(model.driver_name, nodes, devices)
             case _Churn():
                 if model.mode not in ("create", "recreate"):
                     path = join(here, "mode")
@@ -249,13 +267,18 @@ class _Reader:
         return ops.Barrier()
 
     def _count(self, here: str, model: _Counted, params: Mapping[str, int]) -> int:
-        if model.count is not None:
-            return model.count
-        text = model.count_param.replace("$", "")
+        return self._number(here, "count", model.count, model.count_param, params)
+
+    def _number(
+        self, here: str, name: str, given: int | None, param: str, params: Mapping[str, int]
+    ) -> int:
+        if given is not None:
+            return given
+        text = param.replace("$", "")
         if not text:
-            path = join(here, "count")
+            path = join(here, name)
             if all(error.path != path for error in self._found):  # not told to be wrong already
-                self._found.append(required(path, "or countParam"))
+                self._found.append(required(path, f"or {name}Param"))
             return 0
         try:
             return max(0, compile_expression(text, params)(0))

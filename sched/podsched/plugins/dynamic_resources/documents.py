@@ -223,6 +223,8 @@ def _policy(document: Document) -> RequestPolicy:
         for name, key in (("minimum", "min"), ("maximum", "max"), ("step", "step"))
         if valid_range is not None and valid_range.get(key) is not None
     }
+    if bounds.get("step", 1) <= 0:
+        del bounds["step"]  # Validation refuses it; a stored one must not end a search.
     return RequestPolicy(
         default=None if document.get("default") is None else parse(document["default"]),
         valid_values=tuple(parse(value) for value in document.get("validValues") or ()),
