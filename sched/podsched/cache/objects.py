@@ -131,7 +131,13 @@ class ClusterState:
         if meta.name not in group:
             self.orders.added((kind, meta.namespace), meta.name)
         old, group[meta.name] = group.get(meta.name), message
+        self._note(kind, meta.namespace, meta.name)
         self._changed(known, old, message)
+
+    def _note(self, kind: str, namespace: str, name: str) -> None:
+        """Note for readers of assumed objects that an object has changed."""
+        if (assumed := self._assumed.get(kind)) is not None:
+            assumed.note(namespace, name)
 
     def _changed(self, kind: _Kind, old: Any | None, new: Any | None) -> None:
         versions = self.columns.versions
@@ -179,6 +185,7 @@ class ClusterState:
         old = group.pop(name)
         if not group:
             del known.by_namespace[namespace]
+        self._note(kind, namespace, name)
         self._changed(known, old, None)
         return True
 

@@ -17,7 +17,7 @@ Source: kube-scheduler v1.36 ``util/assumecache``; here the plugins of all profi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
 Object = TypeVar("Object")
@@ -32,6 +32,18 @@ class AssumedObjects(Protocol[Object]):
 
         If the informer ends an assumption, ``ClusterView.version`` changes instead. So plugins that
         read assumed objects include both numbers in ``inputs``.
+        """
+        ...
+
+    @property
+    def position(self) -> int:
+        """The current position in the journal of changed objects."""
+        ...
+
+    def changed_since(self, position: int) -> Collection[tuple[str, str]] | None:
+        """Return namespace and name of all objects that changed since; None: maybe all.
+
+        Whether the informer or an assumption changed them.
         """
         ...
 
