@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.lab.bench.ops import Churn, CreatePods, reference
+from podsched.lab.bench.ops import Churn, CreatePods, CreateResourceDriver, reference
 from podsched.lab.bench.templates import Template
 
 POD = Template({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": []}})
@@ -33,3 +33,14 @@ def test_churn_that_recreates_deletes_all_that_it_has_made() -> None:
         assert there.issuperset(step.delete)
         there = (there | made) - set(step.delete)
         assert len(there) == 2 * ([1, 2, 3, 2, 1, 0] * 2)[tick]
+
+
+def test_a_resource_driver_publishes_devices_on_each_node() -> None:
+    slices = list(CreateResourceDriver("gpu.example.com", 2, 3).slices())
+    assert [of.spec.node_name for of in slices] == ["node-00000", "node-00001"]
+    assert [device.name for device in slices[1].spec.devices] == [
+        "device-0",
+        "device-1",
+        "device-2",
+    ]
+    assert len({of.metadata.name for of in slices}) == 2

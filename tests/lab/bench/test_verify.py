@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import Node, Pod, ResourceClaim
 from podsched.lab.bench.shapes import HOSTNAME, ZONE, node, pod_template
-from podsched.lab.bench.verify import MOST_TOLD, violations
+from podsched.lab.bench.verify import MOST_TOLD, claim_violations, violations
 
 NODES = [node(f"n{at}", {ZONE: f"z{at % 2}"}, pods=3) for at in range(4)]
 BLUE = {"matchLabels": {"color": "blue"}}
@@ -129,3 +129,25 @@ def test_of_many_violations_some_are_told() -> None:
     told = violations(NODES, [pod(f"p{at}", "gone") for at in range(1000)])
     assert len(told) == MOST_TOLD + 1
     assert told[-1] == f"{1000 - MOST_TOLD} more of this kind"
+
+
+def claim(name: str, device: str, *uids: str) -> ResourceClaim:
+    made = ResourceClaim()
+    made.metadata.name = name
+    made.status.allocation.devices.results.add(driver="d", pool="p", device=device)
+    for uid in uids:
+        made.status.reserved_for.add(resource="pods", uid=uid)
+    return made
+
+
+def test_a_device_of_two_claims_is_found() -> None:
+    claims = [claim("a", "gpu-0"), claim("b", "gpu-1"), claim("c", "gpu-0")]
+    assert claim_violations(claims, []) == ["device d/p/gpu-0 belongs to the claims a, c"]
+
+
+def test_a_bound_pod_without_a_reservation_is_found() -> None:
+    users = [pod("x", "n0", resourceClaims=[{"name": "gpu"}]) for _ in range(2)]
+    users[0].metadata.uid, users[1].metadata.uid = "one", "two"
+    assert claim_violations([claim("a", "gpu-0", "one")], users) == [
+        "pod default/x is bound, but no claim is reserved for it"
+    ]

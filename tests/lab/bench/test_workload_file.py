@@ -146,3 +146,15 @@ def test_templates_and_counts_are_computed_from_parameters() -> None:
     made = op.pods(0, 10)
     assert [pod.metadata.name for pod in made] == ["p-0", "p-2", "p-4"]
     assert {pod.spec.priority for pod in made} == {7}
+
+
+def test_a_resource_driver_covers_the_nodes_before_it() -> None:
+    (workload,) = parse_workloads("""
+name: Devices
+workloadTemplate:
+- {opcode: createNodes, count: 3}
+- {opcode: createResourceDriver, driverName: gpu.example.com, maxClaimsPerNodeParam: $devices}
+workloads:
+- {params: {devices: 8}}
+""")
+    assert workload.ops[1] == ops.CreateResourceDriver("gpu.example.com", nodes=3, devices=8)

@@ -173,3 +173,37 @@ def test_more_devices_than_the_interpreter_may_recurse() -> None:
     allocations = allocator.allocate(NODE, [read_resource_claim(claim) for claim in claims])
     assert allocations is not None
     assert [len(of.results) for of in allocations] == [32] * 60
+
+
+def test_a_step_of_nothing_limits_no_amount() -> None:
+    policy = {"default": "1", "validRange": {"min": "1", "step": "0"}}
+    devices = [
+        {
+            "name": "d",
+            "allowMultipleAllocations": True,
+            "capacity": {"memory": {"value": "10", "requestPolicy": policy}},
+        }
+    ]
+    spec = {
+        "driver": "a.example",
+        "pool": {"name": "p", "resourceSliceCount": 1},
+        "allNodes": True,
+        "devices": devices,
+    }
+    exactly = {
+        "deviceClassName": "any",
+        "allocationMode": "ExactCount",
+        "count": 1,
+        "capacity": {"requests": {"memory": "3"}},
+    }
+    requests = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    allocator = Allocator(
+        [read_device_class({"metadata": {"name": "any"}})],
+        [read_resource_slice({"metadata": {"name": "s"}, "spec": spec})],
+        AllocatedState(),
+        AttributeSelector,
+        Features(),
+    )
+    claim = read_resource_claim({"metadata": {"name": "c"}, "spec": requests})
+    [found] = allocator.allocate(NODE, [claim]) or []
+    assert found.results[0].consumed_capacity == {"memory": 3}

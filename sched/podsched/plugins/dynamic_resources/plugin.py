@@ -47,6 +47,7 @@ from podsched.plugins.dynamic_resources.pod_claims import (
     has_claims,
     usable_claims,
 )
+from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 from podsched.plugins.dynamic_resources.reservation import (
     Reservation,
     assume_allocation,
@@ -96,7 +97,7 @@ class DynamicResources:
         self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
         self._binding_timeout = float(args.binding_timeout)
         self._devices = KnownDevices()
-        self._search = NodeSearch(compile_selector)
+        self._search = NodeSearch(RememberedSelectors(compile_selector))
         #: By pod uid: the binding cycle runs, or it ended with a patch whose outcome is not known.
         self._reserved: dict[str, Reservation] = {}
         self._in_doubt: dict[str, Reservation] = {}
