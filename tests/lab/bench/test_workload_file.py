@@ -89,13 +89,16 @@ def test_a_template_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     [
         ("{opcode: fly}",
          'opcode: Unsupported value: "fly": supported values: "barrier", "churn", "createAny", '
-         '"createNodes", "createPods", "deletePods", "sleep"'),
+         '"createNodes", "createPods", "createResourceDriver", "deletePods", "sleep"'),
         ("{count: 3}", "opcode: Required value"),
         ("{opcode: createNodes}", "count: Required value: or countParam"),
         ("{opcode: createNodes, count: -1}", "count: Invalid value: -1: is out of range"),
         ("{opcode: createNodes, count: many}", 'count: Invalid value: "many": must be an integer'),
         ("{opcode: createNodes, countParam: $n}",
          'countParam: Invalid value: "$n": no workload has a parameter of this name'),
+        ("{opcode: createResourceDriver, driverName: gpu.example.com}",
+         "maxClaimsPerNode: Required value: or maxClaimsPerNodeParam"),
+        ("{opcode: createResourceDriver, maxClaimsPerNode: 1}", "driverName: Required value"),
         ("{opcode: createNodes, count: 1, colour: red}", "colour: Unknown field"),
         ("{opcode: createPods, count: 1, podTemplate: {spec: {nodename: a}}}",
          'podTemplate: Invalid value: null: unknown field "spec.nodename"'),
@@ -120,7 +123,8 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert errors_of("workloadTemplate: [{opcode: fly}, {opcode: createNodes}]\n---\nname: B") == [
         "[0].name: Required value",
         '[0].workloadTemplate[0].opcode: Unsupported value: "fly": supported values: "barrier", '
-        '"churn", "createAny", "createNodes", "createPods", "deletePods", "sleep"',
+        '"churn", "createAny", "createNodes", "createPods", "createResourceDriver", '
+        '"deletePods", "sleep"',
         "[0].workloadTemplate[1].count: Required value: or countParam",
         "[1].workloadTemplate: Required value: at least one operation",
     ]

@@ -283,9 +283,9 @@ class _Reader:
         try:
             return max(0, compile_expression(text, params)(0))
         except ValueError:
-            path = join(here, "countParam")
+            path = join(here, f"{name}Param")
             why = "no workload has a parameter of this name"
-            self._found.append(invalid(path, model.count_param, why))
+            self._found.append(invalid(path, param, why))
             return 0
 
     def _templates(
