@@ -74,6 +74,7 @@ def test_the_defaults_are_pinned() -> None:
         "node_cpu": "4",
         "node_memory": "32Gi",
         "node_pods": 110,
+        "node_devices": (),
         "heartbeat_period": 10.0,
         "run_delay": 0.0,
         "zones": (),

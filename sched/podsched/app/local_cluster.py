@@ -78,6 +78,7 @@ class LocalClusterOptions:
     node_cpu: str = "4"
     node_memory: str = "32Gi"
     node_pods: int = 110
+    node_devices: tuple[str, ...] = ()
     agent: bool = True
     agent_arguments: tuple[str, ...] = ()
     api_arguments: tuple[str, ...] = ()
@@ -351,6 +352,7 @@ class LocalCluster:
             f"--node-cpu={self.options.node_cpu}",
             f"--node-memory={self.options.node_memory}",
             f"--node-pods={self.options.node_pods}",
+            f"--node-devices={','.join(self.options.node_devices)}",
             *self.options.agent_arguments,
         ]
         return self._spec("agent", arguments, health, self._environment)

@@ -20,11 +20,11 @@ from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
-from podsched.cli.errors import FAILED, fail, warn
+from podsched.cli.errors import FAILED, fail, invalid_settings_fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.process_options import check_listener, split_address
 from podsched.config.flags import flag
-from podsched.config.settings import Evaluator
+from podsched.config.settings import AgentSettings, Evaluator
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.network import can_listen
 from podsched.lib.run_directory import RunDirectory
@@ -48,6 +48,8 @@ class _Flags:
     """Memory of each node."""
     node_pods: int = flag(110, "N", min=1)
     """Maximum number of pods per node."""
+    node_devices: tuple[str, ...] = flag((), "COUNTxDRIVER[:SHAPE][,...]")
+    """Devices of each node, such as 8xh100.example.com; shapes are gpu (default), mig and nic."""
     data_dir: Path | None = flag(None, "DIR")
     """Directory for etcd's data and all logs. Default: a temporary directory, removed at the end.
     """
@@ -89,6 +91,8 @@ def up(given: _Flags) -> None:
             f"--{name}", address, tls=secured, insecure=given.insecure_listen, remedy="--tls"
         )
     read_config(given.config)
+    with invalid_settings_fail():
+        AgentSettings(node_devices=given.node_devices)
     if not can_listen(*split_address("--api", given.api)):
         fail(f"--api: cannot listen on {given.api}: is another sched up running?", FAILED)
     with data_directory(given.data_dir) as directory:
@@ -105,6 +109,7 @@ def up(given: _Flags) -> None:
             node_cpu=given.node_cpu,
             node_memory=given.node_memory,
             node_pods=given.node_pods,
+            node_devices=given.node_devices,
             evaluator=given.evaluator,
             scheduler_config=given.config.resolve() if given.config else None,
             tls_dir=(given.tls_dir or directory / "certs").resolve() if secured else None,

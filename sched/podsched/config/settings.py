@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Literal
 from urllib.parse import urlsplit
 
+from podsched.api.hollow_devices import BadDevicesError, parse_devices
 from podsched.config.errors import ConfigError, FieldError, invalid, not_supported, required
 from podsched.config.flags import flag
 from podsched.telemetry.logs import LogFormat
@@ -274,6 +275,12 @@ class AgentSettings(_Checked):
 
     kubelet's default.
     """
+    node_devices: tuple[str, ...] = flag((), "COUNTxDRIVER[:SHAPE][,...]", _NODES)
+    """Devices of each node, such as 8xh100.example.com; shapes are gpu (the default), mig and nic.
+
+    Published as ResourceSlices, with a DeviceClass of the driver's name. Nodes from manifests have
+    them in the annotation podsched.io/devices.
+    """
     node_name_prefix: str = flag("node-", "PREFIX", _NODES, names="--node-prefix")
     """Node name prefix.
 
@@ -308,6 +315,11 @@ class AgentSettings(_Checked):
         for name in ("node_name_prefix", "node_cpu", "node_memory"):
             if not getattr(self, name):
                 yield required(name)
+        if self.node_devices:
+            try:
+                parse_devices(",".join(self.node_devices))
+            except BadDevicesError as why:
+                yield invalid("node_devices", ",".join(self.node_devices), str(why))
 
 
 def _endpoint_errors(path: str, endpoints: Iterable[str]) -> Iterator[FieldError]:

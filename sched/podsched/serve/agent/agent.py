@@ -6,7 +6,9 @@
     simulated node appears   create and renew its lease, ``repair`` it, handle its pods
     node becomes silent      stop renewing its lease; do not change its pods
     node no longer silent    make it Ready again, handle its pods
-    node deleted             delete its lease; the pod garbage collector deletes its pods
+    node deleted             delete its lease and its ResourceSlices; the pod garbage collector
+                             deletes its pods
+    node or slice changed    publish the devices of the node's annotation (``devices``)
     pod changed              ``pods.step`` now, and again at the time that it returns
 
 Guarantees: each write is decided on the newest state seen. A failed write is decided again. An
@@ -26,6 +28,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, cast
 
 from podsched.api.conditions import is_finished
+from podsched.api.hollow_devices import DEVICES_ANNOTATION
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.reasons import StatusCode
 from podsched.config.settings import AgentSettings
@@ -33,6 +36,7 @@ from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
 from podsched.serve.agent import leases, pods
 from podsched.serve.agent.admission import Admission
+from podsched.serve.agent.devices import DEVICE_KINDS, DevicePublisher
 from podsched.serve.agent.nodes import (
     is_ready,
     is_silent,
@@ -61,6 +65,12 @@ _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
 
 class AgentError(Exception):
     """The API rejected a node that the agent was to register."""
+
+
+def _devices_differ(old: Node, new: Node) -> bool:
+    """Whether a node is another one, or has another annotation of devices."""
+    before, after = (of.metadata.annotations.get(DEVICES_ANNOTATION) for of in (old, new))
+    return before != after or old.metadata.uid != new.metadata.uid
 
 
 class _Seen(NamedTuple):
@@ -93,8 +103,9 @@ class Agent:
         self._now = now
         self._given = [*nodes_of_settings(settings), *nodes]
         self._names = {node.metadata.name for node in self._given}
-        kinds = ["Node", "Pod", *(VOLUME_KINDS if settings.volume_controller else ())]
-        self._informer = Informer(client, kinds)
+        volume_kinds = VOLUME_KINDS if settings.volume_controller else ()
+        self._informer = Informer(client, [*DEVICE_KINDS, "Node", "Pod", *volume_kinds])
+        self._devices = DevicePublisher(client, self._informer)
         self._volumes: VolumeController | None = None
         if settings.volume_controller:
             self._volumes = VolumeController(
@@ -137,6 +148,8 @@ class Agent:
             "agent renewals": self._renewals.run(),
             "agent leases": self._new_leases.run(),
             "agent old leases": self._old_leases.run(),
+            "agent devices": self._devices.creations.run(),
+            "agent old devices": self._devices.deletions.run(),
         }
         if self._volumes is not None:
             runs["volume controller"] = self._volumes.run()
@@ -209,6 +222,8 @@ class Agent:
             self._pod_changed(event)
         elif event.kind == "Node":
             self._node_changed(event)
+        elif event.kind in DEVICE_KINDS:
+            self._publish(self._devices.changed(event))
         elif self._volumes is not None:
             self._volumes.changed(event)
 
@@ -227,6 +242,7 @@ class Agent:
                 self._renewals.drop(name)
                 self._new_leases.drop(name)
                 self._old_leases.put(name, name)
+                self._devices.withdraw(name)
                 self._count_nodes()
             return
         if not self._settings.adopt and name not in self._names:
@@ -234,6 +250,8 @@ class Agent:
         node = cast(Node, event.new)
         silent, was_silent = is_silent(node), self._simulated.get(name)
         self._simulated[name] = silent
+        if event.old is None or _devices_differ(cast(Node, event.old), node):
+            self._publish(name)
         if silent:
             self._schedule.remove(name)
             self._renewals.drop(name)
@@ -262,6 +280,12 @@ class Agent:
             merge_patch=json.dumps(patch).encode(),
         )
         self._node_patches.put(name, request)
+
+    def _publish(self, node: str) -> None:
+        """Publish the devices of a node if it is simulated here."""
+        found = self._informer.get("Node", node)
+        if found is not None and node in self._simulated:
+            self._devices.publish(cast(Node, found))
 
     def _pod_changed(self, event: Event) -> None:
         """Update what is recorded of a pod, and execute its next step."""

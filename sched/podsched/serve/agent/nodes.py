@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from podsched import __version__
 from podsched.api.codec import write
 from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN, node_condition
+from podsched.api.hollow_devices import DEVICES_ANNOTATION, BadDevicesError, slices_of
 from podsched.api.hollow_nodes import HOLLOW_LABEL, HOLLOW_TEXT, is_hollow
 from podsched.api.objects import Node, NodeCondition, timestamp
 from podsched.config.settings import AgentSettings
@@ -49,11 +50,14 @@ class Shape(NamedTuple):
     cpu: str
     memory: str
     pods: int
+    devices: Sequence[str] = ()
 
 
 def nodes_of_settings(settings: AgentSettings) -> list[Node]:
     """Return the nodes of the settings, named prefix0000, prefix0001 and so on."""
-    shape = Shape(settings.node_cpu, settings.node_memory, settings.node_pods)
+    shape = Shape(
+        settings.node_cpu, settings.node_memory, settings.node_pods, settings.node_devices
+    )
     names = [f"{settings.node_name_prefix}{index:04d}" for index in range(settings.nodes)]
     return nodes_of_shape(names, shape, settings.zones)
 
@@ -64,6 +68,8 @@ def nodes_of_shape(names: Sequence[str], shape: Shape, zones: Sequence[str] = ()
     for index, name in enumerate(names):
         node = Node()
         node.metadata.name = name
+        if shape.devices:
+            node.metadata.annotations[DEVICES_ANNOTATION] = ",".join(shape.devices)
         if zones:
             node.metadata.labels[ZONE_LABEL] = zones[index % len(zones)]
         resources = {"cpu": shape.cpu, "memory": shape.memory, "pods": str(shape.pods)}
@@ -75,7 +81,8 @@ def nodes_of_shape(names: Sequence[str], shape: Shape, zones: Sequence[str] = ()
 def nodes_of_manifests(manifests: Iterable[Node]) -> list[Node]:
     """Return the nodes of manifests, each as many times as its annotation says.
 
-    Raises ``BadNode`` if a count is not a number, or two nodes have the same name.
+    Raises ``BadNode`` if a count is not a number, devices are named in a wrong way, or two nodes
+    have the same name.
     """
     nodes: dict[str, Node] = {}
     for manifest in manifests:
@@ -88,6 +95,10 @@ def nodes_of_manifests(manifests: Iterable[Node]) -> list[Node]:
 
 def _copies(manifest: Node) -> Iterable[Node]:
     name = manifest.metadata.name
+    try:
+        slices_of(manifest)
+    except BadDevicesError as why:
+        raise BadNode(f'node "{name}": {DEVICES_ANNOTATION}: {why}') from why
     text = manifest.metadata.annotations.get(COUNT_ANNOTATION)
     if text is None:
         yield _copy(manifest, name)

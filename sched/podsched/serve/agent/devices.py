@@ -1,0 +1,114 @@
+"""Publishes the devices of hollow nodes: their ResourceSlices, and the DeviceClasses for them.
+
+The slices of a node are those of its annotation (``api.hollow_devices``). One that is missing is
+created, one that is of an earlier node or annotation is deleted. Slices that others have made are
+left alone. A class is created if there is none; it stays when the nodes leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from podsched.api.hollow_devices import (
+    DEVICES_ANNOTATION,
+    BadDevicesError,
+    class_of,
+    parse_devices,
+    slices_of,
+)
+from podsched.api.objects import AnyObject, DeviceClass, Node, ResourceSlice
+from podsched.serve.client import errors
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import AlreadyExists, NotFound
+from podsched.serve.client.informer import Event, Informer
+from podsched.serve.client.outbox import Outbox
+from podsched.telemetry.logs import get_logger
+from podsched.v1 import api_pb2 as v1
+
+DEVICE_KINDS: Final = ("ResourceSlice",)
+_log = get_logger("agent")
+
+
+class DevicePublisher:
+    """Call ``changed`` for events of DEVICE_KINDS, ``publish`` for nodes, and run the outboxes."""
+
+    def __init__(self, client: ApiClient, informer: Informer) -> None:
+        self._client = client
+        self._informer = informer
+        #: Names of the slices that agents have made, by node.
+        self._made: dict[str, set[str]] = {}
+        self._classes: set[str] = set()
+        self.creations = Outbox[AnyObject](client.create_many, self._created)
+        self.deletions = Outbox[ResourceSlice](self._delete, most=50)
+
+    def changed(self, event: Event) -> str:
+        """Record a slice; return the node whose devices must be published again, or ""."""
+        piece = cast(ResourceSlice, event.new or event.old)
+        if DEVICES_ANNOTATION not in piece.metadata.annotations:
+            return ""
+        node = piece.spec.node_name
+        if event.new is None:
+            self._made.get(node, set()).discard(event.key)
+        else:
+            self._made.setdefault(node, set()).add(event.key)
+        return node
+
+    def publish(self, node: Node) -> None:
+        """Create the slices that a node lacks, and delete those that are not its own."""
+        try:
+            wanted = {piece.metadata.name: piece for piece in slices_of(node)}
+            devices = parse_devices(node.metadata.annotations[DEVICES_ANNOTATION]) if wanted else []
+        except BadDevicesError as why:
+            _log.warning(f"{DEVICES_ANNOTATION} is invalid", node=node.metadata.name, why=str(why))
+            return
+        for of in devices:
+            if of.driver not in self._classes:
+                self._classes.add(of.driver)
+                self.creations.put(f"class {of.driver}", class_of(of))
+        for name in self._made.get(node.metadata.name, set()) - wanted.keys():
+            self._put_deletion(name)
+        for name, piece in wanted.items():
+            found = cast(ResourceSlice | None, self._informer.get("ResourceSlice", name))
+            if found is None:
+                self.creations.put(name, piece)
+            elif name in self._made.get(node.metadata.name, ()) and _is_outdated(found, piece):
+                self._put_deletion(name)
+
+    def withdraw(self, node: str) -> None:
+        """Delete the slices of a node that is gone; without a leader nobody else does."""
+        for name in self._made.pop(node, ()):
+            self._put_deletion(name)
+
+    def _put_deletion(self, name: str) -> None:
+        self.creations.drop(name)
+        found = self._informer.get("ResourceSlice", name)
+        if found is not None:
+            self.deletions.put(name, cast(ResourceSlice, found))
+
+    async def _delete(self, slices: Sequence[ResourceSlice]) -> Sequence[v1.BatchResult]:
+        for piece in slices:
+            try:
+                await self._client.delete(
+                    "ResourceSlice", piece.metadata.name, uid=piece.metadata.uid
+                )
+            except (NotFound, errors.Conflict):
+                continue  # the event of the other write brings the new state
+        return [v1.BatchResult()] * len(slices)
+
+    def _created(self, name: str, made: AnyObject, result: v1.BatchResult) -> None:
+        failed = errors.of_result(result)
+        if failed is None or isinstance(failed, AlreadyExists):
+            return
+        kind = "DeviceClass" if isinstance(made, DeviceClass) else "ResourceSlice"
+        _log.warning("Publishing devices failed", kind=kind, name=name, error=str(failed))
+
+
+def _is_outdated(found: ResourceSlice, wanted: ResourceSlice) -> bool:
+    """Whether a slice is of an earlier node, or of another annotation of it."""
+
+    def source(piece: ResourceSlice) -> tuple[str, list[str]]:
+        owners = piece.metadata.owner_references
+        return piece.metadata.annotations[DEVICES_ANNOTATION], [owner.uid for owner in owners]
+
+    return source(found) != source(wanted)
