@@ -286,6 +286,12 @@ def _fill_counters(sets: Iterable[o.CounterSet | o.DeviceCounterConsumption]) ->
             counter.value = counter.value or "0"
 
 
+def _fill_weight(item: o.ClusterQueue | o.LocalQueue | o.Cohort) -> None:
+    """Fill in the weight of a queue or cohort that says that it takes part in fair sharing."""
+    if item.spec.HasField("fair_sharing") and not item.spec.fair_sharing.HasField("weight"):
+        item.spec.fair_sharing.weight = "1"
+
+
 def _stamp(taints: Iterable[o.Taint], now: float) -> None:
     """Say when taints were added, of those that do not."""
     for taint in taints:
@@ -326,4 +332,7 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.ResourceClaim: _fill_claim,
     o.ResourceClaimTemplate: _fill_claim_template,
     o.ResourceSlice: _fill_slice,
+    o.ClusterQueue: _fill_weight,
+    o.LocalQueue: _fill_weight,
+    o.Cohort: _fill_weight,
 }

@@ -3305,8 +3305,312 @@ class ServiceAccount(_message.Message):
     automount_service_account_token: bool
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., image_pull_secrets: _Optional[_Iterable[_Union[LocalObjectReference, _Mapping]]] = ..., automount_service_account_token: _Optional[bool] = ...) -> None: ...
 
+class ResourceFlavorSpec(_message.Message):
+    __slots__ = ("node_labels", "node_taints", "tolerations", "topology_name")
+    class NodeLabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NODE_LABELS_FIELD_NUMBER: _ClassVar[int]
+    NODE_TAINTS_FIELD_NUMBER: _ClassVar[int]
+    TOLERATIONS_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_NAME_FIELD_NUMBER: _ClassVar[int]
+    node_labels: _containers.ScalarMap[str, str]
+    node_taints: _containers.RepeatedCompositeFieldContainer[Taint]
+    tolerations: _containers.RepeatedCompositeFieldContainer[Toleration]
+    topology_name: str
+    def __init__(self, node_labels: _Optional[_Mapping[str, str]] = ..., node_taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., topology_name: _Optional[str] = ...) -> None: ...
+
+class ResourceFlavor(_message.Message):
+    __slots__ = ("metadata", "spec")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: ResourceFlavorSpec
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[ResourceFlavorSpec, _Mapping]] = ...) -> None: ...
+
+class FlavorResourceQuota(_message.Message):
+    __slots__ = ("name", "nominal_quota", "borrowing_limit", "lending_limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NOMINAL_QUOTA_FIELD_NUMBER: _ClassVar[int]
+    BORROWING_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LENDING_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    nominal_quota: str
+    borrowing_limit: str
+    lending_limit: str
+    def __init__(self, name: _Optional[str] = ..., nominal_quota: _Optional[str] = ..., borrowing_limit: _Optional[str] = ..., lending_limit: _Optional[str] = ...) -> None: ...
+
+class FlavorQuotas(_message.Message):
+    __slots__ = ("name", "resources")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    resources: _containers.RepeatedCompositeFieldContainer[FlavorResourceQuota]
+    def __init__(self, name: _Optional[str] = ..., resources: _Optional[_Iterable[_Union[FlavorResourceQuota, _Mapping]]] = ...) -> None: ...
+
+class ResourceGroup(_message.Message):
+    __slots__ = ("covered_resources", "flavors")
+    COVERED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    FLAVORS_FIELD_NUMBER: _ClassVar[int]
+    covered_resources: _containers.RepeatedScalarFieldContainer[str]
+    flavors: _containers.RepeatedCompositeFieldContainer[FlavorQuotas]
+    def __init__(self, covered_resources: _Optional[_Iterable[str]] = ..., flavors: _Optional[_Iterable[_Union[FlavorQuotas, _Mapping]]] = ...) -> None: ...
+
+class FlavorFungibility(_message.Message):
+    __slots__ = ("when_can_borrow", "when_can_preempt", "preference")
+    WHEN_CAN_BORROW_FIELD_NUMBER: _ClassVar[int]
+    WHEN_CAN_PREEMPT_FIELD_NUMBER: _ClassVar[int]
+    PREFERENCE_FIELD_NUMBER: _ClassVar[int]
+    when_can_borrow: str
+    when_can_preempt: str
+    preference: str
+    def __init__(self, when_can_borrow: _Optional[str] = ..., when_can_preempt: _Optional[str] = ..., preference: _Optional[str] = ...) -> None: ...
+
+class BorrowWithinCohort(_message.Message):
+    __slots__ = ("policy", "max_priority_threshold")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    MAX_PRIORITY_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    max_priority_threshold: int
+    def __init__(self, policy: _Optional[str] = ..., max_priority_threshold: _Optional[int] = ...) -> None: ...
+
+class ClusterQueuePreemption(_message.Message):
+    __slots__ = ("reclaim_within_cohort", "borrow_within_cohort", "within_cluster_queue")
+    RECLAIM_WITHIN_COHORT_FIELD_NUMBER: _ClassVar[int]
+    BORROW_WITHIN_COHORT_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_CLUSTER_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    reclaim_within_cohort: str
+    borrow_within_cohort: BorrowWithinCohort
+    within_cluster_queue: str
+    def __init__(self, reclaim_within_cohort: _Optional[str] = ..., borrow_within_cohort: _Optional[_Union[BorrowWithinCohort, _Mapping]] = ..., within_cluster_queue: _Optional[str] = ...) -> None: ...
+
+class AdmissionCheckStrategyRule(_message.Message):
+    __slots__ = ("name", "on_flavors")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ON_FLAVORS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    on_flavors: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., on_flavors: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AdmissionChecksStrategy(_message.Message):
+    __slots__ = ("admission_checks",)
+    ADMISSION_CHECKS_FIELD_NUMBER: _ClassVar[int]
+    admission_checks: _containers.RepeatedCompositeFieldContainer[AdmissionCheckStrategyRule]
+    def __init__(self, admission_checks: _Optional[_Iterable[_Union[AdmissionCheckStrategyRule, _Mapping]]] = ...) -> None: ...
+
+class FairSharing(_message.Message):
+    __slots__ = ("weight",)
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    weight: str
+    def __init__(self, weight: _Optional[str] = ...) -> None: ...
+
+class AdmissionScope(_message.Message):
+    __slots__ = ("admission_mode",)
+    ADMISSION_MODE_FIELD_NUMBER: _ClassVar[int]
+    admission_mode: str
+    def __init__(self, admission_mode: _Optional[str] = ...) -> None: ...
+
+class ClusterQueueSpec(_message.Message):
+    __slots__ = ("resource_groups", "cohort_name", "queueing_strategy", "namespace_selector", "flavor_fungibility", "preemption", "admission_checks_strategy", "stop_policy", "fair_sharing", "admission_scope", "concurrent_admission_policy")
+    RESOURCE_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    COHORT_NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUEING_STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    FLAVOR_FUNGIBILITY_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTION_FIELD_NUMBER: _ClassVar[int]
+    ADMISSION_CHECKS_STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    STOP_POLICY_FIELD_NUMBER: _ClassVar[int]
+    FAIR_SHARING_FIELD_NUMBER: _ClassVar[int]
+    ADMISSION_SCOPE_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENT_ADMISSION_POLICY_FIELD_NUMBER: _ClassVar[int]
+    resource_groups: _containers.RepeatedCompositeFieldContainer[ResourceGroup]
+    cohort_name: str
+    queueing_strategy: str
+    namespace_selector: LabelSelector
+    flavor_fungibility: FlavorFungibility
+    preemption: ClusterQueuePreemption
+    admission_checks_strategy: AdmissionChecksStrategy
+    stop_policy: str
+    fair_sharing: FairSharing
+    admission_scope: AdmissionScope
+    concurrent_admission_policy: _struct_pb2.Struct
+    def __init__(self, resource_groups: _Optional[_Iterable[_Union[ResourceGroup, _Mapping]]] = ..., cohort_name: _Optional[str] = ..., queueing_strategy: _Optional[str] = ..., namespace_selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., flavor_fungibility: _Optional[_Union[FlavorFungibility, _Mapping]] = ..., preemption: _Optional[_Union[ClusterQueuePreemption, _Mapping]] = ..., admission_checks_strategy: _Optional[_Union[AdmissionChecksStrategy, _Mapping]] = ..., stop_policy: _Optional[str] = ..., fair_sharing: _Optional[_Union[FairSharing, _Mapping]] = ..., admission_scope: _Optional[_Union[AdmissionScope, _Mapping]] = ..., concurrent_admission_policy: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+
+class ResourceUsage(_message.Message):
+    __slots__ = ("name", "total", "borrowed")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    BORROWED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    total: str
+    borrowed: str
+    def __init__(self, name: _Optional[str] = ..., total: _Optional[str] = ..., borrowed: _Optional[str] = ...) -> None: ...
+
+class FlavorUsage(_message.Message):
+    __slots__ = ("name", "resources")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    resources: _containers.RepeatedCompositeFieldContainer[ResourceUsage]
+    def __init__(self, name: _Optional[str] = ..., resources: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ...) -> None: ...
+
+class FairSharingStatus(_message.Message):
+    __slots__ = ("weighted_share",)
+    WEIGHTED_SHARE_FIELD_NUMBER: _ClassVar[int]
+    weighted_share: int
+    def __init__(self, weighted_share: _Optional[int] = ...) -> None: ...
+
+class ClusterQueueStatus(_message.Message):
+    __slots__ = ("conditions", "flavors_reservation", "flavors_usage", "pending_workloads", "reserving_workloads", "admitted_workloads", "fair_sharing")
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    FLAVORS_RESERVATION_FIELD_NUMBER: _ClassVar[int]
+    FLAVORS_USAGE_FIELD_NUMBER: _ClassVar[int]
+    PENDING_WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    RESERVING_WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    ADMITTED_WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    FAIR_SHARING_FIELD_NUMBER: _ClassVar[int]
+    conditions: _containers.RepeatedCompositeFieldContainer[Condition]
+    flavors_reservation: _containers.RepeatedCompositeFieldContainer[FlavorUsage]
+    flavors_usage: _containers.RepeatedCompositeFieldContainer[FlavorUsage]
+    pending_workloads: int
+    reserving_workloads: int
+    admitted_workloads: int
+    fair_sharing: FairSharingStatus
+    def __init__(self, conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., flavors_reservation: _Optional[_Iterable[_Union[FlavorUsage, _Mapping]]] = ..., flavors_usage: _Optional[_Iterable[_Union[FlavorUsage, _Mapping]]] = ..., pending_workloads: _Optional[int] = ..., reserving_workloads: _Optional[int] = ..., admitted_workloads: _Optional[int] = ..., fair_sharing: _Optional[_Union[FairSharingStatus, _Mapping]] = ...) -> None: ...
+
+class ClusterQueue(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: ClusterQueueSpec
+    status: ClusterQueueStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[ClusterQueueSpec, _Mapping]] = ..., status: _Optional[_Union[ClusterQueueStatus, _Mapping]] = ...) -> None: ...
+
+class LocalQueueSpec(_message.Message):
+    __slots__ = ("cluster_queue", "stop_policy", "fair_sharing")
+    CLUSTER_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    STOP_POLICY_FIELD_NUMBER: _ClassVar[int]
+    FAIR_SHARING_FIELD_NUMBER: _ClassVar[int]
+    cluster_queue: str
+    stop_policy: str
+    fair_sharing: FairSharing
+    def __init__(self, cluster_queue: _Optional[str] = ..., stop_policy: _Optional[str] = ..., fair_sharing: _Optional[_Union[FairSharing, _Mapping]] = ...) -> None: ...
+
+class LocalQueueAdmissionFairSharingStatus(_message.Message):
+    __slots__ = ("consumed_resources", "last_update")
+    class ConsumedResourcesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CONSUMED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    LAST_UPDATE_FIELD_NUMBER: _ClassVar[int]
+    consumed_resources: _containers.ScalarMap[str, str]
+    last_update: _timestamp_pb2.Timestamp
+    def __init__(self, consumed_resources: _Optional[_Mapping[str, str]] = ..., last_update: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class LocalQueueFairSharingStatus(_message.Message):
+    __slots__ = ("weighted_share", "admission_fair_sharing_status")
+    WEIGHTED_SHARE_FIELD_NUMBER: _ClassVar[int]
+    ADMISSION_FAIR_SHARING_STATUS_FIELD_NUMBER: _ClassVar[int]
+    weighted_share: int
+    admission_fair_sharing_status: LocalQueueAdmissionFairSharingStatus
+    def __init__(self, weighted_share: _Optional[int] = ..., admission_fair_sharing_status: _Optional[_Union[LocalQueueAdmissionFairSharingStatus, _Mapping]] = ...) -> None: ...
+
+class LocalQueueStatus(_message.Message):
+    __slots__ = ("conditions", "pending_workloads", "reserving_workloads", "admitted_workloads", "flavors_reservation", "flavors_usage", "fair_sharing")
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    RESERVING_WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    ADMITTED_WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    FLAVORS_RESERVATION_FIELD_NUMBER: _ClassVar[int]
+    FLAVORS_USAGE_FIELD_NUMBER: _ClassVar[int]
+    FAIR_SHARING_FIELD_NUMBER: _ClassVar[int]
+    conditions: _containers.RepeatedCompositeFieldContainer[Condition]
+    pending_workloads: int
+    reserving_workloads: int
+    admitted_workloads: int
+    flavors_reservation: _containers.RepeatedCompositeFieldContainer[FlavorUsage]
+    flavors_usage: _containers.RepeatedCompositeFieldContainer[FlavorUsage]
+    fair_sharing: LocalQueueFairSharingStatus
+    def __init__(self, conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., pending_workloads: _Optional[int] = ..., reserving_workloads: _Optional[int] = ..., admitted_workloads: _Optional[int] = ..., flavors_reservation: _Optional[_Iterable[_Union[FlavorUsage, _Mapping]]] = ..., flavors_usage: _Optional[_Iterable[_Union[FlavorUsage, _Mapping]]] = ..., fair_sharing: _Optional[_Union[LocalQueueFairSharingStatus, _Mapping]] = ...) -> None: ...
+
+class LocalQueue(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: LocalQueueSpec
+    status: LocalQueueStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[LocalQueueSpec, _Mapping]] = ..., status: _Optional[_Union[LocalQueueStatus, _Mapping]] = ...) -> None: ...
+
+class CohortSpec(_message.Message):
+    __slots__ = ("parent_name", "resource_groups", "fair_sharing")
+    PARENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    FAIR_SHARING_FIELD_NUMBER: _ClassVar[int]
+    parent_name: str
+    resource_groups: _containers.RepeatedCompositeFieldContainer[ResourceGroup]
+    fair_sharing: FairSharing
+    def __init__(self, parent_name: _Optional[str] = ..., resource_groups: _Optional[_Iterable[_Union[ResourceGroup, _Mapping]]] = ..., fair_sharing: _Optional[_Union[FairSharing, _Mapping]] = ...) -> None: ...
+
+class CohortStatus(_message.Message):
+    __slots__ = ("fair_sharing",)
+    FAIR_SHARING_FIELD_NUMBER: _ClassVar[int]
+    fair_sharing: FairSharingStatus
+    def __init__(self, fair_sharing: _Optional[_Union[FairSharingStatus, _Mapping]] = ...) -> None: ...
+
+class Cohort(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: CohortSpec
+    status: CohortStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[CohortSpec, _Mapping]] = ..., status: _Optional[_Union[CohortStatus, _Mapping]] = ...) -> None: ...
+
+class WorkloadPriorityClass(_message.Message):
+    __slots__ = ("metadata", "value", "description")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    value: int
+    description: str
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., value: _Optional[int] = ..., description: _Optional[str] = ...) -> None: ...
+
+class TopologyLevel(_message.Message):
+    __slots__ = ("node_label",)
+    NODE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    node_label: str
+    def __init__(self, node_label: _Optional[str] = ...) -> None: ...
+
+class TopologySpec(_message.Message):
+    __slots__ = ("levels",)
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.RepeatedCompositeFieldContainer[TopologyLevel]
+    def __init__(self, levels: _Optional[_Iterable[_Union[TopologyLevel, _Mapping]]] = ...) -> None: ...
+
+class Topology(_message.Message):
+    __slots__ = ("metadata", "spec")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: TopologySpec
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[TopologySpec, _Mapping]] = ...) -> None: ...
+
 class Object(_message.Message):
-    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range", "controller_revision", "workload", "pod_group", "device_class", "resource_claim", "resource_claim_template", "resource_slice", "device_taint_rule", "deployment", "daemon_set", "job", "cron_job", "pod_template", "horizontal_pod_autoscaler", "endpoints", "endpoint_slice", "secret", "service_account")
+    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range", "controller_revision", "workload", "pod_group", "device_class", "resource_claim", "resource_claim_template", "resource_slice", "device_taint_rule", "deployment", "daemon_set", "job", "cron_job", "pod_template", "horizontal_pod_autoscaler", "endpoints", "endpoint_slice", "secret", "service_account", "resource_flavor", "cluster_queue", "local_queue", "cohort", "workload_priority_class", "topology")
     POD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -3351,6 +3655,12 @@ class Object(_message.Message):
     ENDPOINT_SLICE_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
     SERVICE_ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FLAVOR_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    COHORT_FIELD_NUMBER: _ClassVar[int]
+    WORKLOAD_PRIORITY_CLASS_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     pod: Pod
     node: Node
     namespace: Namespace
@@ -3395,4 +3705,10 @@ class Object(_message.Message):
     endpoint_slice: EndpointSlice
     secret: Secret
     service_account: ServiceAccount
-    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., node: _Optional[_Union[Node, _Mapping]] = ..., namespace: _Optional[_Union[Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., replica_set: _Optional[_Union[ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., role: _Optional[_Union[Role, _Mapping]] = ..., cluster_role: _Optional[_Union[ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[LimitRange, _Mapping]] = ..., controller_revision: _Optional[_Union[ControllerRevision, _Mapping]] = ..., workload: _Optional[_Union[Workload, _Mapping]] = ..., pod_group: _Optional[_Union[PodGroup, _Mapping]] = ..., device_class: _Optional[_Union[DeviceClass, _Mapping]] = ..., resource_claim: _Optional[_Union[ResourceClaim, _Mapping]] = ..., resource_claim_template: _Optional[_Union[ResourceClaimTemplate, _Mapping]] = ..., resource_slice: _Optional[_Union[ResourceSlice, _Mapping]] = ..., device_taint_rule: _Optional[_Union[DeviceTaintRule, _Mapping]] = ..., deployment: _Optional[_Union[Deployment, _Mapping]] = ..., daemon_set: _Optional[_Union[DaemonSet, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., cron_job: _Optional[_Union[CronJob, _Mapping]] = ..., pod_template: _Optional[_Union[PodTemplate, _Mapping]] = ..., horizontal_pod_autoscaler: _Optional[_Union[HorizontalPodAutoscaler, _Mapping]] = ..., endpoints: _Optional[_Union[Endpoints, _Mapping]] = ..., endpoint_slice: _Optional[_Union[EndpointSlice, _Mapping]] = ..., secret: _Optional[_Union[Secret, _Mapping]] = ..., service_account: _Optional[_Union[ServiceAccount, _Mapping]] = ...) -> None: ...
+    resource_flavor: ResourceFlavor
+    cluster_queue: ClusterQueue
+    local_queue: LocalQueue
+    cohort: Cohort
+    workload_priority_class: WorkloadPriorityClass
+    topology: Topology
+    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., node: _Optional[_Union[Node, _Mapping]] = ..., namespace: _Optional[_Union[Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., replica_set: _Optional[_Union[ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., role: _Optional[_Union[Role, _Mapping]] = ..., cluster_role: _Optional[_Union[ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[LimitRange, _Mapping]] = ..., controller_revision: _Optional[_Union[ControllerRevision, _Mapping]] = ..., workload: _Optional[_Union[Workload, _Mapping]] = ..., pod_group: _Optional[_Union[PodGroup, _Mapping]] = ..., device_class: _Optional[_Union[DeviceClass, _Mapping]] = ..., resource_claim: _Optional[_Union[ResourceClaim, _Mapping]] = ..., resource_claim_template: _Optional[_Union[ResourceClaimTemplate, _Mapping]] = ..., resource_slice: _Optional[_Union[ResourceSlice, _Mapping]] = ..., device_taint_rule: _Optional[_Union[DeviceTaintRule, _Mapping]] = ..., deployment: _Optional[_Union[Deployment, _Mapping]] = ..., daemon_set: _Optional[_Union[DaemonSet, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., cron_job: _Optional[_Union[CronJob, _Mapping]] = ..., pod_template: _Optional[_Union[PodTemplate, _Mapping]] = ..., horizontal_pod_autoscaler: _Optional[_Union[HorizontalPodAutoscaler, _Mapping]] = ..., endpoints: _Optional[_Union[Endpoints, _Mapping]] = ..., endpoint_slice: _Optional[_Union[EndpointSlice, _Mapping]] = ..., secret: _Optional[_Union[Secret, _Mapping]] = ..., service_account: _Optional[_Union[ServiceAccount, _Mapping]] = ..., resource_flavor: _Optional[_Union[ResourceFlavor, _Mapping]] = ..., cluster_queue: _Optional[_Union[ClusterQueue, _Mapping]] = ..., local_queue: _Optional[_Union[LocalQueue, _Mapping]] = ..., cohort: _Optional[_Union[Cohort, _Mapping]] = ..., workload_priority_class: _Optional[_Union[WorkloadPriorityClass, _Mapping]] = ..., topology: _Optional[_Union[Topology, _Mapping]] = ...) -> None: ...

@@ -14,6 +14,7 @@ from typing import Any, Final
 from podsched.api import objects as o
 from podsched.api.codec import write
 from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_REQUESTS
+from podsched.api.validation.conditions import validate_conditions
 from podsched.api.validation.device_parts import (
     MOST_CONFIGS,
     are_worth_compiling,
@@ -41,22 +42,12 @@ MOST_RESULTS: Final = 32
 MOST_AMOUNTS: Final = 32
 MOST_CONSUMERS: Final = 256
 _MOST_DEVICE_CONDITIONS: Final = 8
-_MOST_REASON_BYTES: Final = 1024
-_MOST_MESSAGE_BYTES: Final = 32 << 10
 _MOST_DATA_BYTES: Final = 10 << 10
 _MOST_ADDRESSES: Final = 16
 _MOST_INTERFACE_BYTES: Final = 256
 _MOST_HARDWARE_BYTES: Final = 128
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}((-[0-9a-fA-F]{4}){3}-|[0-9a-fA-F]{12})[0-9a-fA-F]{12}")
-_STATUSES: Final = ("False", "True", "Unknown")
-_REASON: Final = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
-_REASON_RULE: Final = (
-    "a condition reason must start with alphabetic character, optionally followed by a string of "
-    "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. "
-    "'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex "
-    f"used for validation is '{_REASON.pattern}')"
-)
 _NO_REQUEST: Final = (
     "must be the name of a request in the claim or the name of a request and a subrequest "
     "separated by '/'"
@@ -114,7 +105,7 @@ def validate_device_taint_rule_replacement(
 
 def validate_device_taint_rule_status(at: Place, item: o.DeviceTaintRule) -> None:
     """Validate its conditions."""
-    _check_conditions(at("status.conditions"), item.status.conditions)
+    validate_conditions(at("status.conditions"), item.status.conditions, _MOST_DEVICE_CONDITIONS)
 
 
 def _check_taint_rule(at: Place, spec: o.DeviceTaintRuleSpec, old: str) -> None:
@@ -352,38 +343,11 @@ def _check_told(at: Place, status: o.ResourceClaimStatus) -> None:
         _check_share(each("shareID"), device)
         if shared_device_id(device) not in allocated:
             each.invalid(_shown_id(device), "must be an allocated device in the claim")
-        _check_conditions(each("conditions"), device.conditions)
+        validate_conditions(each("conditions"), device.conditions, _MOST_DEVICE_CONDITIONS)
         if device.HasField("data"):
             validate_json_size(each("data"), device.data, _MOST_DATA_BYTES)
         _check_network(each("networkData"), device.network_data)
     check_keys(at, status.devices, shared_device_id, _shown_id)
-
-
-def _check_conditions(at: Place, conditions: Sequence[o.Condition]) -> None:
-    """Validate conditions (apimachinery/pkg/apis/meta/v1/validation, ValidateConditions)."""
-    seen: set[str] = set()
-    for each, condition in at.each(conditions, _MOST_DEVICE_CONDITIONS):
-        each("type").once(condition.type, seen)
-        each("type").rule(condition.type, qualified_name)
-        if condition.status not in _STATUSES:
-            each("status").not_supported(condition.status, _STATUSES)
-        if condition.observed_generation < 0:
-            reason = "must be greater than or equal to zero"
-            each("observedGeneration").invalid(condition.observed_generation, reason)
-        if not condition.HasField("last_transition_time"):
-            each("lastTransitionTime").required("must be set")
-        _check_reason(each("reason"), condition.reason)
-        if len(condition.message.encode()) > _MOST_MESSAGE_BYTES:
-            each("message").too_long(_MOST_MESSAGE_BYTES)
-
-
-def _check_reason(at: Place, reason: str) -> None:
-    if not reason:
-        at.required("must be set")
-    elif len(reason) > _MOST_REASON_BYTES:
-        at.too_long(_MOST_REASON_BYTES)
-    elif _REASON.fullmatch(reason) is None:
-        at.invalid(reason, _REASON_RULE)
 
 
 def _check_network(at: Place, data: o.NetworkDeviceData) -> None:

@@ -42,12 +42,18 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "hostIPs": ("ip",),
     "reservedFor": ("uid",),
     "devices": ("driver", "device", "pool", "shareID"),
+    "admissionChecks": ("name",),
+    "flavorsReservation": ("name",),
+    "flavorsUsage": ("name",),
 }
 _PORTS: Final = (("containerPort", "protocol"), ("port", "protocol"))
 _SETS: Final = frozenset({"finalizers"})
 #: Maps that are owned as one value.
 _ATOMIC: Final = frozenset(
-    {"selector", "labelSelector", "nodeSelector", "namespaceSelector", "claimRef", "roleRef"}
+    {
+        *("selector", "labelSelector", "nodeSelector", "namespaceSelector"),
+        *("claimRef", "roleRef", "nodeLabels"),
+    }
 )
 _ABSENT: Final = object()
 #: Limit on members and items of a configuration and of the object that it is applied to; a pod has
