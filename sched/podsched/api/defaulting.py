@@ -16,6 +16,7 @@ from podsched.api import objects as o
 from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_DEVICES, MOST_REQUESTS
 from podsched.api.field_errors import FieldError
 from podsched.api.kinds import kind_of
+from podsched.api.kubelet_defaults import default_template
 from podsched.api.limit_ranges import default_limit_range
 from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.owners import KUBERNETES_FINALIZER
@@ -108,6 +109,7 @@ def _default(struct: Struct, name: str, value: str | int) -> None:
 
 def _fill_deployment(item: o.Deployment) -> None:
     """Fill in how many pods a rolling update may miss, and have too many."""
+    default_template(item.spec.template)
     strategy = item.spec.strategy
     if strategy.type == "RollingUpdate":
         for name in ("max_unavailable", "max_surge"):
@@ -117,6 +119,7 @@ def _fill_deployment(item: o.Deployment) -> None:
 
 def _fill_daemon_set(item: o.DaemonSet) -> None:
     """Fill in how many pods a rolling update may miss, and have too many."""
+    default_template(item.spec.template)
     update = item.spec.update_strategy
     if update.type == "RollingUpdate":
         for name, value in (("max_unavailable", "1"), ("max_surge", "0")):
@@ -127,6 +130,7 @@ def _fill_daemon_set(item: o.DaemonSet) -> None:
 def _fill_job(item: o.Job) -> None:
     """Fill in how often pods run and fail, and select them by the job's uid."""
     spec = item.spec
+    default_template(spec.template)
     if not spec.HasField("parallelism"):
         if not spec.HasField("completions"):
             spec.completions = 1
@@ -144,6 +148,14 @@ def _fill_job(item: o.Job) -> None:
         _select_pods_of_job(item)
     if not item.metadata.labels:
         item.metadata.labels.update(spec.template.metadata.labels)
+
+
+def _fill_cron_job(item: o.CronJob) -> None:
+    default_template(item.spec.job_template.spec.template)
+
+
+def _fill_pod_template(item: o.PodTemplate) -> None:
+    default_template(item.template)
 
 
 def _select_pods_of_job(item: o.Job) -> None:
@@ -318,6 +330,8 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.Deployment: _fill_deployment,
     o.DaemonSet: _fill_daemon_set,
     o.Job: _fill_job,
+    o.CronJob: _fill_cron_job,
+    o.PodTemplate: _fill_pod_template,
     o.HorizontalPodAutoscaler: _fill_autoscaler,
     o.Endpoints: _fill_endpoints,
     o.EndpointSlice: _fill_endpoint_slice,

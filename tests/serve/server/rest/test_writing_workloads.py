@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from podsched.api.manifest import from_manifest, to_manifest
+from support.api_world import World
 from support.kube_client import KubeClient
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -46,6 +48,16 @@ async def test_a_deployment_has_the_defaults_that_its_controller_reads(kube: Kub
     }
     assert (spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (10, 600)
     assert spec["template"]["spec"]["restartPolicy"] == "Always"
+
+
+async def test_a_template_has_the_same_defaults_through_grpc(
+    world: World, kube: KubeClient
+) -> None:
+    created = (await kube.request("POST", DEPLOYMENTS, deployment())).json
+    again = deployment()
+    again["metadata"] = {"name": "other", "namespace": "default"}
+    entry = await world.core.creator.create(from_manifest(again).message)
+    assert to_manifest(entry.message)["spec"] == created["spec"]
 
 
 async def test_a_deployment_is_scaled_and_its_status_is_written(kube: KubeClient) -> None:

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, Final
 
 from podsched.api.kinds import KINDS
+from podsched.api.kubelet_defaults import set_kubelet_defaults
 from podsched.api.objects import AnyObject
 from podsched.lib.event_loop import Turn
 from podsched.serve.server import errors
@@ -41,7 +42,6 @@ from podsched.serve.server.rest.checks import (
 from podsched.serve.server.rest.deleting import DeleteOptions
 from podsched.serve.server.rest.failures import about
 from podsched.serve.server.rest.fields import checked_fields
-from podsched.serve.server.rest.kubelet_defaults import set_kubelet_defaults
 from podsched.serve.server.rest.managers import Manager, applied, managed, normalized
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import Answer, Request, encode

@@ -1,7 +1,10 @@
 """Sets the defaults of pod fields that kubelets read and scheduling does not.
 
 Pods created through the REST API get them, so that Kubernetes' clients read and send back the
-fields they expect. Source: pkg/apis/core/v1/defaults.go, v1.36.
+fields they expect. The templates of Deployments, DaemonSets, Jobs, CronJobs and PodTemplates
+get them through both APIs: the Deployment controller compares templates.
+
+Source: pkg/apis/core/v1/defaults.go, v1.36.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import Struct
 
-from podsched.api.objects import AnyObject, CronJob, Pod, PodTemplate
+from podsched.api.objects import AnyObject, CronJob, Pod, PodTemplate, PodTemplateSpec
 from podsched.api.pod_defaulting import default_pod_spec
 
 _MODE: Final = 420  # 0644
@@ -34,8 +37,13 @@ def set_kubelet_defaults(message: AnyObject, old: AnyObject | None = None) -> No
         return
     template, before = _template_of(message), _template_of(old)
     if template is not None and (before is None or before.spec.HasField("enable_service_links")):
-        default_pod_spec(template.spec)
-        _complete(template.spec)
+        default_template(template)
+
+
+def default_template(template: PodTemplateSpec) -> None:
+    """Set the defaults of a pod template, in place."""
+    default_pod_spec(template.spec)
+    _complete(template.spec)
 
 
 def _template_of(message: Any) -> Any:
