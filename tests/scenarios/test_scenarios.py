@@ -2,18 +2,22 @@
 
 The scenarios run in the order of their configurations, so that the scheduler restarts rarely;
 SCENARIO_ROUNDS in the environment has all of them run several times in a row, SCENARIO_FILES other
-files in their place.
+files in their place. Assertions that the engine lacks may be in ``engine_*.py`` beside the folder
+of such a file; these modules import the engine as ``engine``.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support import scenario_engine
 from support.scenario_backend import PodschedBackend
 from support.scenario_engine import Runner, load
 
@@ -23,11 +27,21 @@ pytestmark = pytest.mark.integration
 def _by_configuration() -> list[dict[str, Any]]:
     here = Path(__file__).parent
     own = [*sorted(here.glob("data/*.yaml")), *sorted(here.glob("own/*.yaml"))]
-    named = os.environ.get("SCENARIO_FILES", "").split()
-    scenarios = load([Path(name) for name in named] or own)
+    named = [Path(name) for name in os.environ.get("SCENARIO_FILES", "").split()]
+    for path in {path for name in named for path in name.absolute().parents[1].glob("engine_*.py")}:
+        _import_assertions(path)
+    scenarios = load(named or own)
     keys = [_key(scenario) for scenario in scenarios]
     first = {key: place for place, key in reversed(list(enumerate(["null", *keys])))}
     return sorted(scenarios, key=lambda scenario: first[_key(scenario)])
+
+
+def _import_assertions(path: Path) -> None:
+    sys.modules["engine"] = scenario_engine
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 def _rounds() -> list[Any]:

@@ -190,7 +190,10 @@ class ControllerWorld:
         for request in patches.values():
             key = f"{request.namespace}/{request.name}" if request.namespace else request.name
             item = self.get(request.kind, key)
-            if item is not None and item.metadata.resource_version == str(request.resource_version):
+            if item is not None and request.resource_version in (
+                0,
+                int(item.metadata.resource_version),
+            ):
                 self._put_or_remove(
                     request.kind,
                     key,

@@ -74,6 +74,8 @@ class PodschedBackend(Backend):
             "status-write",
             "podgroup-validation",
             "podgroup-protection",
+            "dra",
+            "dra-claim-controller",
             # podsched's queue copies kube-scheduler's, down to what nobody should rely on.
             "kube-queue-details",
         }

@@ -1,7 +1,8 @@
-"""ResourceClaims: their limits, and where they ask for access to devices for administrators."""
+"""ResourceClaims: their limits, which ones a pod uses, and which ask for administrators' access."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from podsched.api import objects as o
@@ -10,6 +11,12 @@ from podsched.api import objects as o
 MOST_REQUESTS: Final = 32
 MOST_ALTERNATIVES: Final = 8
 MOST_DEVICES: Final = 128
+MOST_CONSUMERS: Final = 256
+
+#: Of a claim with an allocation: it stays until the devices are given back.
+CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+#: The annotation of a generated claim: its name in spec.resourceClaims of the pod.
+POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 
 #: The label of namespaces whose claims may have it, if it is "true".
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
@@ -30,3 +37,29 @@ def admin_result(claim: o.ResourceClaim) -> str:
         if result.admin_access:
             return f"status.allocation.devices.results[{index}].adminAccess"
     return ""
+
+
+def claim_names(pod: o.Pod) -> Iterator[tuple[o.PodResourceClaim, str | None]]:
+    """Yield the claims of a pod in order, with their names; None for one that is not created yet.
+
+    Those are left out of which the pod's status says that no claim is needed.
+    """
+    generated = {status.name: status for status in pod.status.resource_claim_statuses}
+    for ref in pod.spec.resource_claims:
+        if ref.resource_claim_name:
+            yield ref, ref.resource_claim_name
+        elif ref.name not in generated:
+            yield ref, None
+        elif name := generated[ref.name].resource_claim_name:
+            yield ref, name
+
+
+def is_claim_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
+    """Return whether a claim was generated for the pod."""
+    owners = claim.metadata.owner_references
+    return any(owner.controller and owner.uid == pod.metadata.uid for owner in owners)
+
+
+def is_reserved_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
+    """Return whether a claim is reserved for the pod."""
+    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)

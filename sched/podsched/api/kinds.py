@@ -872,9 +872,12 @@ WATCHED_KINDS = (
     "PodGroup",
     "DeviceClass",
     "ResourceClaim",
+    "ResourceClaimTemplate",
     "ResourceSlice",
     "Pod",
 )
+#: What only the controllers and the election need; no decision reads it.
+UNDECIDING_KINDS = frozenset({"Lease", "ResourceClaimTemplate"})
 
 _BY_MESSAGE: dict[type[Any], Kind] = {kind.message: kind for kind in _ALL}
 _BY_ANY_NAME: dict[str, Kind] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsched.api.kinds import WATCHED_KINDS
+from podsched.api.kinds import UNDECIDING_KINDS, WATCHED_KINDS
 from podsched.app.backend import About, Answers, Backend
 from podsched.ask.web.sources import Source
 from podsched.config.kube_scheduler import ClientConnectionConfiguration
@@ -21,8 +21,8 @@ from podsched.term.election.lease_candidate import LeaseCandidate
 from podsched.term.election.lease_lock import LeaseLock
 from podsched.v1 import api_pb2
 
-#: Leases are the heartbeats of nodes there, which no decision reads.
-_KINDS = tuple(kind for kind in WATCHED_KINDS if kind != "Lease")
+#: Kubernetes' own controllers run there.
+_KINDS = tuple(kind for kind in WATCHED_KINDS if kind not in UNDECIDING_KINDS)
 #: As client-go: half of renewDeadline, so that a renewal can be tried twice.
 _LEASE_TIMEOUT = 0.5
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from podsched.api.defaulting import default_object
-from podsched.api.kinds import KINDS, WATCHED_KINDS
+from podsched.api.kinds import KINDS, UNDECIDING_KINDS, WATCHED_KINDS
 from podsched.api.objects import (
     AnyObject,
     LimitRange,
@@ -30,7 +30,7 @@ from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 
 #: Kinds that no scheduling decision depends on.
-_IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})
+_IRRELEVANT = UNDECIDING_KINDS | {"ConfigMap", "Event", "ResourceQuota"}
 #: Kinds that are read of a Kubernetes cluster.
 _READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "PriorityClass")
 

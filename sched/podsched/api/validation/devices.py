@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from podsched.api import objects as o
 from podsched.api.codec import write
-from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_REQUESTS
+from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_CONSUMERS, MOST_REQUESTS
 from podsched.api.validation.conditions import validate_conditions
 from podsched.api.validation.device_parts import (
     MOST_CONFIGS,
@@ -40,7 +40,6 @@ MOST_CONSTRAINTS: Final = 32
 MOST_RESULTS: Final = 32
 #: Of the capacities of one device: it has no more.
 MOST_AMOUNTS: Final = 32
-MOST_CONSUMERS: Final = 256
 _MOST_DEVICE_CONDITIONS: Final = 8
 _MOST_DATA_BYTES: Final = 10 << 10
 _MOST_ADDRESSES: Final = 16

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from podsched.api.kinds import KINDS, WATCHED_KINDS
+from podsched.api.kinds import KINDS, UNDECIDING_KINDS, WATCHED_KINDS
 from podsched.api.objects import AnyObject
 from podsched.lab.replay.recording import RecordingWriter
 from podsched.lib.backoff import Backoff
@@ -28,8 +28,8 @@ from podsched.serve.client.informer import Batch, EventType, WatchSource
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent
 
-#: What scheduling reads; the election's leases change every second and concern no pod.
-RECORDED_KINDS: Final = tuple(kind for kind in WATCHED_KINDS if kind != "Lease")
+#: What scheduling reads.
+RECORDED_KINDS: Final = tuple(kind for kind in WATCHED_KINDS if kind not in UNDECIDING_KINDS)
 #: Seconds between two moments at which all that was written can be read.
 FLUSH_PERIOD: Final = 1.0
 #: Why a recording ended as it was meant to.

@@ -5,9 +5,9 @@ Source: component-helpers ``resourceclaim`` of Kubernetes v1.36.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
+from podsched.api import device_claims
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
@@ -36,20 +36,8 @@ def claim_names(pod: PodInfo) -> tuple[str | None, ...]:
     compiled = pod.cls.compiled
     found: tuple[str | None, ...] | None = compiled.get(_COMPILED)
     if found is None:
-        found = compiled[_COMPILED] = tuple(_names(pod.pod))
+        found = compiled[_COMPILED] = tuple(name for _, name in device_claims.claim_names(pod.pod))
     return found
-
-
-def _names(pod: v1.Pod) -> Iterator[str | None]:
-    generated = {status.name: status for status in pod.status.resource_claim_statuses}
-    for ref in pod.spec.resource_claims:
-        if ref.resource_claim_name:
-            yield ref.resource_claim_name
-        elif ref.name not in generated:
-            yield None
-        elif name := generated[ref.name].resource_claim_name:
-            yield name
-        # Else the template's controller found that no claim is needed.
 
 
 def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
@@ -64,7 +52,7 @@ def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
             raise ClaimUnusableError(f'could not find v1.ResourceClaim "{pod.namespace}/{name}"')
         if claim.metadata.HasField("deletion_timestamp"):
             raise ClaimUnusableError(f'resourceclaim "{name}" is being deleted')
-        if name in generated and not _is_for(pod, claim):
+        if name in generated and not device_claims.is_claim_for(pod.pod, claim):
             raise ClaimUnusableError(
                 f"ResourceClaim {pod.namespace}/{name} was not created for pod {pod.key} "
                 "(pod is not owner)"
@@ -72,13 +60,3 @@ def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
         if not any(claim is known for known in found):
             found.append(claim)
     return found
-
-
-def is_reserved_for(pod: PodInfo, claim: v1.ResourceClaim) -> bool:
-    """Whether the pod is among those that a claim is reserved for."""
-    return any(consumer.uid == pod.uid for consumer in claim.status.reserved_for)
-
-
-def _is_for(pod: PodInfo, claim: v1.ResourceClaim) -> bool:
-    owners = claim.metadata.owner_references
-    return any(owner.controller and owner.uid == pod.uid for owner in owners)

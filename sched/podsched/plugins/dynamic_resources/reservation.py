@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from podsched.api.device_claims import CLAIM_FINALIZER, is_reserved_for
 from podsched.api.manifest import from_manifest, to_manifest
 from podsched.api.node_selectors import compile_node_selector
 from podsched.api.objects import timestamp
@@ -26,10 +27,9 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.plugins.dynamic_resources.documents import write_allocation
 from podsched.plugins.dynamic_resources.model import AllocationResult
-from podsched.plugins.dynamic_resources.pod_claims import CLAIM, is_reserved_for
+from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.v1 import objects_pb2 as v1
 
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: Seconds for which devices stay in use after the patch that allocates them had no answer.
 DOUBT: Final = 60.0
 
@@ -116,22 +116,22 @@ def claim_patches(
     """
     for claim in claims:
         meta = claim.metadata
-        if is_reserved_for(pod, claim):
+        if is_reserved_for(pod.pod, claim):
             continue
         consumers = to_manifest(claim).get("status", {}).get("reservedFor", [])
         status: dict[str, Any] = {"reservedFor": [*consumers, _consumer(pod)]}
         body: dict[str, Any] = {"status": status}
         if not claim.status.HasField("allocation"):
             assumed = in_flight(claim, cluster)
-            if assumed is None or not is_reserved_for(pod, assumed):
+            if assumed is None or not is_reserved_for(pod.pod, assumed):
                 raise LookupError(f"resourceclaim {meta.name} is not allocated any more")
             allocated = v1.ResourceClaim()
             allocated.CopyFrom(assumed)
             stamp = timestamp(now, whole=True)
             allocated.status.allocation.allocation_timestamp.CopyFrom(stamp)
             status["allocation"] = to_manifest(allocated)["status"]["allocation"]
-        if FINALIZER not in meta.finalizers:
-            body["metadata"] = {"finalizers": [*meta.finalizers, FINALIZER]}
+        if CLAIM_FINALIZER not in meta.finalizers:
+            body["metadata"] = {"finalizers": [*meta.finalizers, CLAIM_FINALIZER]}
         yield ObjectPatch(CLAIM, meta.namespace, meta.name, body, meta.resource_version)
 
 

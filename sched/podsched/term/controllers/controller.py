@@ -132,16 +132,21 @@ class Controller(Protocol):
         ...
 
 
-def metadata_patch(item: AnyObject, metadata: dict[str, Any]) -> PatchRequest:
-    """Return the patch of an object's metadata, of the version that is seen."""
+def object_patch(item: AnyObject, body: dict[str, Any]) -> PatchRequest:
+    """Return a merge patch of an object, of the version that is seen."""
     return PatchRequest(
         kind=kind_of(item).name,
         namespace=item.metadata.namespace,
         name=item.metadata.name,
         uid=item.metadata.uid,
         resource_version=int(item.metadata.resource_version or 0),
-        merge_patch=json.dumps({"metadata": metadata}).encode(),
+        merge_patch=json.dumps(body).encode(),
     )
+
+
+def metadata_patch(item: AnyObject, metadata: dict[str, Any]) -> PatchRequest:
+    """Return the patch of an object's metadata, of the version that is seen."""
+    return object_patch(item, {"metadata": metadata})
 
 
 def without_finalizer(item: AnyObject, finalizer: str) -> PatchRequest:

@@ -31,6 +31,7 @@ from podsched.term.controllers.namespaces import NamespaceController
 from podsched.term.controllers.node_lifecycle import NodeLifecycleController
 from podsched.term.controllers.pod_gc import PodGarbageCollector
 from podsched.term.controllers.pod_group_protection import PodGroupProtectionController
+from podsched.term.controllers.resource_claims import ResourceClaimController
 from podsched.term.controllers.taint_eviction import TaintEvictionController
 from podsched.term.controllers.write_queues import ControllerWrites, WriteQueues
 from podsched.v1.api_pb2 import Fence
@@ -103,6 +104,9 @@ class ControllerManager:
             EphemeralVolumeController(informer, self._writes_of(EphemeralVolumeController.name)),
             PodGroupProtectionController(
                 informer, self._writes_of(PodGroupProtectionController.name)
+            ),
+            ResourceClaimController(
+                informer, self._writes_of(ResourceClaimController.name), recorder
             ),
         )
         self._others = cluster.informer(_OTHER_KINDS, metadata_only=True)

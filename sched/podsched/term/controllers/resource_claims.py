@@ -1,0 +1,381 @@
+"""Creates ResourceClaims from templates, and takes devices back that no pod uses any more.
+
+    a pod names a template        its claim is created, controlled by the pod; pod.status names it
+    a pod was bound by hand       allocated claims are reserved for it
+    a pod has ended or is gone    it is dropped from status.reservedFor
+    no consumer is left           allocation, device status and finalizer are removed
+    ... and the pod has ended     a claim that it controls is deleted
+
+An allocation that was never reserved stays: the next pod may use it. Consumers that are not pods
+stay, too. The garbage collector deletes the claims of deleted pods. Names of generated claims
+depend only on pod and claim, so a new leader creates none twice. Source:
+pkg/controller/resourceclaim of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from podsched.api.conditions import is_finished
+from podsched.api.device_claims import (
+    CLAIM_FINALIZER,
+    MOST_CONSUMERS,
+    POD_CLAIM_NAME,
+    claim_names,
+    is_claim_for,
+    is_reserved_for,
+)
+from podsched.api.manifest import to_manifest
+from podsched.api.metadata_defaulting import generated_name
+from podsched.api.objects import (
+    AnyObject,
+    Pod,
+    PodResourceClaim,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimTemplate,
+    object_key,
+)
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import (
+    AbsentObject,
+    Instant,
+    Objects,
+    Recorder,
+    Writes,
+    object_patch,
+)
+from podsched.v1.api_pb2 import DeleteRequest
+
+_CLAIM, _TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
+#: Max characters of names of pod and claim in the name of a generated claim.
+_LONGEST_BASE = 57
+#: Max deleted pods that are remembered; of others the API server is asked.
+_MOST_DELETED = 20_000
+#: Max objects examined per call of ``work``.
+_AT_ONCE = 100
+_PAUSE = 0.001
+
+
+class ResourceClaimController:
+    """See the module."""
+
+    name = "resource-claim"
+    kinds = ("Pod", _CLAIM, _TEMPLATE)
+
+    def __init__(self, objects: Objects, writes: Writes, recorder: Recorder) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._recorder = recorder
+        self._users: dict[str, dict[str, None]] = {}
+        """The pods that use each claim. Pods, claims and templates are meant by their keys."""
+        self._used: dict[str, tuple[str, ...]] = {}
+        """The claims that each pod uses."""
+        self._owned: dict[str, dict[str, None]] = {}
+        """The claims that a pod controls, by the pod's uid."""
+        self._waiting: dict[str, dict[str, None]] = {}
+        """The pods that wait for each template, which does not exist."""
+        self._deleted: dict[str, None] = {}
+        """The uids of pods that are gone."""
+        self._dirty: dict[tuple[str, str], None] = {}
+        """Pods and claims to examine, by kind and key."""
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Read the existing claims and pods."""
+        for key in list(self._objects.objects(_CLAIM)):
+            yield
+            self._claim_changed(key, None, self._claim(key))
+        for key in list(self._objects.objects("Pod")):
+            yield
+            self._pod_changed(key, None, self._pod(key))
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Record what a change makes necessary to examine."""
+        old, new = event.old, event.new
+        if event.kind == _TEMPLATE:
+            if new is not None:
+                self._examine("Pod", self._waiting.pop(event.key, ()))
+        elif event.kind == _CLAIM:
+            self._claim_changed(event.key, old, new)
+        else:
+            self._pod_changed(event.key, old, new)
+
+    def _pod(self, key: str) -> Pod | None:
+        found = self._objects.get("Pod", key)
+        return found if isinstance(found, Pod) else None
+
+    def _claim(self, key: str) -> ResourceClaim | None:
+        found = self._objects.get(_CLAIM, key)
+        return found if isinstance(found, ResourceClaim) else None
+
+    def _examine(self, kind: str, keys: Iterable[str]) -> None:
+        self._dirty.update(dict.fromkeys((kind, key) for key in keys))
+
+    # ------------------------------------------------------------------ changes
+
+    def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        used = tuple(_claim_keys(new)) if isinstance(new, Pod) else ()
+        before = self._used.get(key, ())
+        if isinstance(old, Pod) and (new is None or new.metadata.uid != old.metadata.uid):
+            self._pod_gone(key, old)
+        if used != before:
+            for claim in before:
+                _drop(self._users, claim, key)
+            for claim in used:
+                self._users.setdefault(claim, {})[key] = None
+            self._used[key] = used
+            if not used:
+                del self._used[key]
+        if not isinstance(new, Pod):
+            return
+        if _is_done(new):
+            self._examine(_CLAIM, (*used, *self._owned.get(new.metadata.uid, ())))
+        elif new.spec.resource_claims:
+            self._dirty["Pod", key] = None
+
+    def _pod_gone(self, key: str, pod: Pod) -> None:
+        claims = {**dict.fromkeys(self._used.get(key, ())), **self._owned.get(pod.metadata.uid, {})}
+        for ref in pod.spec.resource_claims:
+            _drop(
+                self._waiting, f"{pod.metadata.namespace}/{ref.resource_claim_template_name}", key
+            )
+        if not claims:
+            return
+        self._examine(_CLAIM, claims)
+        self._deleted[pod.metadata.uid] = None
+        if len(self._deleted) > _MOST_DELETED:
+            del self._deleted[next(iter(self._deleted))]
+
+    def _claim_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        before, after = _owner_uid(old), _owner_uid(new)
+        if before != after:
+            _drop(self._owned, before, key)
+            if after:
+                self._owned.setdefault(after, {})[key] = None
+        self._examine("Pod", self._users.get(key, ()))
+        if new is not None:
+            self._dirty[_CLAIM, key] = None
+            for owner in new.metadata.owner_references:
+                if owner.uid == after:  # The pod's status does not name it yet.
+                    self._dirty["Pod", f"{new.metadata.namespace}/{owner.name}"] = None
+
+    # ------------------------------------------------------------------ work
+
+    def work(self, now: Instant) -> float | None:
+        """Examine pods and claims, up to a limit."""
+        for _ in range(_AT_ONCE):
+            if not self._dirty:
+                return None
+            kind, key = next(iter(self._dirty))
+            del self._dirty[kind, key]
+            try:
+                if kind == _CLAIM:
+                    self._examine_claim(key)
+                else:
+                    self._examine_pod(key)
+            except Exception as error:
+                self._writes.skipped(kind, key, error)
+        return now.monotonic + _PAUSE if self._dirty else None
+
+    def _examine_pod(self, key: str) -> None:
+        pod = self._pod(key)
+        if pod is None or _is_done(pod) or pod.metadata.HasField("deletion_timestamp"):
+            return
+        statuses = []
+        for ref, name in list(claim_names(pod)):
+            if ref.resource_claim_template_name:
+                name = self._generated_claim(key, pod, ref, name)
+                if name:
+                    statuses.append({"name": ref.name, "resourceClaimName": name})
+            claim = self._claim(f"{pod.metadata.namespace}/{name}") if name else None
+            if pod.spec.node_name and claim is not None:
+                self._reserve(pod, ref, claim)
+        known = {of.name: of.resource_claim_name for of in pod.status.resource_claim_statuses}
+        found = {of["name"]: of["resourceClaimName"] for of in statuses}
+        if {**known, **found} != known:
+            kept = [{"name": name} for name in known if name not in found]
+            request = object_patch(pod, {"status": {"resourceClaimStatuses": [*kept, *statuses]}})
+            request.resource_version = 0  # Only this controller writes these.
+            self._writes.patch(key, request, partial(self._examine, "Pod", [key]))
+
+    def _generated_claim(
+        self, key: str, pod: Pod, ref: PodResourceClaim, name: str | None
+    ) -> str | None:
+        """Return the name of the claim that was generated; if there is none, create it."""
+        namespace = pod.metadata.namespace
+        if name and self._claim(f"{namespace}/{name}") is not None:
+            return name
+        for owned in self._owned.get(pod.metadata.uid, ()):
+            claim = self._claim(owned)
+            if claim is not None and claim.metadata.annotations.get(POD_CLAIM_NAME) == ref.name:
+                return claim.metadata.name
+        wanted = f"{namespace}/{ref.resource_claim_template_name}"
+        template = self._objects.get(_TEMPLATE, wanted)
+        if not isinstance(template, ResourceClaimTemplate):
+            if key not in self._waiting.setdefault(wanted, {}):
+                self._waiting[wanted][key] = None
+                why = (
+                    f'resource claim template "{ref.resource_claim_template_name}": '
+                    "resourceclaimtemplate.resource.k8s.io "
+                    f'"{ref.resource_claim_template_name}" not found'
+                )
+                self._record(pod, ref, why)
+            return name
+        made = self._new_claim(pod, ref, template)
+        self._writes.create(object_key(made), made, partial(self._examine, "Pod", [key]))
+        return name
+
+    def _new_claim(
+        self, pod: Pod, ref: PodResourceClaim, template: ResourceClaimTemplate
+    ) -> ResourceClaim:
+        claim = ResourceClaim(spec=template.spec.spec)
+        claim.metadata.namespace = pod.metadata.namespace
+        base = _base_name(pod.metadata.name, ref.name)
+        for attempt in itertools.count():
+            claim.metadata.name = generated_name(base, f"{pod.metadata.uid}/{ref.name}/{attempt}")
+            if self._claim(object_key(claim)) is None:
+                break
+        claim.metadata.labels.update(template.spec.metadata.labels)
+        claim.metadata.annotations.update(template.spec.metadata.annotations)
+        claim.metadata.annotations[POD_CLAIM_NAME] = ref.name
+        claim.metadata.owner_references.add(
+            api_version="v1",
+            kind="Pod",
+            name=pod.metadata.name,
+            uid=pod.metadata.uid,
+            controller=True,
+            block_owner_deletion=True,
+        )
+        return claim
+
+    def _reserve(self, pod: Pod, ref: PodResourceClaim, claim: ResourceClaim) -> None:
+        """Reserve a claim for a bound pod, if the scheduler has not."""
+        if not claim.status.HasField("allocation") or is_reserved_for(pod, claim):
+            return
+        if ref.resource_claim_template_name and not is_claim_for(pod, claim):
+            return
+        if claim.metadata.HasField("deletion_timestamp"):
+            return
+        consumers = to_manifest(claim)["status"].get("reservedFor", [])
+        if len(consumers) < MOST_CONSUMERS:
+            mine = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+            self._change(claim, {"status": {"reservedFor": [*consumers, mine]}}, ())
+
+    def _examine_claim(self, key: str) -> None:
+        claim = self._claim(key)
+        if claim is None:
+            return
+        kept, absent = [], []
+        for consumer in claim.status.reserved_for:
+            uses, missing = self._judge(claim, consumer)
+            if uses:
+                kept.append(consumer.uid)
+            elif missing is not None:
+                absent.append(missing)
+        is_free = not kept and CLAIM_FINALIZER in claim.metadata.finalizers
+        if is_free and (claim.status.reserved_for or claim.metadata.HasField("deletion_timestamp")):
+            self._change(claim, _deallocation(claim), absent)
+        elif len(kept) < len(claim.status.reserved_for):
+            consumers = to_manifest(claim)["status"]["reservedFor"]
+            left = [consumer for consumer in consumers if consumer["uid"] in kept] or None
+            self._change(claim, {"status": {"reservedFor": left}}, absent)
+        elif not kept and not claim.metadata.HasField("deletion_timestamp"):
+            self._delete_of_ended_pod(claim)
+
+    def _judge(
+        self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference
+    ) -> tuple[bool, AbsentObject | None]:
+        """Return whether a consumer needs the claim; else the pod that must not exist, if any."""
+        if consumer.api_group or consumer.resource != "pods":
+            return True, None
+        pod = self._pod(f"{claim.metadata.namespace}/{consumer.name}")
+        if pod is not None:
+            return pod.metadata.uid == consumer.uid and not _is_done(pod), None
+        if consumer.uid in self._deleted:
+            return False, None
+        return False, AbsentObject("Pod", claim.metadata.namespace, consumer.name, consumer.uid)
+
+    def _delete_of_ended_pod(self, claim: ResourceClaim) -> None:
+        """Delete a claim that an ended pod controls; the pod itself may stay for long."""
+        owner = _owner_uid(claim)
+        for reference in claim.metadata.owner_references if owner else ():
+            pod = self._pod(f"{claim.metadata.namespace}/{reference.name}")
+            if pod is not None and pod.metadata.uid == owner and _is_done(pod):
+                key = object_key(claim)
+                request = DeleteRequest(
+                    kind=_CLAIM, namespace=claim.metadata.namespace, name=claim.metadata.name
+                )
+                request.preconditions.uid = claim.metadata.uid
+                self._writes.delete(key, request, partial(self._examine, _CLAIM, [key]))
+
+    def _change(
+        self, claim: ResourceClaim, body: dict[str, Any], absent: Iterable[AbsentObject]
+    ) -> None:
+        key = object_key(claim)
+        retry: Callable[[], None] = partial(self._look_again_at_claim, key)
+        self._writes.patch(key, object_patch(claim, body), retry, without=tuple(absent))
+
+    def _look_again_at_claim(self, key: str) -> None:
+        self._dirty[_CLAIM, key] = None
+        self._examine("Pod", self._users.get(key, ()))
+
+    def _record(self, pod: Pod, ref: PodResourceClaim, why: str) -> None:
+        self._recorder.record(
+            pod.metadata,
+            type_="Warning",
+            reason="FailedResourceClaimCreation",
+            action="",
+            message=f"PodResourceClaim {ref.name}: {why}",
+            controller="resource_claim",
+        )
+
+
+def _drop(index: dict[str, dict[str, None]], of: str, key: str) -> None:
+    """Remove a key from an index of keys."""
+    keys = index.get(of, {})
+    keys.pop(key, None)
+    if not keys:
+        index.pop(of, None)
+
+
+def _is_done(pod: Pod) -> bool:
+    """Return whether a pod has ended, or is deleted before it was bound."""
+    never_runs = pod.metadata.HasField("deletion_timestamp") and not pod.spec.node_name
+    return is_finished(pod) or never_runs
+
+
+def _claim_keys(pod: Pod) -> Iterator[str]:
+    for _, name in claim_names(pod):
+        if name:
+            yield f"{pod.metadata.namespace}/{name}"
+    if pod.status.extended_resource_claim_status.resource_claim_name:
+        name = pod.status.extended_resource_claim_status.resource_claim_name
+        yield f"{pod.metadata.namespace}/{name}"
+
+
+def _owner_uid(claim: AnyObject | None) -> str:
+    """Return the uid of the pod that controls a claim; "" if none does."""
+    if claim is None:
+        return ""
+    owners = (of for of in claim.metadata.owner_references if of.controller and of.kind == "Pod")
+    return next((owner.uid for owner in owners if owner.api_version == "v1"), "")
+
+
+def _base_name(pod: str, claim: str) -> str:
+    """Return the part of a generated name that tells the pod and its claim."""
+    whole = f"{pod}-{claim}"
+    if len(whole) > _LONGEST_BASE:
+        cut_pod = pod[: len(pod) * _LONGEST_BASE // len(whole)]
+        whole = f"{cut_pod}-{claim[: len(claim) * _LONGEST_BASE // len(whole)]}"
+    return f"{whole}-"
+
+
+def _deallocation(claim: ResourceClaim) -> dict[str, Any]:
+    left = [name for name in claim.metadata.finalizers if name != CLAIM_FINALIZER]
+    return {
+        "metadata": {"finalizers": left or None},
+        "status": {"allocation": None, "reservedFor": None, "devices": None},
+    }
