@@ -165,7 +165,7 @@ class PodschedBackend(Backend):
         for obj in there:
             metadata = obj.metadata
             try:
-                if kind == "PodGroup":
+                if kind in ("PodGroup", "ResourceClaim"):
                     release = {"metadata": {"finalizers": None}}
                     await self._client.patch(kind, metadata.name, release, metadata.namespace)
                 await self._client.delete(
