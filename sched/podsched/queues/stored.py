@@ -1,0 +1,106 @@
+"""Reads the queues' stored objects into the values that the queues decide upon.
+
+The objects are valid and defaulted: the API server, or the schemas of a real cluster's
+CustomResourceDefinitions, have checked them. A value that is missing nevertheless is read as its
+default value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from podsched.api import objects as o
+from podsched.api.quantity import parse
+from podsched.queues.amounts import amount
+from podsched.queues.objects import (
+    ClusterQueue,
+    Flavor,
+    Fungibility,
+    Policy,
+    Preemption,
+    ResourceGroup,
+    Search,
+    Strategy,
+)
+from podsched.queues.quota import Cohort, FlavorResource, Quota
+
+
+def read_flavor(item: o.ResourceFlavor) -> Flavor:
+    """Return a ResourceFlavor as a value."""
+    spec = item.spec
+    return Flavor(
+        name=item.metadata.name,
+        labels=dict(spec.node_labels),
+        taints=tuple(spec.node_taints),
+        tolerations=tuple(spec.tolerations),
+    )
+
+
+def read_cluster_queue(item: o.ClusterQueue) -> ClusterQueue:
+    """Return a ClusterQueue as a value. Raises QuantityError."""
+    spec = item.spec
+    fungibility, preemption = spec.flavor_fungibility, spec.preemption
+    borrow = preemption.borrow_within_cohort
+    has_threshold = borrow.HasField("max_priority_threshold")
+    return ClusterQueue(
+        name=item.metadata.name,
+        cohort=spec.cohort_name or None,
+        groups=tuple(
+            ResourceGroup(
+                frozenset(group.covered_resources), tuple(each.name for each in group.flavors)
+            )
+            for group in spec.resource_groups
+        ),
+        quotas=_quotas(spec.resource_groups),
+        strategy=Strategy(spec.queueing_strategy or Strategy.BEST_EFFORT),
+        fungibility=Fungibility(
+            Search(fungibility.when_can_borrow or Search.MAY_STOP),
+            Search(fungibility.when_can_preempt or Search.TRY_NEXT),
+            fungibility.preference == "PreemptionOverBorrowing",
+        ),
+        preemption=Preemption(
+            Policy(preemption.within_cluster_queue or Policy.NEVER),
+            Policy(preemption.reclaim_within_cohort or Policy.NEVER),
+            borrow.policy == Policy.LOWER,
+            borrow.max_priority_threshold if has_threshold else None,
+        ),
+        weight=_weight(spec.fair_sharing),
+    )
+
+
+def read_cohort(item: o.Cohort) -> Cohort:
+    """Return a Cohort as a value. Raises QuantityError."""
+    spec = item.spec
+    return Cohort(
+        name=item.metadata.name,
+        parent=spec.parent_name or None,
+        quotas=_quotas(spec.resource_groups),
+        weight=_weight(spec.fair_sharing),
+    )
+
+
+def read_levels(item: o.Topology) -> tuple[str, ...]:
+    """Return the labels of a Topology's levels, the widest first."""
+    return tuple(level.node_label for level in item.spec.levels)
+
+
+def _quotas(groups: Sequence[o.ResourceGroup]) -> dict[FlavorResource, Quota]:
+    return {
+        FlavorResource(flavor.name, quota.name): _quota(quota)
+        for group in groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    }
+
+
+def _quota(quota: o.FlavorResourceQuota) -> Quota:
+    def limit(name: str) -> int | None:
+        return amount(quota.name, getattr(quota, name)) if quota.HasField(name) else None
+
+    nominal = amount(quota.name, quota.nominal_quota)
+    return Quota(nominal, limit("borrowing_limit"), limit("lending_limit"))
+
+
+def _weight(sharing: o.FairSharing) -> Fraction:
+    return parse(sharing.weight) if sharing.HasField("weight") else Fraction(1)
