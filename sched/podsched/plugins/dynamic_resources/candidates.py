@@ -129,9 +129,9 @@ class Candidates:
         if device.binding_conditions and not self._features.binding_conditions:
             return None
         of_class, request = alternative.device_class, alternative.request
-        if not self._select(f"class {of_class.name}", of_class.selectors, candidate):
+        if not self.select(f"class {of_class.name}", of_class.selectors, candidate):
             return None
-        if not self._select(f"claim {alternative.claim}", request.selectors, candidate):
+        if not self.select(f"claim {alternative.claim}", request.selectors, candidate):
             return None
         if candidate.slice.per_device_node_selection and not reaches(self._node, device.nodes):
             return None
@@ -142,7 +142,8 @@ class Candidates:
         fit = needs is not None and fits(needs, device.capacity, in_use, _NO_AMOUNTS)
         return needs if fit else None
 
-    def _select(self, author: str, selectors: Sequence[str | None], candidate: Candidate) -> bool:
+    def select(self, author: str, selectors: Sequence[str | None], candidate: Candidate) -> bool:
+        """Whether a device matches all selectors. Raises AllocationError if one fails."""
         for index, expression in enumerate(selectors):
             try:
                 if not self._matches(expression or "", candidate):

@@ -8,7 +8,7 @@ are backed by devices; members of a group that share a claim which is not alloca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -27,6 +27,7 @@ from podsched.framework.plugin import (
     Traits,
 )
 from podsched.framework.pods import PodInfo
+from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
@@ -56,6 +57,7 @@ from podsched.plugins.dynamic_resources.reservation import (
     device_status,
     in_flight,
 )
+from podsched.plugins.dynamic_resources.shortfalls import Measured, measure
 from podsched.plugins.rows.matching import match_terms
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1
@@ -68,6 +70,9 @@ REASON_NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 _LONGEST_FILTER: Final = 1.0
 #: The allocator pauses about so often. Pauses are counted, because decisions read no clock.
 _PAUSES_PER_SECOND: Final = 1000
+#: Max nodes with unequal devices that an explanation measures: eight GPUs take 0.1 ms, their
+#: 112 partitions 0.9 ms.
+_MOST_MEASURED: Final = 50
 
 
 class DynamicResources:
@@ -97,7 +102,8 @@ class DynamicResources:
         self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
         self._binding_timeout = float(args.binding_timeout)
         self._devices = KnownDevices()
-        self._search = NodeSearch(RememberedSelectors(compile_selector))
+        self._compile_selector = RememberedSelectors(compile_selector)
+        self._search = NodeSearch(self._compile_selector)
         #: By pod uid: the binding cycle runs, or it ended with a patch whose outcome is not known.
         self._reserved: dict[str, Reservation] = {}
         self._in_doubt: dict[str, Reservation] = {}
@@ -197,6 +203,32 @@ class DynamicResources:
         verdicts.flag(invalid, unresolvably, str(InvalidPools()))
         verdicts.flag(none, unresolvably, REASON_CANNOT_ALLOCATE)
         return verdicts.done()
+
+    def requirements(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Sequence[Requirement]:
+        """Return how many devices each request wants, and how many the rows have.
+
+        Rows with unequal devices are measured up to a number; the rest counts as sufficient.
+        """
+        needs: PodNeeds = state.data[self.name]
+        found: list[Requirement] = []
+        for terms in needs.allocated:
+            reached = match_terms(terms, nodes, rows)
+            found.append(
+                Requirement.met("the devices of an allocated claim, within reach", reached)
+            )
+        if not needs.claims:
+            return found
+        measured: dict[Hashable, list[Measured]] = {}
+        by_row: list[list[Measured]] = []
+        for row in rows.tolist():
+            node = _node(nodes, row)
+            situation = needs.devices.situation(node) or node.name
+            if situation not in measured and len(measured) < _MOST_MEASURED:
+                measured[situation] = measure(node, needs, self._compile_selector)
+            by_row.append(measured.get(situation, []))
+        return [*found, *_requirements(by_row)]
 
     def _problem(self, why: AllocationError, node: Node) -> str:
         if not isinstance(why, AllocationAborted):
@@ -310,6 +342,24 @@ class DynamicResources:
 def _node(nodes: NodeColumns, row: int) -> Node:
     metadata = nodes.node(row).metadata
     return Node(metadata.name, dict(metadata.labels))
+
+
+def _requirements(by_row: Sequence[Sequence[Measured]]) -> Iterator[Requirement]:
+    """Yield a requirement for each step, and one if no step alone says what is missing."""
+    steps = max(by_row, key=len, default=[])
+    lacking = np.zeros(len(by_row), dtype=np.bool_)
+    for at, step in enumerate(steps):
+        has = [of[at].available if of else step.wanted for of in by_row]
+        available = np.array(has, dtype=np.int64)
+        lacks = available < step.wanted
+        examples = (of[at].example for of, missing in zip(by_row, lacks, strict=True) if missing)
+        example = next(filter(None, examples), "")
+        what = f"{step.what} ({example})" if example else step.what
+        yield Requirement(what, "", np.full_like(available, step.wanted), available)
+        lacking |= lacks
+    if steps:
+        unknown = np.array([not of for of in by_row], dtype=np.bool_)
+        yield Requirement.met("devices for all requests of its claims at once", lacking | unknown)
 
 
 def _check_classes(claim: ResourceClaim, devices: Devices) -> None:

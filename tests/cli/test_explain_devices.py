@@ -1,0 +1,63 @@
+"""``sched explain`` for pods with claims: which devices a node lacks, and by what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.commands import Commands
+from support.hollow_dump import claim, node, pod, request
+
+H100 = "h100.example.com"
+Explain = Callable[..., str]
+
+
+@pytest.fixture
+def explain(tmp_path: Path, sched: Commands, monkeypatch: pytest.MonkeyPatch) -> Explain:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*items: Any) -> str:
+        path = tmp_path / "dump.json"
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items]}))
+        return " ".join(sched.ok("explain", "pod", "web", "-f", str(path)).split())
+
+    return run
+
+
+def test_a_node_with_too_few_free_devices_lacks_some(explain: Explain) -> None:
+    used = claim("used", [request("r", H100)], on="a/gpu-0,a/gpu-1,a/gpu-2")
+    asked = claim("mine", [request("gpus", H100, 2)])
+    text = explain(*node("a", f"4x{H100}"), used, asked, pod("web", "mine"))
+    assert "cannot allocate all claims" in text
+    assert "claim mine, request gpus: devices that are free: lacks 1 of 2, has 1" in text
+    assert "devices of class" not in text
+
+
+def test_a_selector_that_no_device_matches_is_told_with_a_value(explain: Explain) -> None:
+    wants = f'device.attributes["{H100}"].model == "a100"'
+    asked = claim("mine", [request("gpus", H100, 1, wants)])
+    text = explain(*node("a", f"4x{H100}"), asked, pod("web", "mine"))
+    assert f"devices that match {wants} (gpu-0 of a has model h100): lacks 1 of 1, has 0" in text
+    assert "devices that are free" not in text
+
+
+def test_a_constraint_is_told_with_the_largest_group_that_satisfies_it(explain: Explain) -> None:
+    same = {"matchAttribute": f"{H100}/nvlinkDomain"}
+    asked = claim("mine", [request("gpus", H100, 6)], constraints=[same])
+    text = explain(*node("a", f"8x{H100}"), asked, pod("web", "mine"))
+    assert f"claim mine: free devices of the same {H100}/nvlinkDomain: lacks 2 of 6, has 4" in text
+
+
+def test_devices_that_share_counters_may_fit_one_by_one_only(explain: Explain) -> None:
+    half = f'device.attributes["{H100}"].profile == "3g.40gb"'
+    asked = claim("mine", [request("big", H100, 3, half)])
+    text = explain(*node("a", f"2x{H100}:mig"), asked, pod("web", "mine"))
+    assert "cannot allocate" not in text
+    whole = f'device.attributes["{H100}"].profile == "7g.80gb"'
+    asked = claim("mine", [request("big", H100, 3, half), request("whole", H100, 1, whole)])
+    text = explain(*node("a", f"2x{H100}:mig"), asked, pod("web", "mine"))
+    assert "devices for all requests of its claims at once" in text
