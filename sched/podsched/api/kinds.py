@@ -852,6 +852,15 @@ _ALL = (
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """Every kind by its name, in the order of the ``Object`` message."""
+#: What quota, order and topology of queues are made of.
+QUEUE_KINDS = (
+    "ResourceFlavor",
+    "ClusterQueue",
+    "LocalQueue",
+    "Cohort",
+    "WorkloadPriorityClass",
+    "Topology",
+)
 #: What a scheduler watches, its controllers included, in one stream.
 WATCHED_KINDS = (
     "Lease",
@@ -874,6 +883,7 @@ WATCHED_KINDS = (
     "ResourceClaim",
     "ResourceClaimTemplate",
     "ResourceSlice",
+    *QUEUE_KINDS,
     "Pod",
 )
 #: What only the controllers and the election need; no decision reads it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsched.api.kinds import UNDECIDING_KINDS, WATCHED_KINDS
+from podsched.api.kinds import QUEUE_KINDS, UNDECIDING_KINDS, WATCHED_KINDS
 from podsched.app.backend import About, Answers, Backend
 from podsched.ask.web.sources import Source
 from podsched.config.kube_scheduler import ClientConnectionConfiguration
@@ -22,7 +22,7 @@ from podsched.term.election.lease_lock import LeaseLock
 from podsched.v1 import api_pb2
 
 #: Kubernetes' own controllers run there.
-_KINDS = tuple(kind for kind in WATCHED_KINDS if kind not in UNDECIDING_KINDS)
+_KINDS = tuple(kind for kind in WATCHED_KINDS if kind not in {*UNDECIDING_KINDS, *QUEUE_KINDS})
 #: As client-go: half of renewDeadline, so that a renewal can be tried twice.
 _LEASE_TIMEOUT = 0.5
 
@@ -33,6 +33,8 @@ class KubeOptions:
 
     early: whether replicas take over as soon as the leader's process is gone.
     coordinated: whether the API server appoints the leader among LeaseCandidates.
+    queues: whether the kinds of deploy/kubernetes/queues are watched. Without, Kueue may be
+    installed there, whose objects the scheduler has no rights to read.
     """
 
     access: ClusterAccess
@@ -40,6 +42,7 @@ class KubeOptions:
     election: LeaderElectionSettings
     early: bool = False
     coordinated: bool = False
+    queues: bool = False
 
     def backend(self, name: str, identity: str, registry: MetricRegistry) -> Backend:
         """Return the backend of a replica."""
@@ -59,7 +62,9 @@ class KubeBackend:
         self._lease_http = KubeHttp(access, timeout=timeout, observer=telemetry)
         rates = Rates(options.connection.qps, options.connection.burst)
         self._cluster = KubeCluster(self._http, self._leads, rates)
-        self._informer = self._cluster.informer(_KINDS)
+        self._informer = self._cluster.informer(
+            (*_KINDS, *QUEUE_KINDS) if options.queues else _KINDS
+        )
         telemetry.follow(self._informer)
         self._lock = LeaseLock(self._lease_http, election, follows_holder=options.early)
         self._candidate = (

@@ -26,6 +26,7 @@ _KUBE_SYSTEM = "kube-system"
 _POLICY, _STORAGE = ("policy",), ("storage.k8s.io",)
 _CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
 _GROUPS, _DEVICES = ("scheduling.k8s.io",), ("resource.k8s.io",)
+_QUEUES = ("kueue.x-k8s.io",)
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 #: "false": missing rights are not added to the role.
@@ -79,6 +80,7 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (CHANGE, _CORE, ("nodes", "nodes/status")),
     (CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
     (CHANGE, _GROUPS, ("podgroups/status",)),
+    (CHANGE, _QUEUES, ("clusterqueues/status", "cohorts/status", "localqueues/status")),
     (("create",), _DEVICES, ("resourceclaims",)),
     (CHANGE, _DEVICES, ("resourceclaims/status", "resourceclaims/binding")),
     # To clear status.devices, which drivers write, when devices are deallocated.
