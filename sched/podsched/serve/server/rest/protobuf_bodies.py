@@ -2,8 +2,8 @@
 
 Answers are JSON: a client that accepts only protobuf gets 406. But ``kubectl create``, ``drain``
 and ``auth`` always send protobuf, and so does kube-scheduler for bindings, leases and events. So
-these few kinds are read: a message is converted to the JSON of the object by the field numbers of
-Kubernetes' types (generated.proto of v1.36).
+these kinds are read: a message is converted to the JSON of the object by the field numbers in
+``protobuf_fields``.
 """
 
 from __future__ import annotations
@@ -14,78 +14,17 @@ from typing import Any, Final
 
 from podsched.api import codec
 from podsched.api.objects import Timestamp
+from podsched.serve.server.rest.protobuf_fields import FIELDS
 
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 
-# A field is "number:name:type". Types: s (string), i (integer), b (boolean), t (time), u (time with
-# microseconds), q (quantity), n (number or string), y (bytes), or a message, never recursive; the
-# suffix "*" means a list and "%" a map from strings.
-_TYPES: Final[Mapping[str, str]] = {
-    "ObjectMeta": "1:name:s 2:generateName:s 3:namespace:s 5:uid:s 6:resourceVersion:s "
-    "11:labels:s% 12:annotations:s% 13:ownerReferences:OwnerReference* 14:finalizers:s*",
-    "OwnerReference": "1:kind:s 3:name:s 4:uid:s 5:apiVersion:s 6:controller:b "
-    "7:blockOwnerDeletion:b",
-    "ObjectReference": "1:kind:s 2:namespace:s 3:name:s 4:uid:s 5:apiVersion:s "
-    "6:resourceVersion:s 7:fieldPath:s",
-    "LabelSelector": "1:matchLabels:s% 2:matchExpressions:LabelSelectorRequirement*",
-    "LabelSelectorRequirement": "1:key:s 2:operator:s 3:values:s*",
-    "Preconditions": "1:uid:s 2:resourceVersion:s",
-    "DeleteOptions": "1:gracePeriodSeconds:i 2:preconditions:Preconditions 3:orphanDependents:b "
-    "4:propagationPolicy:s 5:dryRun:s*",
-    "Eviction": "1:metadata:ObjectMeta 2:deleteOptions:DeleteOptions",
-    "Binding": "1:metadata:ObjectMeta 2:target:ObjectReference",
-    "Namespace": "1:metadata:ObjectMeta 2:spec:NamespaceSpec",
-    "NamespaceSpec": "1:finalizers:s*",
-    "ConfigMap": "1:metadata:ObjectMeta 2:data:s% 3:binaryData:y% 4:immutable:b",
-    "PriorityClass": "1:metadata:ObjectMeta 2:value:i 3:globalDefault:b 4:description:s "
-    "5:preemptionPolicy:s",
-    "PodDisruptionBudget": "1:metadata:ObjectMeta 2:spec:PodDisruptionBudgetSpec",
-    "PodDisruptionBudgetSpec": "1:minAvailable:n 2:selector:LabelSelector 3:maxUnavailable:n "
-    "4:unhealthyPodEvictionPolicy:s",
-    "ResourceQuota": "1:metadata:ObjectMeta 2:spec:ResourceQuotaSpec",
-    "ResourceQuotaSpec": "1:hard:q% 2:scopes:s* 3:scopeSelector:ScopeSelector",
-    "ScopeSelector": "1:matchExpressions:ScopedResourceSelectorRequirement*",
-    "ScopedResourceSelectorRequirement": "1:scopeName:s 2:operator:s 3:values:s*",
-    "PolicyRule": "1:verbs:s* 2:apiGroups:s* 3:resources:s* 4:resourceNames:s* "
-    "5:nonResourceURLs:s*",
-    "Role": "1:metadata:ObjectMeta 2:rules:PolicyRule*",
-    "ClusterRole": "1:metadata:ObjectMeta 2:rules:PolicyRule* 3:aggregationRule:AggregationRule",
-    "AggregationRule": "1:clusterRoleSelectors:LabelSelector*",
-    "Subject": "1:kind:s 2:apiGroup:s 3:name:s 4:namespace:s",
-    "RoleRef": "1:apiGroup:s 2:kind:s 3:name:s",
-    "RoleBinding": "1:metadata:ObjectMeta 2:subjects:Subject* 3:roleRef:RoleRef",
-    "ClusterRoleBinding": "1:metadata:ObjectMeta 2:subjects:Subject* 3:roleRef:RoleRef",
-    "Lease": "1:metadata:ObjectMeta 2:spec:LeaseSpec",
-    "LeaseSpec": "1:holderIdentity:s 2:leaseDurationSeconds:i 3:acquireTime:u 4:renewTime:u "
-    "5:leaseTransitions:i 6:strategy:s 7:preferredHolder:s",
-    "Event": "1:metadata:ObjectMeta 2:involvedObject:ObjectReference 3:reason:s 4:message:s "
-    "5:source:EventSource 6:firstTimestamp:t 7:lastTimestamp:t 8:count:i 9:type:s 10:eventTime:u "
-    "11:series:EventSeries 12:action:s 13:related:ObjectReference 14:reportingComponent:s "
-    "15:reportingInstance:s",
-    "events.k8s.io/v1 Event": "1:metadata:ObjectMeta 2:eventTime:u 3:series:EventSeries "
-    "4:reportingController:s 5:reportingInstance:s 6:action:s 7:reason:s "
-    "8:regarding:ObjectReference 9:related:ObjectReference 10:note:s 11:type:s "
-    "12:deprecatedSource:EventSource 13:deprecatedFirstTimestamp:t 14:deprecatedLastTimestamp:t "
-    "15:deprecatedCount:i",
-    "EventSource": "1:component:s 2:host:s",
-    "EventSeries": "1:count:i 2:lastObservedTime:u",
-    "SelfSubjectReview": "1:metadata:ObjectMeta",
-    "SelfSubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SelfSubjectAccessReviewSpec",
-    "SelfSubjectAccessReviewSpec": "1:resourceAttributes:ResourceAttributes "
-    "2:nonResourceAttributes:NonResourceAttributes",
-    "ResourceAttributes": "1:namespace:s 2:verb:s 3:group:s 4:version:s 5:resource:s "
-    "6:subresource:s 7:name:s",
-    "NonResourceAttributes": "1:path:s 2:verb:s",
-    "SelfSubjectRulesReview": "1:metadata:ObjectMeta 2:spec:SelfSubjectRulesReviewSpec",
-    "SelfSubjectRulesReviewSpec": "1:namespace:s",
-}
 _MESSAGES: Final[Mapping[str, Mapping[int, tuple[str, str]]]] = {
     message: {
         int(number): (name, form)
         for number, name, form in (field.split(":") for field in fields.split())
     }
-    for message, fields in _TYPES.items()
+    for message, fields in FIELDS.items()
 }
 
 
@@ -146,6 +85,8 @@ class _Decoder:
                 entry = self._parts(_bytes(value))
                 inner = self._value(entry.get(2, b""), form[:-1])
                 found.setdefault(name, {})[_text(entry.get(1))] = inner
+            elif not name:
+                found |= self._message(_bytes(value), form)
             else:
                 found[name] = self._value(value, form)
         return found
