@@ -44,6 +44,25 @@ def test_what_is_applied_is_scheduled_and_shown(kube: KubeCluster) -> None:
     kube.kubectl("delete", "pod", "web", "--now")
 
 
+def test_generators_that_send_protobuf_make_objects(kube: KubeCluster) -> None:
+    """``kubectl create KIND`` sends protobuf: the object equals the one that JSON makes."""
+    command = ("create", "deployment", "made", "--image=app:1", "--replicas=2", "--port=80")
+    kube.kubectl(*command)
+    made = json.loads(kube.kubectl("get", "deployment", "made", "-o", "json"))["spec"]
+    kube.kubectl("delete", "deployment", "made")
+    manifest = kube.kubectl(*command, "--dry-run=client", "-o", "json")
+    kube.kubectl("apply", "-f", "-", stdin=manifest)
+    assert json.loads(kube.kubectl("get", "deployment", "made", "-o", "json"))["spec"] == made
+    kube.kubectl("create", "job", "once", "--image=app:1", "--", "date")
+    kube.kubectl("create", "cronjob", "tick", "--image=app:1", "--schedule=*/5 * * * *")
+    kube.kubectl("create", "secret", "generic", "word", "--from-literal=a=b")
+    kube.kubectl("create", "serviceaccount", "bot")
+    found = kube.kubectl("get", "cronjob,job,secret,serviceaccount", "-o", "name").split()
+    wanted = {"cronjob.batch/tick", "job.batch/once", "secret/word", "serviceaccount/bot"}
+    assert wanted <= set(found)
+    kube.kubectl("delete", "deployment/made", *sorted(wanted))
+
+
 def test_labels_annotations_and_patches_change_objects(kube: KubeCluster) -> None:
     apply(kube, pod("changing"))
     kube.kubectl("label", "pod", "changing", "tier=front")

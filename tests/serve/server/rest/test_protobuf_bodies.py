@@ -46,6 +46,27 @@ def test_numbers_or_strings_maps_and_quantities_are_read() -> None:
     assert decode(raw)["spec"] == {"hard": {"pods": "2"}}
 
 
+def test_fields_of_an_embedded_message_belong_to_the_outer_object() -> None:
+    reference = member(1, "settings")
+    variable = member(1, "A") + member(3, member(3, member(1, reference) + member(2, "key")))
+    volume = member(1, "v") + member(2, member(2, b""))
+    spec = member(1, volume) + member(2, member(1, "main") + member(7, variable))
+    assert decode(envelope("Pod", "v1", member(2, spec)))["spec"] == {
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "containers": [
+            {
+                "name": "main",
+                "env": [
+                    {
+                        "name": "A",
+                        "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "key"}},
+                    }
+                ],
+            }
+        ],
+    }
+
+
 def test_events_are_read_in_the_form_of_their_group() -> None:
     about = member(3, "web")
     old = envelope("Event", "v1", member(2, about) + member(3, "Why") + member(6, b""))
@@ -96,8 +117,8 @@ def test_what_cannot_be_read_is_refused(raw: bytes, why: str) -> None:
 
 
 def test_a_kind_that_is_sent_as_json_alone_is_refused() -> None:
-    with pytest.raises(UnsupportedKindError, match="Pod is not read as protobuf"):
-        decode(envelope("Pod", "v1", b""))
+    with pytest.raises(UnsupportedKindError, match="StorageClass is not read as protobuf"):
+        decode(envelope("StorageClass", "storage.k8s.io/v1", b""))
 
 
 @pytest.mark.parametrize(
