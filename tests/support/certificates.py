@@ -18,10 +18,13 @@ class Certificates:
     key: Path
 
 
-def make_certificates(directory: Path) -> Certificates:
-    """Files in ``directory``, which must exist; those of an earlier call are replaced."""
+def make_certificates(directory: Path, *more_hosts: str) -> Certificates:
+    """Files in ``directory``, which must exist; those of an earlier call are replaced.
+
+    more_hosts: what the certificate names beside 127.0.0.1.
+    """
     authority = new_authority("test ca", days=1)
-    hosts = ("127.0.0.1", "localhost")
+    hosts = ("127.0.0.1", "localhost", *more_hosts)
     pair = certify(authority, Request("localhost", (MASTERS,), hosts, (SERVER, CLIENT)), days=1)
     made = Certificates(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
     made.ca.write_bytes(authority.certificate_pem)

@@ -71,7 +71,7 @@ _ALL = (
         ),
         rules="pods",
         role=Access.EDIT,
-        subresources=("binding", "eviction"),
+        subresources=("attach", "binding", "eviction", "exec", "log", "portforward"),
         in_all=True,
         selectable=(
             *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName"),
@@ -108,6 +108,7 @@ _ALL = (
             ),
         ),
         rules="cluster",
+        subresources=("proxy",),
         selectable=("spec.unschedulable",),
         status_at_creation=True,
         kept=True,

@@ -32,6 +32,8 @@ from podsched.lib.network import is_loopback
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.access.settings import JwtSettings
 from podsched.serve.server.audit.log import AuditSettings
+from podsched.serve.server.kubelets.addresses import ADDRESS_TYPES
+from podsched.serve.server.kubelets.settings import KubeletSettings
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.endpoints import EtcdOptions
 
@@ -94,6 +96,7 @@ def apiserver(
     given: _Flags,
     etcd: EtcdOptions,
     jwt: JwtSettings,
+    kubelets: KubeletSettings,
     audit: AuditFlags,
     telemetry: TelemetrySettings,
 ) -> None:
@@ -104,9 +107,15 @@ def apiserver(
     listening = (given.listen, given.health_listen, settings.kube_listen, given.web_listen)
     host, port = _checked_listeners(listening, bool(settings.tls_cert), given.insecure_listen)
     settings = replace(
-        settings, host=host, port=port, jwt=jwt_settings(jwt), audit=audit.settings()
+        settings,
+        host=host,
+        port=port,
+        jwt=jwt_settings(jwt),
+        audit=audit.settings(),
+        kubelets=kubelets,
     )
     _check_files(settings)
+    _check_kubelets(kubelets)
     check_tokens(settings)
     telemetry = telemetry_settings(telemetry, given.health_listen, given.trace_ratio)
     instance, page = instance_of(given.listen), web_address(given.web_listen)
@@ -197,6 +206,19 @@ def _check_files(settings: ServerSettings) -> None:
         fail("--tls-client-ca needs --tls-cert and --tls-key", USAGE)
     for option, file in (("cert", cert), ("key", key), ("client-ca", client_ca)):
         file_or_fail(f"--tls-{option}", file)
+
+
+def _check_kubelets(kubelets: KubeletSettings) -> None:
+    """Exit unless the files exist and fit together, and the types of addresses are known."""
+    certificate, key = kubelets.client_certificate, kubelets.client_key
+    if bool(certificate) != bool(key):
+        fail("--kubelet-client-certificate and --kubelet-client-key must be used together", USAGE)
+    file_or_fail("--kubelet-client-certificate", certificate)
+    file_or_fail("--kubelet-client-key", key)
+    file_or_fail("--kubelet-certificate-authority", kubelets.certificate_authority)
+    for unknown in set(kubelets.address_types) - set(ADDRESS_TYPES):
+        known = ", ".join(ADDRESS_TYPES)
+        fail(f"--kubelet-preferred-address-types {unknown}: must be of {known}", USAGE)
 
 
 def jwt_settings(jwt: JwtSettings) -> JwtSettings | None:

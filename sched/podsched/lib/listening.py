@@ -199,6 +199,8 @@ class Connection(asyncio.Protocol):
         self._accepted: asyncio.Transport | None = None
         self._transport: asyncio.Transport | None = None
         self._protocol: asyncio.Protocol | None = None
+        #: The protocol that ``_protocol`` has replaced.
+        self._former: asyncio.Protocol | None = None
         #: Data that arrived together with the end of the TLS handshake.
         self._early = b""
         self._timer: asyncio.TimerHandle | None = None
@@ -223,6 +225,17 @@ class Connection(asyncio.Protocol):
             if self._accepted is not None:
                 listener.idle[self] = None
                 self._abort_after(listener.idle_seconds)
+
+    def take_over(self, protocol: asyncio.Protocol) -> asyncio.Transport | None:
+        """Pass all further data to another protocol; return the transport, None if it is lost.
+
+        The protocol so far is told only when the connection is lost. To be called in ``in_use``.
+        """
+        if self._accepted is None or self._transport is None:
+            return None
+        self._former, self._protocol = self._protocol, protocol
+        protocol.connection_made(self._transport)
+        return self._transport
 
     def abort(self) -> None:
         """Close at once, discarding unsent data."""
@@ -288,8 +301,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.release_slot()
-        if self._protocol is not None:
-            self._protocol.connection_lost(exc)
+        for protocol in (self._protocol, self._former):
+            if protocol is not None:
+                protocol.connection_lost(exc)
         if self.on_lost is not None:
             self.on_lost()
 

@@ -14,6 +14,7 @@ from podsched.api.reasons import StatusCode
 from podsched.api.trace_context import Metadata
 from podsched.serve.server.audit.log import AuditLog
 from podsched.serve.server.core import ServerCore
+from podsched.serve.server.methods import METHODS, PASSED_ON
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import bind_trace
 from podsched.telemetry.metrics import ApiServerMetrics
@@ -26,7 +27,11 @@ from podsched.telemetry.tracing import (
     set_current_span,
 )
 
-_STREAMS = ("Watch", "SubmitPods")
+_STREAMS = (
+    "Watch",
+    "SubmitPods",
+    *(name for name, method in METHODS.items() if method.subresource in PASSED_ON),
+)
 _PLURALS = {kind.oneof_field: kind.plural for kind in KINDS.values()}
 
 

@@ -19,6 +19,14 @@ class Method(NamedTuple):
     of_pods: bool = False
 
 
+#: Subresources whose requests are passed on to kubelets, and the verbs of each.
+PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
+    "attach": ("create", "get"),
+    "exec": ("create", "get"),
+    "log": ("get",),
+    "portforward": ("create", "get"),
+    "proxy": ("create", "delete", "get", "patch", "update"),
+}
 METHODS: Final[Mapping[str, Method]] = {
     "Create": Method("create"),
     "CreateBatch": Method("create"),
@@ -45,6 +53,12 @@ METHODS: Final[Mapping[str, Method]] = {
     "ApplyConfig": Method("update", "configuration"),
     "Answer": Method("answer", "explain", of_pods=True),
     "Discovery": Method("get"),
+    # Of the REST API alone.
+    **{
+        f"{verb.title()}{name.title()}": Method(verb, name)
+        for name, verbs in PASSED_ON.items()
+        for verb in verbs
+    },
 }
 #: For methods that concern no objects: a review creates its answer.
 OTHER: Final = Method("create")

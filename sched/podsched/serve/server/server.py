@@ -21,6 +21,7 @@ from podsched.serve.server.core import ServerCore
 from podsched.serve.server.credentials import ServerCertificates
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.fairness.gate import Gate
+from podsched.serve.server.kubelets.addresses import refusal
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.reflection import reflection_handlers
 from podsched.serve.server.replicas import Replicas
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from podsched.serve.server.access.jwt import JwtVerifier
     from podsched.serve.server.audit.log import AuditLog
     from podsched.serve.server.call_metrics import ServerTelemetry
+    from podsched.serve.server.kubelets.client import KubeletClient
     from podsched.serve.server.rest.listener import KubeListener
 
 #: Max bytes of a request; a batch of 5,000 large pods has about 10 MiB.
@@ -62,6 +64,7 @@ class ApiServer:
         """Wire the server. probes: answers /healthz and so on in the REST API."""
         self._probes = probes or Probes(HealthChecks())
         self.kube: KubeListener | None = None
+        self.kubelets: KubeletClient | None = None
         self._settings = settings
         self._observer = observer
         self.core = ServerCore(settings, store)
@@ -121,6 +124,8 @@ class ApiServer:
         self.replicas.close()
         if self.kube is not None:
             await self.kube.stop(grace)
+        if self.kubelets is not None:
+            await self.kubelets.close()
         if self._server is not None:
             await self._server.stop(grace)
         await self.core.stop()
@@ -150,6 +155,7 @@ class ApiServer:
     async def _listen_for_kube(self, pipeline: Pipeline) -> None:
         """Serve Kubernetes' REST API. Raises OSError, CertificateError."""
         # Imports aiohttp, which only servers with the REST API need.
+        from podsched.serve.server.kubelets.client import KubeletClient
         from podsched.serve.server.rest.app import RestApp
         from podsched.serve.server.rest.handling import Handler
         from podsched.serve.server.rest.listener import KubeListener
@@ -158,12 +164,16 @@ class ApiServer:
         files = None
         if settings.tls_cert:
             files = TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
-        self.kube = KubeListener(
-            RestApp(Handler(self.core, pipeline, self._probes)), files, settings.max_connections
-        )
+        self.kubelets = KubeletClient(settings.kubelets, self._refusal)
+        handler = Handler(self.core, pipeline, self._probes, self.kubelets)
+        self.kube = KubeListener(RestApp(handler), files, settings.max_connections)
         host, _, port = settings.kube_listen.rpartition(":")
         await self.kube.start(host.strip("[]"), int(port), shared=settings.workers > 1)
         self.kube_port = self.kube.port
+
+    def _refusal(self, ip: str, port: int) -> str:
+        """Return why no kubelet may be asked at an address, "" if it may."""
+        return refusal(ip, port, {self.port, self.token_port, self.kube_port})
 
     def _build(self, pipeline: Pipeline) -> grpc.aio.Server:
         """Return the gRPC server with all services, listening but not started. Raises OSError."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from podsched.config.flags import flag
 from podsched.serve.server.access.settings import JwtSettings
 from podsched.serve.server.audit.log import AuditSettings
+from podsched.serve.server.kubelets.settings import KubeletSettings
 
 MIB = 1 << 20
 _STORAGE, _TLS, _TOKENS, _WATCHES = "Storage", "TLS", "Tokens", "Watches"
@@ -88,6 +89,9 @@ class ServerSettings:
     """Interval at which etcd's history is compacted; 0 leaves that to etcd."""
     etcd_quota_bytes: int = flag(2 << 30, "BYTES", _STORAGE, min=1)
     """etcd's --quota-backend-bytes; a warning is logged at 80 % of it."""
+
+    kubelets: KubeletSettings = field(default_factory=KubeletSettings)
+    """How kubelets are reached."""
 
     audit: AuditSettings | None = None
     """Settings of the audit log; None: no audit log."""

@@ -16,10 +16,14 @@ from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Rol
 from podsched.api.validation.rbac import GROUP, RBAC_GROUP, USER
 from podsched.serve.server.access.identity import MASTERS
 from podsched.serve.server.access.nodes import NODES
+from podsched.serve.server.methods import PASSED_ON
 
 SCHEDULER = "system:kube-scheduler"
 VOLUME_CONTROLLERS = "system:volume-controllers"
 VOLUME_BINDER = "system:controller:persistent-volume-binder"
+KUBELET_API = "system:kubelet-api-admin"
+#: The user by which kubelets know API servers, as kubeadm names it.
+KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 LEADER_LOCKING = "system::leader-locking-kube-scheduler"
 _KUBE_SYSTEM = "kube-system"
 
@@ -51,13 +55,19 @@ _VIEW: tuple[_Rule, ...] = (
     # Quotas limit the users of a namespace; only administrators set them.
     *_in_groups((k for k in _of(Access.VIEW, Access.EDIT) if not k.secret), *READ),
     # An explanation hides the names of pods in other namespaces.
-    (("get",), _CORE, ("pods/explain",)),
+    (("get",), _CORE, ("pods/explain", "pods/log")),
 )
 _EDIT: tuple[_Rule, ...] = (
     *_VIEW,
     *_in_groups(_of(Access.EDIT), *WRITE),
     *_in_groups((k for k in _of(Access.EDIT) if k.secret), *READ),
     (("create",), _CORE, ("pods/eviction",)),
+    (("create", "get"), _CORE, ("pods/attach", "pods/exec", "pods/portforward")),
+)
+#: What an API server does at kubelets, which ask it about their callers.
+_KUBELET_API: tuple[_Rule, ...] = (
+    (READ, _CORE, ("nodes",)),
+    (PASSED_ON["proxy"], _CORE, ("nodes/log", "nodes/metrics", "nodes/proxy", "nodes/stats")),
 )
 
 
@@ -118,6 +128,7 @@ CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
     SCHEDULER: _SCHEDULING,
     "system:node": _NODE,
     VOLUME_BINDER: _VOLUMES,
+    KUBELET_API: _KUBELET_API,
 }
 #: Kind and name of the subject that each cluster role is bound to.
 BOUND: dict[str, tuple[str, str]] = {
@@ -125,6 +136,7 @@ BOUND: dict[str, tuple[str, str]] = {
     SCHEDULER: (USER, SCHEDULER),
     "system:node": (GROUP, NODES),
     VOLUME_BINDER: (GROUP, VOLUME_CONTROLLERS),
+    KUBELET_API: (USER, KUBELET_CLIENT),
 }
 
 

@@ -16,10 +16,18 @@ from podsched.serve.server import errors
 from podsched.serve.server.call_warnings import KEY as WARNING
 from podsched.serve.server.call_warnings import header
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.kubelets.relay import Stream, relay
 from podsched.serve.server.pipeline import Call
 from podsched.serve.server.rest.failures import RestError, bad_request, failure
 from podsched.serve.server.rest.handling import Handler
-from podsched.serve.server.rest.messages import DRY_RUN, MAX_BODY_BYTES, Answer, Request, query_of
+from podsched.serve.server.rest.messages import (
+    DRY_RUN,
+    MAX_BODY_BYTES,
+    Answer,
+    Request,
+    Upgrade,
+    query_of,
+)
 from podsched.telemetry.http_server import certificate_of, connection_of, peer_of
 
 #: Seconds that a client may leave a piece of an answer unread; the same as for gRPC.
@@ -61,6 +69,7 @@ class _Exchange:
         expect = asked.headers.get("Expect", "").lower()
         #: True if the client sends the body only after "100 Continue".
         self._expects_continue = expect == "100-continue" and asked.version >= HttpVersion11
+        self._unread_seconds = UNREAD_SECONDS
         #: None until the response has begun.
         self.response: web.StreamResponse | None = None
 
@@ -94,6 +103,11 @@ class _Exchange:
         if isinstance(body, bytes):
             await self._whole(answer.status, headers, body)
             return
+        if isinstance(body, Upgrade):
+            await self._switch(body, call)
+            return
+        if answer.patient:
+            self._unread_seconds = answer.seconds
         response = web.StreamResponse(status=answer.status, headers=headers)
         await self._begin(response)
         await self._stream(response, body, answer.seconds, call)
@@ -150,17 +164,45 @@ class _Exchange:
         finally:
             self._connection.on_lost = None
 
+    async def _switch(self, upgrade: Upgrade, call: Call) -> None:
+        """Pass all bytes between the client's connection and another one until one of them ends."""
+        self.response = _Switched()
+        reader = asyncio.StreamReader(_PIECE // 2)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport = self._connection.take_over(protocol)
+        if transport is None:
+            upgrade.stream.abort()
+            raise _client_disconnected()
+        loop = asyncio.get_running_loop()
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        writer.write(upgrade.head)
+        await relay(Stream(reader, writer), upgrade.stream, call.sent)
+
     async def _unread(self, writing: Awaitable[object]) -> None:
-        """Await a write, which may wait for the client. Raises ApiError after UNREAD_SECONDS."""
+        """Await a write, which may wait for the client. Raises ApiError if that takes too long."""
         try:
-            async with asyncio.timeout(UNREAD_SECONDS):
+            async with asyncio.timeout(seconds := self._unread_seconds):
                 await writing
         except TimeoutError:
             # Otherwise the unsent data would stay in memory until the client reads or disconnects.
             self._connection.abort()
-            raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
+            raise errors.expired(f"the client has not read for {seconds:g} s") from None
         except ConnectionError:
             raise _client_disconnected() from None
+
+
+class _Switched(web.StreamResponse):
+    """Stands for the answer on a connection that no longer speaks HTTP: sends nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(status=101)
+        self.force_close()
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        pass
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        pass
 
 
 async def _write(response: web.StreamResponse, body: bytes) -> None:
@@ -194,8 +236,9 @@ def _expire(limit: asyncio.Timeout) -> None:
 
 def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Request:
     headers: dict[str, str] = {}
-    for name, value in asked.raw_headers:
-        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+    lines = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in asked.raw_headers]
+    for name, value in lines:
+        headers.setdefault(name.lower(), value)
     uri = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
     path, _, query = uri.partition("?")
     values = query_of(query)
@@ -211,4 +254,6 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
         receive=body,
         dry_run=dry_run,
         contradiction=next((n for n, v in values.items() if n != DRY_RUN and len({*v}) > 1), ""),
+        target=uri,
+        header_lines=lines,
     )

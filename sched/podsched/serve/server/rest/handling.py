@@ -9,6 +9,8 @@ from typing import Final
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.authentication import no_authentication
 from podsched.serve.server.core import ServerCore
+from podsched.serve.server.kubelets.client import KubeletClient
+from podsched.serve.server.methods import PASSED_ON
 from podsched.serve.server.pipeline import Call, Pipeline
 from podsched.serve.server.rest import openapi
 from podsched.serve.server.rest.discovery import discovery_answer, version
@@ -21,6 +23,7 @@ from podsched.serve.server.rest.failures import (
 )
 from podsched.serve.server.rest.messages import Answer, Request
 from podsched.serve.server.rest.probes import Probes
+from podsched.serve.server.rest.proxying import Proxying
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.resources import GROUP_NAMES
 from podsched.serve.server.rest.reviews import REVIEWS, SelfReviews
@@ -29,6 +32,7 @@ from podsched.serve.server.rest.subresources import Subresources
 from podsched.serve.server.rest.views import EncodedObjects
 from podsched.serve.server.rest.watches import Watches
 from podsched.serve.server.rest.writing import Writing
+from podsched.v1 import api_pb2 as v1
 
 Send = Callable[[Answer, Call], Awaitable[None]]
 """Sends an answer as part of a call."""
@@ -53,11 +57,19 @@ DISCOVERY: Final = "Discovery"
 class Handler:
     """Answers requests, each within a ``Call``."""
 
-    def __init__(self, core: ServerCore, pipeline: Pipeline, probes: Probes) -> None:
+    def __init__(
+        self,
+        core: ServerCore,
+        pipeline: Pipeline,
+        probes: Probes,
+        kubelets: KubeletClient | None = None,
+    ) -> None:
+        """kubelets: None if nothing is passed on to them."""
         self._pipeline = pipeline
         self._probes = probes
         self._open = pipeline.authenticate is no_authentication
         self._reviews = SelfReviews(core)
+        self._proxying = Proxying(core, kubelets) if kubelets is not None else None
         reading = Reading(core)
         writing = Writing(core, reading)
         below = Subresources(core, writing)
@@ -96,6 +108,9 @@ class Handler:
                 # Before the call takes a seat: a client may take long to send its body.
                 request = replace(request, body=await call.receive(request.receive))
             await call.enter(len(request.body))
+            if isinstance(found, Target) and found.subresource in PASSED_ON:
+                await self._pass_on(found, request, call, send)
+                return
             if request.contradiction:
                 # Kubernetes uses the first value, but the client may have meant another.
                 shown = request.contradiction[:100]
@@ -113,6 +128,17 @@ class Handler:
                 return
             with call.stream():
                 await send(answer, call)
+
+    async def _pass_on(self, target: Target, request: Request, call: Call, send: Send) -> None:
+        """Answer a request with the answer of a kubelet."""
+        if self._proxying is None:
+            raise no_such_resource()
+        kind = target.resource.kind.name
+        call.request = v1.GetRequest(kind=kind, namespace=target.namespace, name=target.name)
+        # A kubelet may take long to answer.
+        call.leave_seat()
+        with self._proxying.admitted() as held:
+            await send(await self._proxying.answer(target, request, held), call)
 
     def _route(self, request: Request, segments: Sequence[str]) -> Target | Exception | None:
         """Return a request's target, the error if it has none, or None if it concerns no object."""

@@ -9,6 +9,8 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from podsched.serve.server.kubelets.relay import Stream
+
 JSON: Final = "application/json"
 #: The only parameter that is a list.
 DRY_RUN: Final = "dryRun"
@@ -29,7 +31,8 @@ class Request:
 
     query: the first value of each name; dry_run: all values of ``dryRun``, the only list;
     contradiction: the name of another parameter with several different values, "" if none; body:
-    what ``receive`` has returned, b"" before.
+    what ``receive`` has returned, b"" before; target: path and query as received; uri: their
+    beginning; header_lines: all headers, repeated ones included.
     """
 
     method: str
@@ -44,6 +47,8 @@ class Request:
     body: bytes = b""
     dry_run: Sequence[str] = ()
     contradiction: str = ""
+    target: str = ""
+    header_lines: Sequence[tuple[str, str]] = ()
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]]:
         """See ``CallContext``."""
@@ -59,14 +64,29 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP answer: a body, or a stream of its pieces with a time limit in seconds."""
+class Upgrade:
+    """Another protocol on the client's connection: all bytes pass between it and ``stream``.
 
-    body: bytes | AsyncGenerator[bytes, None] = b""
+    head: the status line and headers with which the server at ``stream`` agreed.
+    """
+
+    head: bytes
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer: a body, or a stream of its pieces with a time limit in seconds.
+
+    patient: whether the client may leave a piece unread until that limit.
+    """
+
+    body: bytes | AsyncGenerator[bytes, None] | Upgrade = b""
     status: int = 200
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    patient: bool = False
 
 
 def query_of(text: str) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from podsched.api.kind import CHANGE
 from podsched.api.kinds import KINDS, Kind
+from podsched.serve.server.methods import PASSED_ON
 from podsched.serve.server.rest.event_views import hide_new_event, show_new_event
 
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
@@ -76,9 +77,14 @@ _CHANGED: Final = ("get", *CHANGE)
 _SUBRESOURCES: Final = {
     sub.name: sub
     for sub in (
+        Subresource("attach", PASSED_ON["attach"], kind="PodAttachOptions"),
         Subresource("binding", ("create",), kind="Binding"),
         Subresource("eviction", ("create",), "policy", "v1", "Eviction"),
+        Subresource("exec", PASSED_ON["exec"], kind="PodExecOptions"),
         Subresource("finalize", ("update",)),
+        Subresource("log", PASSED_ON["log"]),
+        Subresource("portforward", PASSED_ON["portforward"], kind="PodPortForwardOptions"),
+        Subresource("proxy", PASSED_ON["proxy"], kind="NodeProxyOptions"),
         Subresource("scale", _CHANGED, "autoscaling", "v1", "Scale"),
         Subresource("status", _CHANGED),
     )

@@ -19,6 +19,8 @@ from podsched.serve.server.rest.resources import GROUPS, Resource
 _OF_COLLECTIONS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_OBJECTS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _OF_SUBRESOURCES: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create"}
+_OF_PROXIES: Final = {**_OF_SUBRESOURCES, "DELETE": "delete", "HEAD": "get"}
+_PROXY: Final = "proxy"
 _BINDINGS: Final = "bindings"
 
 
@@ -66,7 +68,11 @@ def _target_of(request: Request, resources: Mapping[str, Resource], rest: Sequen
     resource = resources.get(rest[0])
     if resource is None and rest[0] == _BINDINGS and "pods" in resources:
         return _bindings(request, resources["pods"], namespace, rest)
-    if resource is None or len(rest) > 3 or bool(namespace) > resource.kind.namespaced:
+    if (
+        resource is None
+        or (len(rest) > 3 and rest[2] != _PROXY)
+        or bool(namespace) > resource.kind.namespaced
+    ):
         raise no_such_resource()
     if len(rest) == 1:
         return _collection(request, resource, namespace)
@@ -77,7 +83,8 @@ def _target_of(request: Request, resources: Mapping[str, Resource], rest: Sequen
     subresource = resource.subresources.get(rest[2])
     if subresource is None:
         raise no_such_resource()
-    verb = _verb(_OF_SUBRESOURCES, request, subresource.verbs)
+    verbs = _OF_PROXIES if rest[2] == _PROXY else _OF_SUBRESOURCES
+    verb = _verb(verbs, request, subresource.verbs)
     return Target(resource, verb, namespace, rest[1], rest[2])
 
 

@@ -1,0 +1,200 @@
+"""kubectl logs, exec, cp, attach and the rest that an API server passes on to kubelets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podsched.api.manifest import from_manifest
+from podsched.app.local_cluster import write_kubeconfig
+from podsched.lib.tls_contexts import TlsFiles
+from podsched.serve.server.kubelets.settings import KubeletSettings
+from podsched.serve.server.server import ApiServer
+from podsched.serve.server.settings import ServerSettings
+from podsched.testing.memory_store import MemoryStore
+from support.api_servers import start_api_server
+from support.certificates import Certificates, make_certificates
+from support.eventually import PATIENCE, eventually
+from support.stand_in_kubelet import StandInKubelet, address_of_this_machine, stand_in_kubelet
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not address_of_this_machine(), reason="needs an address beside loopback"),
+]
+
+_KUBECTL = Path(sys.executable).with_name("kubectl")
+
+
+@dataclass
+class Cluster:
+    """An API server, the kubelet of its only real node, and kubectl."""
+
+    server: ApiServer
+    kubelet: StandInKubelet
+    files: Certificates
+    kubeconfig: Path
+
+    async def create(self, manifest: dict[str, Any]) -> None:
+        await self.server.core.creator.create(from_manifest(manifest).message)
+
+    async def pod(self, name: str, *containers: str, node: str = "real") -> None:
+        spec = {"nodeName": node, "containers": [{"name": c, "image": "i"} for c in containers]}
+        metadata = {"name": name, "namespace": "default"}
+        await self.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        await self.server.core.reflector.wait_until_fresh()
+
+    async def start(self, *arguments: str, **more: Any) -> asyncio.subprocess.Process:
+        """A running kubectl."""
+        pipe = asyncio.subprocess.PIPE
+        home = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.kubeconfig.parent)}
+        return await asyncio.create_subprocess_exec(
+            *(str(_KUBECTL), *arguments),
+            env={**os.environ, **home, **more},
+            stdin=pipe,
+            stdout=pipe,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+
+    async def kubectl(self, *arguments: str, code: int = 0, stdin: bytes = b"") -> str:
+        """What kubectl prints, errors included; its exit code must be ``code``."""
+        process = await self.start(*arguments)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                output, _ = await process.communicate(stdin)
+        finally:
+            if process.returncode is None:
+                process.kill()
+        assert process.returncode == code, output.decode()
+        return output.decode()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    address = address_of_this_machine()
+    files = make_certificates(tmp_path, address)
+    cert, key, ca = str(files.cert), str(files.key), str(files.ca)
+    settings = ServerSettings(
+        kube_listen="127.0.0.1:0",
+        tls_cert=cert,
+        tls_key=key,
+        tls_client_ca=ca,
+        kubelets=KubeletSettings(client_certificate=cert, client_key=key, certificate_authority=ca),
+    )
+    store = MemoryStore()
+    server = await start_api_server(settings, store)
+    try:
+        async with stand_in_kubelet(files, address) as kubelet:
+            kubeconfig = tmp_path / "kubeconfig"
+            write_kubeconfig(kubeconfig, f"127.0.0.1:{server.kube_port}", TlsFiles(ca, cert, key))
+            cluster = Cluster(server, kubelet, files, kubeconfig)
+            await cluster.create(kubelet.node("real"))
+            yield cluster
+    finally:
+        await server.stop(0.1)
+        await store.close()
+
+
+async def test_logs_are_shown_with_their_options(cluster: Cluster) -> None:
+    await cluster.pod("web", "main")
+    cluster.kubelet.log += ["one", "two", "three"]
+    assert await cluster.kubectl("logs", "web") == "one\ntwo\nthree\n"
+    options = ("--tail=2", "--since=10s", "--timestamps", "--previous", "--limit-bytes=99")
+    assert await cluster.kubectl("logs", "web", *options) == "two\nthree\n"
+    asked = cluster.kubelet.asked[-1]
+    assert asked.startswith("GET /containerLogs/default/web/main?")
+    for option in ("tailLines=2", "sinceSeconds=10", "timestamps=true", "previous=true",
+                   "limitBytes=99"):  # fmt: skip
+        assert option in asked
+    assert cluster.kubelet.users[-1] == "localhost"
+    assert "authorization" not in cluster.kubelet.headers[-1]
+
+
+async def test_a_log_is_followed_until_kubectl_ends(cluster: Cluster) -> None:
+    await cluster.pod("web", "main")
+    following = await cluster.start("logs", "-f", "web")
+    assert following.stdout is not None
+    await eventually("the kubelet is asked", lambda: bool(cluster.kubelet.asked))
+    for line in ("one", "two"):
+        cluster.kubelet.say(line)
+        async with asyncio.timeout(PATIENCE):
+            assert await following.stdout.readline() == line.encode() + b"\n"
+    following.terminate()
+    await following.wait()
+    await eventually("the kubelet is left", lambda: not cluster.kubelet.open_streams)
+
+
+async def test_a_container_must_be_chosen_of_several(cluster: Cluster) -> None:
+    await cluster.pod("two", "one", "waiting")
+    path = "/api/v1/namespaces/default/pods/two/log"
+    said = await cluster.kubectl("get", "--raw", path, code=1)
+    assert "a container name must be specified for pod two, choose one of: [one waiting]" in said
+    said = await cluster.kubectl("get", "--raw", f"{path}?container=other", code=1)
+    assert "container other is not valid for pod two" in said
+    said = await cluster.kubectl("logs", "two", "-c", "waiting", code=1)
+    assert "is waiting to start: ContainerCreating" in said
+
+
+async def test_a_command_is_run_with_its_input_output_and_exit_code(cluster: Cluster) -> None:
+    await cluster.pod("web", "main")
+    command = ("sh", "-c", "cat; echo to stderr >&2; exit 7")
+    said = await cluster.kubectl("exec", "-i", "web", "--", *command, code=7, stdin=b"given\n")
+    assert "given\n" in said
+    assert "to stderr\n" in said
+    assert cluster.kubelet.asked[-1].startswith("GET /exec/default/web/main?")
+    assert "command=sh&command=-c" in cluster.kubelet.asked[-1]
+
+
+async def test_large_output_arrives_whole(cluster: Cluster) -> None:
+    await cluster.pod("web", "main")
+    command = ("head", "-c", "20000000", "/dev/zero")
+    assert await cluster.kubectl("exec", "web", "--", *command) == "\0" * 20_000_000
+
+
+async def test_files_are_copied_in_both_directions(cluster: Cluster, tmp_path: Path) -> None:
+    await cluster.pod("web", "main")
+    source, there, back = tmp_path / "source", tmp_path / "there", tmp_path / "back"
+    source.write_bytes(os.urandom(300_000))
+    await cluster.kubectl("cp", str(source), f"web:{there}")
+    assert there.read_bytes() == source.read_bytes()
+    await cluster.kubectl("cp", f"web:{there}", str(back))
+    assert back.read_bytes() == source.read_bytes()
+
+
+async def test_a_process_is_attached_to(cluster: Cluster) -> None:
+    await cluster.pod("web", "main")
+    said = await cluster.kubectl("attach", "-i", "web", stdin=b"hello\n")
+    assert "hello\n" in said
+    assert cluster.kubelet.asked[-1].startswith("GET /attach/default/web/main?")
+
+
+async def test_a_kubelet_is_asked_through_the_proxy_of_its_node(cluster: Cluster) -> None:
+    cluster.kubelet.metrics = "node_cpu_usage_seconds_total 1\n"
+    path = "/api/v1/nodes/real/proxy"
+    assert await cluster.kubectl("get", "--raw", f"{path}/metrics/resource?a=1&a=2") == (
+        "node_cpu_usage_seconds_total 1\n"
+    )
+    assert cluster.kubelet.asked[-1] == "GET /metrics/resource?a=1&a=2"
+    assert "authorization" not in cluster.kubelet.headers[-1]
+    port = cluster.kubelet.port
+    assert await cluster.kubectl("get", "--raw", f"/api/v1/nodes/real:{port}/proxy/healthz") == "ok"
+    said = await cluster.kubectl("get", "--raw", "/api/v1/nodes/real:22/proxy/healthz", code=1)
+    assert "port 22 of node real: only the kubelet's port" in said
+    before = len(cluster.kubelet.asked)
+    await cluster.kubectl("get", "--raw", f"{path}/redirect", code=1)
+    assert len(cluster.kubelet.asked) == before + 1
+
+
+async def test_a_hollow_node_says_that_it_runs_nothing(cluster: Cluster) -> None:
+    metadata = {"name": "hollow", "labels": {"podsched.io/hollow": "true"}}
+    await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+    await cluster.pod("web", "main", node="hollow")
+    for command in (("logs", "web"), ("exec", "web", "--", "ls"), ("attach", "web")):
+        said = await cluster.kubectl(*command, code=1)
+        assert "node hollow, which is a hollow node of sched agent: nothing runs on it" in said
