@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -191,8 +191,7 @@ class Proxying:
         entry = await self._core.storage.get(target.resource.kind, key)
         if not entry.is_readable():
             raise errors.unreadable(entry.kind, target.name)
-        pod: Pod = entry.message
-        return pod
+        return cast(Pod, entry.message)
 
     async def _kubelet_of(self, pod: Pod) -> Endpoint:
         return await self._endpoint(await self._node(pod.spec.node_name), pod.metadata.name)
@@ -224,8 +223,7 @@ class Proxying:
         entry = await self._core.storage.get(KINDS["Node"], name)
         if not entry.is_readable():
             raise errors.unreadable(entry.kind, name)
-        node: Node = entry.message
-        return node
+        return cast(Node, entry.message)
 
     async def _endpoint(self, node: Node, pod: str = "") -> Endpoint:
         """Return where a node's kubelet is. Raises RestError if nothing runs on the node."""
