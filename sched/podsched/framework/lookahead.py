@@ -9,7 +9,7 @@ plugins of the profile return the same results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from podsched.framework.nodes import Bools, ClusterView, JournaledColumns
@@ -44,6 +44,18 @@ class LookaheadPlugin(Protocol):
 
         None if verdicts cannot be predicted, or if the plugin's scores change as well.
         """
+        ...
+
+
+@runtime_checkable
+class LooksPastReserve(LookaheadPlugin, Protocol):
+    """A Reserve plugin whose Lookahead counts what Reserve takes for each placed pod.
+
+    So several pods are placed before Reserve is called for them, in their order.
+    """
+
+    def independent(self, pods: Sequence[PodInfo]) -> int:
+        """Return how many of the first pods, which share a projection, reserve different things."""
         ...
 
 

@@ -315,10 +315,15 @@ class ProfileRuntime:
 
     def reserves_for(self, state: CycleState, pod: PodInfo) -> bool:
         """Whether a plugin reserves something for such pods, which the next pod must see."""
-        return any(
-            name not in state.skip_filter and asks(state, pod)
+        return bool(self.reserving(state, pod))
+
+    def reserving(self, state: CycleState, pod: PodInfo) -> Set[str]:
+        """Return the plugins that reserve something for such pods."""
+        return {
+            name
             for name, asks in self.reserves.items()
-        )
+            if name not in state.skip_filter and asks(state, pod)
+        }
 
     def _deciding(self) -> dict[str, Plugin]:
         """Return the plugins that feasibility and scores depend on, by name."""

@@ -13,9 +13,12 @@ from podsched.plugins.dynamic_resources.constraints import Values, attribute_val
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
+    Device,
+    DeviceClass,
     DeviceID,
     DeviceTaint,
     DeviceToleration,
+    ExactDeviceRequest,
     Features,
     Node,
 )
@@ -110,11 +113,7 @@ class Candidates:
             return True
         key = (alternative, candidate.index)
         if key not in self._tolerated:
-            self._tolerated[key] = not any(
-                taint.effect in _PREVENTING_EFFECTS
-                and not any(_tolerates(of, taint) for of in alternative.request.tolerations)
-                for taint in taints
-            )
+            self._tolerated[key] = tolerates(alternative.request, candidate.device)
         return self._tolerated[key]
 
     def values(
@@ -162,6 +161,34 @@ class Candidates:
             selector = self._compile(expression)
             self._selected[key] = selector.matches(candidate.device.view)
         return self._selected[key]
+
+
+def suits(
+    request: ExactDeviceRequest,
+    device_class: DeviceClass,
+    device: Device,
+    compile_selector: SelectorCompiler,
+) -> bool:
+    """Whether a device that nothing is taken of suits a request, with the default features.
+
+    Raises CompileError, EvaluationError.
+    """
+    for expression in (*device_class.selectors, *request.selectors):
+        if not compile_selector(expression or "").matches(device.view):
+            return False
+    if not tolerates(request, device):
+        return False
+    needs = consumed_capacity(request.capacity, device.capacity)
+    return needs is not None and fits(needs, device.capacity, _NO_AMOUNTS, _NO_AMOUNTS)
+
+
+def tolerates(request: ExactDeviceRequest, device: Device) -> bool:
+    """Whether a request tolerates the taints of a device."""
+    return not any(
+        taint.effect in _PREVENTING_EFFECTS
+        and not any(_tolerates(of, taint) for of in request.tolerations)
+        for taint in device.taints
+    )
 
 
 def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

@@ -1,28 +1,28 @@
 """The devices of a cluster as allocation reads them: classes, slices by pool, and what is in use.
 
-Each object is read once for each of its versions.
+Each object is read once for each of its versions. Of claims, only those that changed are read.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
 
 from podsched.api.manifest import to_manifest
-from podsched.api.quantity import parse
 from podsched.framework.nodes import ClusterView
+from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.documents import (
     read_device_class,
     read_resource_claim,
     read_resource_slice,
 )
+from podsched.plugins.dynamic_resources.free_devices import FreeDevices
+from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey, uses_of
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
     DeviceClass,
-    DeviceID,
     Node,
     ResourceClaim,
     ResourceSlice,
@@ -34,12 +34,9 @@ from podsched.v1 import objects_pb2 as v1
 Read = TypeVar("Read")
 
 #: Max contents of slices that are remembered; their numbers are never used again.
-_MOST_CONTENTS = 20_000
-
-#: Driver and name of a pool.
-PoolKey = tuple[str, str]
-#: A device, and what a share consumes of it; None if it is allocated exclusively.
-_Use = tuple[DeviceID, Mapping[str, Fraction] | None]
+_MOST_CONTENTS: Final = 20_000
+#: Max kinds of claims whose specs are remembered.
+_MOST_KINDS: Final = 1024
 
 
 class _ReadObjects(Generic[Read]):
@@ -63,11 +60,11 @@ class _ReadObjects(Generic[Read]):
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The devices of a cluster at one time; plain data.
+    """The devices of a cluster; ``in_use`` stays current, the rest is as of one time.
 
     ``contents``: of each slice a number for what it holds apart from the names of itself, its pool
     and its node. ``pools_of_node``: pools with slices of one node. ``other_pools``: pools with
-    slices that several nodes may reach. ``in_use``: of a pool, which devices are taken and how.
+    slices that several nodes may reach.
     """
 
     classes: Mapping[str, DeviceClass]
@@ -76,8 +73,12 @@ class Devices:
     contents: Mapping[PoolKey, Sequence[int]]
     pools_of_node: Mapping[str, Sequence[PoolKey]]
     other_pools: Sequence[PoolKey]
-    allocated: AllocatedState
-    in_use: Mapping[PoolKey, Hashable]
+    in_use: DevicesInUse
+
+    @property
+    def allocated(self) -> AllocatedState:
+        """The devices in use."""
+        return self.in_use.allocated
 
     def slices_for(self, node: Node) -> list[ResourceSlice]:
         """Return all slices of the pools that the node may reach."""
@@ -94,7 +95,7 @@ class Devices:
             if any(piece.per_device_node_selection for piece in slices):
                 return None
             reached = tuple(reaches(node, piece.nodes) for piece in slices)
-            found.append((key[0], self.contents[key], reached, self.in_use.get(key)))
+            found.append((key[0], self.contents[key], reached, self.in_use.of_pool(key)))
         return tuple(found)
 
     def _pools_for(self, node: Node) -> list[PoolKey]:
@@ -105,22 +106,48 @@ class Devices:
 class KnownDevices:
     """Reads the devices of a cluster, again when they have changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, compile_selector: SelectorCompiler) -> None:
+        self._compile = compile_selector
         self._classes = _ReadObjects(lambda of: read_device_class(to_manifest(of)))
         self._slices = _ReadObjects(self._read_slice)
-        self._uses = _ReadObjects(_uses)
         self._numbers = itertools.count(1)
         self._contents: dict[bytes, int] = {}
         self._found: tuple[Hashable, Devices] | None = None
+        self._cluster: ClusterView | None = None
+        self._in_use = DevicesInUse()
+        #: The position in the journal of claims up to which they are read.
+        self._position = 0
+        self._free: FreeDevices | None = None
 
     def of(self, cluster: ClusterView) -> Devices:
         """Return the devices now; assumed allocations are in use."""
-        assumed = cluster.assumed(CLAIM)
-        kinds = (CLAIM, CLASS, SLICE)
-        version = (id(cluster), assumed.version, *(cluster.version(kind) for kind in kinds))
+        self._read_claims(cluster)
+        version = (cluster.version(CLASS), cluster.version(SLICE))
         if self._found is None or self._found[0] != version:
             self._found = (version, self._read(cluster))
+            devices = self._found[1]
+            self._free = FreeDevices(
+                devices.pools, devices.classes, self._in_use, self._compile, self._free
+            )
         return self._found[1]
+
+    def free(self, cluster: ClusterView) -> FreeDevices:
+        """Return the numbers of free devices now."""
+        self.of(cluster)
+        assert self._free is not None
+        return self._free
+
+    def _read_claims(self, cluster: ClusterView) -> None:
+        """Catch up with the claims that have changed."""
+        assumed = cluster.assumed(CLAIM)
+        changed = assumed.changed_since(self._position) if cluster is self._cluster else None
+        if changed is None:
+            self._cluster, self._found, self._in_use = cluster, None, DevicesInUse()
+            metas = (claim.metadata for claim in cluster.list(CLAIM))
+            changed = [(meta.namespace, meta.name) for meta in metas]
+        self._position = assumed.position
+        for name in changed:
+            self._in_use.put(name, uses_of(assumed.get(*name)))
 
     def _read(self, cluster: ClusterView) -> Devices:
         pools: dict[PoolKey, list[tuple[ResourceSlice, int]]] = {}
@@ -135,7 +162,6 @@ class KnownDevices:
                 others[key] = None
         for pieces in pools.values():
             pieces.sort(key=lambda entry: entry[0].name)
-        uses = self._uses.all(_claims_now(cluster))
         return Devices(
             {of.name: of for of in self._classes.all(cluster.list(CLASS))},
             cluster.version(CLASS),
@@ -143,7 +169,7 @@ class KnownDevices:
             {key: tuple(number for _, number in pieces) for key, pieces in pools.items()},
             {name: sorted(keys) for name, keys in of_node.items()},
             sorted(others),
-            *_in_use(itertools.chain.from_iterable(uses)),
+            self._in_use,
         )
 
     def _read_slice(self, message: v1.ResourceSlice) -> tuple[ResourceSlice, int]:
@@ -160,53 +186,30 @@ class KnownDevices:
         return read_resource_slice(to_manifest(message)), number
 
 
-def read_claim(message: v1.ResourceClaim) -> ResourceClaim:
-    """Return what a claim asks for."""
-    return read_resource_claim(to_manifest(message))
+class KnownClaims:
+    """What claims ask for; claims of equal specs are read once."""
 
+    def __init__(self) -> None:
+        self._known: dict[bytes, ResourceClaim] = {}
+        self._specs: dict[tuple[str, str], tuple[v1.ResourceClaim, bytes]] = {}
 
-def _claims_now(cluster: ClusterView) -> Iterator[v1.ResourceClaim]:
-    """Yield all claims that are allocated, assumed allocations included."""
-    changed = {
-        (claim.metadata.namespace, claim.metadata.name): claim
-        for claim in cluster.assumed(CLAIM).assumed()
-    }
-    for stored in cluster.list(CLAIM):
-        key = (stored.metadata.namespace, stored.metadata.name)
-        claim = changed.get(key, stored) if changed else stored
-        if claim.status.HasField("allocation"):
-            yield claim
+    def spec(self, message: v1.ResourceClaim) -> bytes:
+        """Return a claim's spec, serialized, by which it can be compared."""
+        key = (message.metadata.namespace, message.metadata.name)
+        known = self._specs.get(key)
+        if known is None or known[0] is not message:
+            if len(self._specs) >= _MOST_CONTENTS:
+                self._specs.clear()
+            spec = message.spec.SerializeToString(deterministic=True)
+            known = self._specs[key] = (message, spec)
+        return known[1]
 
-
-def _uses(claim: v1.ResourceClaim) -> Sequence[_Use]:
-    """Return the devices of a claim, without those for administrators, who only look on."""
-    return [
-        (
-            DeviceID(result.driver, result.pool, result.device),
-            {name: parse(of) for name, of in result.consumed_capacity.items()}
-            if result.share_id
-            else None,
-        )
-        for result in claim.status.allocation.devices.results
-        if not result.admin_access
-    ]
-
-
-def _in_use(uses: Iterable[_Use]) -> tuple[AllocatedState, dict[PoolKey, Hashable]]:
-    exclusive: set[DeviceID] = set()
-    capacity: dict[DeviceID, dict[str, Fraction]] = {}
-    for device, consumed in uses:
-        if consumed is None:
-            exclusive.add(device)
-            continue
-        amounts = capacity.setdefault(device, {})
-        for name, amount in consumed.items():
-            amounts[name] = amounts.get(name, Fraction()) + amount
-    by_pool: dict[PoolKey, list[Hashable]] = {}
-    for device in exclusive:
-        by_pool.setdefault(device[:2], []).append(device.device)
-    for device, amounts in capacity.items():
-        use = (device.device, frozenset(amounts.items()))
-        by_pool.setdefault(device[:2], []).append(use)
-    state = AllocatedState(frozenset(exclusive), frozenset(capacity), capacity)
-    return state, {key: frozenset(taken) for key, taken in by_pool.items()}
+    def read(self, message: v1.ResourceClaim) -> ResourceClaim:
+        """Return what a claim asks for."""
+        spec = self.spec(message)
+        found = self._known.get(spec)
+        if found is None:
+            if len(self._known) >= _MOST_KINDS:
+                self._known.clear()
+            found = self._known[spec] = read_resource_claim(to_manifest(message))
+        return replace(found, namespace=message.metadata.namespace, name=message.metadata.name)

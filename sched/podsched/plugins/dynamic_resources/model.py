@@ -5,7 +5,7 @@ Names are Kubernetes' own. Quantities are exact fractions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -242,8 +242,8 @@ class Node:
 class AllocatedState:
     """The devices in use: exclusively, by shares, and how much of their capacity shares consume."""
 
-    devices: frozenset[DeviceID] = frozenset()
-    shared: frozenset[DeviceID] = frozenset()
+    devices: Collection[DeviceID] = ()
+    shared: Collection[DeviceID] = ()
     capacity: Mapping[DeviceID, Mapping[str, Fraction]] = field(default_factory=dict)
 
 

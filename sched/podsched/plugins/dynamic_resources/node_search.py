@@ -11,6 +11,7 @@ from podsched.api.node_selectors import NodeTerms
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.devices import Devices
+from podsched.plugins.dynamic_resources.free_devices import Fitting
 from podsched.plugins.dynamic_resources.model import (
     AllocationResult,
     Features,
@@ -30,15 +31,17 @@ class PodNeeds:
 
     ``allocated``: the nodes of each claim that is allocated. ``names`` and ``claims``: those that
     have to be allocated; ``kind`` is equal for pods that ask for the same. ``assumed``: the names
-    of claims that are assumed to be allocated for the pod since an earlier attempt.
+    of claims that are assumed to be allocated for the pod since an earlier attempt. ``fitting``:
+    where they fit as far as columns tell.
     """
 
     allocated: tuple[NodeTerms, ...]
     names: tuple[str, ...]
     claims: tuple[ResourceClaim, ...]
-    kind: Hashable
+    kind: tuple[bytes, ...]
     assumed: tuple[str, ...]
     devices: Devices
+    fitting: Fitting | None = None
 
     @property
     def has_alternatives(self) -> bool:

@@ -9,6 +9,7 @@ are backed by devices; members of a group that share a claim which is not alloca
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from podsched.api.node_selectors import NodeTerms, compile_node_selector
 from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
+from podsched.framework.lookahead import Lookahead
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
@@ -31,20 +33,27 @@ from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
-from podsched.plugins.dynamic_resources.devices import Devices, KnownDevices, read_claim
+from podsched.plugins.dynamic_resources.devices import Devices, KnownClaims, KnownDevices
 from podsched.plugins.dynamic_resources.errors import (
     AllocationAborted,
     AllocationError,
     InvalidPools,
 )
 from podsched.plugins.dynamic_resources.events import dynamic_resources_events
-from podsched.plugins.dynamic_resources.model import Node, ResourceClaim
+from podsched.plugins.dynamic_resources.free_devices import DevicesAhead
+from podsched.plugins.dynamic_resources.model import (
+    AllocationResult,
+    Features,
+    Node,
+    ResourceClaim,
+)
 from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds
 from podsched.plugins.dynamic_resources.pod_claims import (
     CLAIM,
     CLASS,
     SLICE,
     ClaimUnusableError,
+    claim_names,
     has_claims,
     usable_claims,
 )
@@ -75,6 +84,10 @@ _PAUSES_PER_SECOND: Final = 1000
 _MOST_MEASURED: Final = 50
 
 
+#: Max specs of claims that are remembered because they failed.
+_MOST_FAILING: Final = 4096
+
+
 class DynamicResources:
     """See the module."""
 
@@ -101,9 +114,12 @@ class DynamicResources:
         timeout = args.filter_timeout or _LONGEST_FILTER
         self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
         self._binding_timeout = float(args.binding_timeout)
-        self._devices = KnownDevices()
         self._compile_selector = RememberedSelectors(compile_selector)
+        self._devices = KnownDevices(self._compile_selector)
+        self._claims = KnownClaims()
         self._search = NodeSearch(self._compile_selector)
+        #: The specs of claims for which an attempt has failed: the message has the claim's name.
+        self._failing: set[bytes] = set()
         #: By pod uid: the binding cycle runs, or it ended with a patch whose outcome is not known.
         self._reserved: dict[str, Reservation] = {}
         self._in_doubt: dict[str, Reservation] = {}
@@ -111,14 +127,35 @@ class DynamicResources:
         self._unfinished = 0
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the pod itself if it has claims: they are reserved for it by name."""
-        return pod.uid if has_claims(pod) else NOTHING_READ
+        """Return what the pod's claims ask for, or where they are allocated.
+
+        Pods whose claims ask for the same share an evaluation.
+        """
+        if not has_claims(pod):
+            return NOTHING_READ
+        try:
+            claims = usable_claims(pod, cluster)
+            return tuple([self._part(pod, claim, cluster) for claim in claims])
+        except ClaimUnusableError:
+            return pod.uid
+
+    def _part(self, pod: PodInfo, claim: v1.ResourceClaim, cluster: ClusterView) -> Hashable:
+        """Return what is read of one claim. Raises ClaimUnusableError."""
+        assumed = _assumed_for(pod, claim, cluster)
+        known = claim if assumed is None else assumed
+        if known.status.HasField("allocation"):
+            where = known.status.allocation.node_selector
+            return assumed is None, where.SerializeToString(deterministic=True)
+        spec = self._claims.spec(claim)
+        return (spec, claim.metadata.name) if spec in self._failing else spec
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         if not has_claims(pod):
             return FIXED_INPUTS
+        nodes = cluster.nodes
         versions = (cluster.version(kind) for kind in (CLAIM, CLASS, SLICE))
-        return (cluster.assumed(CLAIM).version, *versions, self._unfinished)
+        assumed = cluster.assumed(CLAIM).version
+        return (assumed, *versions, nodes.topology_version, nodes.size, self._unfinished)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Reject a pod until its claims exist and are its own."""
@@ -137,7 +174,9 @@ class DynamicResources:
         if not has_claims(pod):
             return PreFilterResult(SKIP)
         try:
-            state.data[self.name] = self._needs(pod, cluster)
+            needs = self._needs(pod, cluster)
+            fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
+            state.data[self.name] = replace(needs, fitting=fitting)
         except ClaimUnusableError as why:
             return PreFilterResult(unresolvable(str(why)))
         return PreFilterResult()
@@ -149,13 +188,8 @@ class DynamicResources:
         assumed_names: list[str] = []
         new: list[v1.ResourceClaim] = []
         for claim in usable_claims(pod, cluster):
-            assumed = in_flight(claim, cluster)
+            assumed = _assumed_for(pod, claim, cluster)
             if assumed is not None:
-                if assumed.status.reserved_for[0].uid != pod.uid:
-                    raise ClaimUnusableError(
-                        f"resource claim {claim.metadata.namespace}/{claim.metadata.name} "
-                        "is in the process of being allocated"
-                    )
                 assumed_names.append(claim.metadata.name)
                 claim = assumed
             if not claim.status.HasField("allocation"):
@@ -163,14 +197,14 @@ class DynamicResources:
             elif claim.status.allocation.HasField("node_selector"):
                 allocated.append(compile_node_selector(claim.status.allocation.node_selector))
         devices = self._devices.of(cluster)
-        claims = tuple(map(read_claim, new))
+        claims = tuple(map(self._claims.read, new))
         for wanted in claims:
             _check_classes(wanted, devices)
         return PodNeeds(
             tuple(allocated),
             tuple(claim.metadata.name for claim in new),
             claims,
-            tuple(claim.spec.SerializeToString(deterministic=True) for claim in new),
+            tuple(map(self._claims.spec, new)),
             tuple(assumed_names),
             devices,
         )
@@ -187,8 +221,14 @@ class DynamicResources:
         if not needs.claims:
             return verdicts.done()
         none, invalid = np.zeros_like(elsewhere), np.zeros_like(elsewhere)
+        unsure = ~elsewhere
+        if needs.fitting is not None:
+            # An array over rows is for those of the cluster.
+            base = rows if nodes.base is nodes else nodes.base_rows[rows]
+            none |= ~needs.fitting.fits[base]
+            unsure &= needs.fitting.unsure[base] & ~none
         budget = Budget(self._most_pauses)
-        for index in np.flatnonzero(~elsewhere).tolist():
+        for index in np.flatnonzero(unsure).tolist():
             node = _node(nodes, int(rows[index]))
             try:
                 none[index] = self._search.score(node, needs, budget) is None
@@ -196,6 +236,9 @@ class DynamicResources:
                 invalid[index] = True
             except AllocationError as why:
                 # The attempt fails because of this node, whatever the others are like.
+                if len(self._failing) >= _MOST_FAILING:
+                    self._failing.clear()
+                self._failing.update(needs.kind)
                 failed = ~elsewhere
                 failed[:index] = False
                 verdicts.flag(failed, Code.ERROR, self._problem(why, node))
@@ -254,6 +297,23 @@ class DynamicResources:
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         return default_normalize(scores)
 
+    def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
+        """Count devices as pods get them, where columns tell how many are left."""
+        needs = state.data.get(self.name)
+        if not isinstance(needs, PodNeeds) or needs.fitting is None or needs.fitting.left is None:
+            return None
+        return DevicesAhead(needs.fitting, needs.claims[0].requests[0].exactly.count)
+
+    def independent(self, pods: Sequence[PodInfo]) -> int:
+        """Return how many of the first pods have claims of their own."""
+        names: set[str | None] = set()
+        for count, pod in enumerate(pods):
+            mine = claim_names(pod)
+            if not names.isdisjoint(mine):
+                return count
+            names.update(mine)
+        return len(pods)
+
     # ------------------------------------------------------------------ binding
 
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
@@ -279,7 +339,7 @@ class DynamicResources:
         node = _node(cluster.nodes, row)
         if needs.claims:
             try:
-                allocations = self._search.allocate(node, needs, Budget(self._most_pauses))
+                allocations = self._allocate(node, row, needs)
             except AllocationError as why:
                 return error(self._problem(why, node))
             if allocations is None:
@@ -289,6 +349,20 @@ class DynamicResources:
         doubt = self._in_doubt.pop(pod.uid, None)
         self._reserved[pod.uid] = Reservation(pod.namespace, names, is_sent=doubt is not None)
         return SUCCESS
+
+    def _allocate(self, node: Node, row: int, needs: PodNeeds) -> list[AllocationResult] | None:
+        """Allocate the new claims on a node. Raises AllocationError."""
+        cluster = self._handle.cluster
+        free = self._devices.free(cluster)
+        if len(needs.claims) == 1:
+            fitting = free.fitting(needs.claims, cluster.nodes)
+            if fitting is not None and not fitting.unsure[row]:
+                return (
+                    [free.allocate(needs.claims[0], node, Features())]
+                    if fitting.fits[row]
+                    else None
+                )
+        return self._search.allocate(node, needs, Budget(self._most_pauses))
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Take the assumptions back, unless they may be written."""
@@ -337,6 +411,22 @@ class DynamicResources:
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return dynamic_resources_events()
+
+
+def _assumed_for(
+    pod: PodInfo, claim: v1.ResourceClaim, cluster: ClusterView
+) -> v1.ResourceClaim | None:
+    """Return the claim as it is assumed to be allocated for the pod; None if it is not.
+
+    Raises ClaimUnusableError if it is for another pod.
+    """
+    assumed = in_flight(claim, cluster)
+    if assumed is not None and assumed.status.reserved_for[0].uid != pod.uid:
+        raise ClaimUnusableError(
+            f"resource claim {claim.metadata.namespace}/{claim.metadata.name} "
+            "is in the process of being allocated"
+        )
+    return assumed
 
 
 def _node(nodes: NodeColumns, row: int) -> Node:

@@ -1,0 +1,341 @@
+"""How many free devices nodes have for the usual requests, as columns over the nodes.
+
+A usual request wants a number of devices, of which it does not matter which ones. A simple node has
+pools of its own only, of devices that are used as a whole by one claim. There a usual claim fits if
+enough devices are free that suit it, and gets the first of them. All other nodes, and nodes with a
+device on which a selector fails, are *unsure*: there the allocator has to search.
+
+A column has a number per pool. Devices that come into use or are free again change one cell of each
+column. What suits a request is found out once for each slice, until the slice changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from podsched.api.cel.errors import CompileError, EvaluationError
+from podsched.framework.nodes import Bools, Int64s, NodeColumns
+from podsched.framework.verdicts import Rows
+from podsched.plugins.dynamic_resources.candidates import SelectorCompiler, suits
+from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
+from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey
+from podsched.plugins.dynamic_resources.model import (
+    EXACT_COUNT,
+    MAX_RESULTS,
+    AllocationResult,
+    Device,
+    DeviceClass,
+    DeviceID,
+    ExactDeviceRequest,
+    Features,
+    Node,
+    ResourceClaim,
+    ResourceSlice,
+)
+from podsched.plugins.dynamic_resources.pools import Pool
+from podsched.plugins.dynamic_resources.results import make_allocation
+from podsched.plugins.dynamic_resources.taken import Taken
+
+#: Max requests, different in what suits them, whose columns are kept.
+_MOST_COLUMNS: Final = 64
+
+
+def usual_requests(claims: Sequence[ResourceClaim]) -> list[ExactDeviceRequest] | None:
+    """Return the requests of claims if each wants a number of devices; None for other claims.
+
+    Also None if the allocator might refuse a claim, whatever devices there are.
+    """
+    found: list[ExactDeviceRequest] = []
+    for claim in claims:
+        requests = [request.exactly for request in claim.requests]
+        if any(of.first_available for of in claim.requests) or not all(map(_is_usual, requests)):
+            return None
+        if sum(request.count for request in requests) > MAX_RESULTS:
+            return None
+        if not all(of.match_attribute or of.distinct_attribute for of in claim.constraints):
+            return None
+        found += requests
+    return found
+
+
+def _is_usual(request: ExactDeviceRequest) -> bool:
+    return (
+        request.allocation_mode == EXACT_COUNT
+        and request.count > 0
+        and not request.admin_access
+        and None not in request.selectors
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Pool:
+    """A pool with its slices; ``node``: the only node that reaches it, "" for others.
+
+    ``is_simple``: its devices are there, are valid and are used as a whole. ``comes_last``: its
+    devices are tried after those of other pools. ``suiting``: by what is asked the names of the
+    devices that suit it, None if a selector fails.
+    """
+
+    key: PoolKey
+    slices: tuple[ResourceSlice, ...]
+    node: str
+    is_simple: bool
+    comes_last: bool
+    suiting: dict[Hashable, frozenset[str] | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, key: PoolKey, slices: tuple[ResourceSlice, ...]) -> _Pool:
+        """Return the pool of these slices."""
+        nodes = {piece.nodes.node_name for piece in slices}
+        devices = [device for piece in slices for device in piece.devices]
+        first = slices[0]
+        is_simple = (
+            len(nodes) == 1
+            and all(piece.generation == first.generation for piece in slices)
+            and len(slices) == first.slice_count
+            and all(piece.slice_count == first.slice_count for piece in slices)
+            and not any(piece.shared_counters for piece in slices)
+            and not any(piece.per_device_node_selection for piece in slices)
+            and not any(of.counter_sets or of.allow_multiple_allocations for of in devices)
+            and len({device.name for device in devices}) == len(devices)
+        )
+        comes_last = any(device.binding_conditions for device in devices)
+        return cls(key, slices, nodes.pop() if len(nodes) == 1 else "", is_simple, comes_last)
+
+    def devices(self) -> Iterator[tuple[ResourceSlice, Device]]:
+        """Yield the devices in the order in which they are tried."""
+        for piece in self.slices:
+            for device in piece.devices:
+                yield piece, device
+
+
+@dataclass(slots=True, eq=False)
+class _Column:
+    """For one kind of request, by number of pool: the free devices that suit, and their names.
+
+    ``unsure``: a selector fails on a device. ``elsewhere``: pools of several nodes may have such
+    devices.
+    """
+
+    suiting: list[frozenset[str]]
+    free: Int64s
+    unsure: Bools
+    elsewhere: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Fitting:
+    """On which rows some claims fit: ``fits``, except where ``unsure``; shapes ``(size,)``.
+
+    ``left``: how many further devices are free for the only request; None if there are several.
+    """
+
+    fits: Bools
+    unsure: Bools
+    left: Int64s | None
+
+
+class DevicesAhead:
+    """Counts the devices that pods of one kind get, row by row: ``framework.lookahead.Lookahead``.
+
+    ``count``: of each pod.
+    """
+
+    covers_own_row = True
+
+    def __init__(self, fitting: Fitting, count: int) -> None:
+        assert fitting.left is not None
+        self._left, self._unsure, self._count = fitting.left, fitting.unsure, count
+        self._taken: dict[int, int] = {}
+
+    def place(self, row: int) -> bool:
+        if self._unsure[row]:
+            return False
+        taken = self._taken[row] = self._taken.get(row, 0) + self._count
+        return bool(self._left[row] >= taken)
+
+
+class FreeDevices:
+    """The columns of one cluster's slices."""
+
+    def __init__(
+        self,
+        pools: Mapping[PoolKey, Sequence[ResourceSlice]],
+        classes: Mapping[str, DeviceClass],
+        in_use: DevicesInUse,
+        compile_selector: SelectorCompiler,
+        before: FreeDevices | None = None,
+    ) -> None:
+        """``pools``: all slices, in the order in which they are tried.
+
+        ``before``: what was found out about slices that are still the same is used again.
+        """
+        self._classes = classes
+        self._in_use = in_use
+        self._compile = compile_selector
+        known = {} if before is None else before._pools
+        self._pools: dict[PoolKey, _Pool] = {}
+        for key, slices in pools.items():
+            found, now = known.get(key), tuple(slices)
+            same = found is not None and found.slices == now
+            self._pools[key] = found if found is not None and same else _Pool.of(key, now)
+        self._simple = [of for of in self._pools.values() if of.node and of.is_simple]
+        self._numbers = {of.key: number for number, of in enumerate(self._simple)}
+        self._of_node: dict[str, list[_Pool]] = {}
+        for of in self._simple:
+            self._of_node.setdefault(of.node, []).append(of)
+        self._others = [
+            of
+            for of in self._pools.values()
+            if any(not piece.nodes.node_name for piece in of.slices)
+        ]
+        self._unsure_nodes = {
+            piece.nodes.node_name
+            for of in self._pools.values()
+            if not of.is_simple
+            for piece in of.slices
+        }
+        self._shared: set[DeviceID] = set()
+        self._columns: dict[Hashable, _Column] = {}
+        self._rows: tuple[tuple[int, int], Rows, Bools] | None = None
+        in_use.changed = self._changed
+        for device in in_use.allocated.shared:
+            self._changed(device)
+
+    def fitting(self, claims: Sequence[ResourceClaim], nodes: NodeColumns) -> Fitting | None:
+        """Return where claims fit as far as it can be told by columns; None if it cannot.
+
+        ``nodes``: those of the cluster, no fork.
+        """
+        requests = usual_requests(claims)
+        if not requests:
+            return None
+        rows, unsure = self._places(nodes)
+        unsure = unsure.copy()
+        there = rows >= 0
+        fits = np.ones(nodes.size, dtype=np.bool_)
+        count = np.zeros(0, dtype=np.int64)
+        for request in requests:
+            column = self._column(request)
+            if column.elsewhere:
+                return None
+            free = np.bincount(rows[there], column.free[there], minlength=nodes.size)
+            count = free.astype(np.int64) - request.count
+            fits &= count >= 0
+            unsure[rows[there & column.unsure]] = True
+        alone = len(requests) == 1 and not claims[0].constraints
+        if not alone:
+            unsure |= fits
+        return Fitting(fits | unsure, unsure, count if alone else None)
+
+    def allocate(self, claim: ResourceClaim, node: Node, features: Features) -> AllocationResult:
+        """Return the allocation of a usual claim on a node where it surely fits."""
+        (request,) = claim.requests
+        wanted = request.exactly
+        device_class = self._classes[wanted.device_class_name]
+        alternative = Alternative(
+            claim, 0, request.name, request.name, wanted, device_class, (), wanted.count
+        )
+        candidates = islice(self._first(self._column(wanted), node), wanted.count)
+        taken = [Taken(alternative, candidate, None, False) for candidate in candidates]
+        assert len(taken) == wanted.count, (claim, node)
+        return make_allocation(claim, taken, [alternative], node, features)
+
+    def _first(self, column: _Column, node: Node) -> Iterator[Candidate]:
+        """Yield the free devices that suit, in the order in which they are tried."""
+        pools = sorted(self._of_node[node.name], key=lambda of: (of.comes_last, of.key))
+        for of in pools:
+            names = column.suiting[self._numbers[of.key]]
+            driver, name = of.key
+            pool = Pool(driver, name)
+            for piece, device in of.devices():
+                identity = DeviceID(driver, name, device.name)
+                if device.name in names and identity not in self._in_use:
+                    yield Candidate(0, identity, device, piece, pool)
+
+    def _changed(self, device: DeviceID) -> None:
+        """Count a device that has come into use, or is free again, in all columns."""
+        number = self._numbers.get(device[:2])
+        if number is None:
+            return
+        if self._in_use.is_shared(device) is not (device in self._shared):
+            self._shared ^= {device}
+            self._rows = None
+        for column in self._columns.values():
+            if device.device in column.suiting[number]:
+                column.free[number] = self._count(number, column.suiting[number])
+
+    def _count(self, number: int, names: frozenset[str]) -> int:
+        driver, pool = self._simple[number].key
+        return sum(DeviceID(driver, pool, name) not in self._in_use for name in names)
+
+    def _column(self, request: ExactDeviceRequest) -> _Column:
+        kind = (
+            request.device_class_name,
+            request.selectors,
+            request.tolerations,
+            frozenset((request.capacity or {}).items()),
+        )
+        found = self._columns.get(kind)
+        if found is None:
+            if len(self._columns) >= _MOST_COLUMNS:
+                self._columns.clear()
+                for of in self._pools.values():
+                    of.suiting.clear()
+            found = self._columns[kind] = self._make(kind, request)
+        return found
+
+    def _make(self, kind: Hashable, request: ExactDeviceRequest) -> _Column:
+        device_class = self._classes[request.device_class_name]
+        # Kinds name classes, which may change.
+        key = (kind, device_class.selectors)
+        same: dict[frozenset[str], frozenset[str]] = {}
+        suiting, unsure = [], []
+        for of in self._simple:
+            names = self._suiting(of, key, request, device_class)
+            unsure.append(names is None)
+            names = names or frozenset()
+            suiting.append(same.setdefault(names, names))
+        free = [self._count(number, names) for number, names in enumerate(suiting)]
+        elsewhere = any(
+            not of.is_simple or self._suiting(of, key, request, device_class) != frozenset()
+            for of in self._others
+        )
+        return _Column(
+            suiting, np.array(free, dtype=np.int64), np.array(unsure, dtype=np.bool_), elsewhere
+        )
+
+    def _suiting(
+        self, pool: _Pool, key: Hashable, request: ExactDeviceRequest, device_class: DeviceClass
+    ) -> frozenset[str] | None:
+        if key not in pool.suiting:
+            try:
+                pool.suiting[key] = frozenset(
+                    device.name
+                    for _, device in pool.devices()
+                    if suits(request, device_class, device, self._compile)
+                )
+            except (CompileError, EvaluationError):
+                pool.suiting[key] = None
+        return pool.suiting[key]
+
+    def _places(self, nodes: NodeColumns) -> tuple[Rows, Bools]:
+        """Return the row of each simple pool, -1 for none, and which rows are unsure."""
+        version = (nodes.topology_version, nodes.size)
+        if self._rows is None or self._rows[0] != version:
+            found = (nodes.row_of(of.node) for of in self._simple)
+            rows = np.array([-1 if row is None else row for row in found], dtype=np.intp)
+            unsure = np.zeros(nodes.size, dtype=np.bool_)
+            names = self._unsure_nodes | {
+                self._simple[self._numbers[device[:2]]].node for device in self._shared
+            }
+            for name in names:
+                if (row := nodes.row_of(name)) is not None:
+                    unsure[row] = True
+            self._rows = (version, rows, unsure)
+        return self._rows[1], self._rows[2]

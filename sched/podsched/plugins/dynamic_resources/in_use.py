@@ -1,0 +1,125 @@
+"""Which devices the claims of a cluster have, kept current claim by claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from podsched.api.quantity import parse
+from podsched.plugins.dynamic_resources.model import AllocatedState, DeviceID
+from podsched.v1 import objects_pb2 as v1
+
+#: Driver and name of a pool.
+PoolKey = tuple[str, str]
+#: A device, and what a share consumes of it; None if it is allocated exclusively.
+Use = tuple[DeviceID, Mapping[str, Fraction] | None]
+
+
+def uses_of(claim: v1.ResourceClaim | None) -> Sequence[Use]:
+    """Return the devices of a claim, without those for administrators, who only look on."""
+    if claim is None or not claim.status.HasField("allocation"):
+        return ()
+    return [
+        (
+            DeviceID(result.driver, result.pool, result.device),
+            {name: parse(of) for name, of in result.consumed_capacity.items()}
+            if result.share_id
+            else None,
+        )
+        for result in claim.status.allocation.devices.results
+        if not result.admin_access
+    ]
+
+
+class DevicesInUse:
+    """The devices in use; ``allocated`` is a view of them that stays current.
+
+    ``changed`` is called with each device that comes into use exclusively, or is free again.
+    """
+
+    def __init__(self) -> None:
+        self._exclusive: dict[DeviceID, int] = {}
+        self._shares: dict[DeviceID, list[Mapping[str, Fraction]]] = {}
+        self._capacity: dict[DeviceID, dict[str, Fraction]] = {}
+        self._names: dict[PoolKey, set[str]] = {}
+        self._of_pool: dict[PoolKey, Hashable] = {}
+        self._uses: dict[tuple[str, str], Sequence[Use]] = {}
+        self.changed: Callable[[DeviceID], None] = _ignore
+        self.allocated = AllocatedState(self._exclusive, self._shares, self._capacity)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: there, nothing changes."""
+        return self.__dict__ | {"changed": _ignore}
+
+    def __contains__(self, device: DeviceID) -> bool:
+        """Whether a device is in use exclusively."""
+        return device in self._exclusive
+
+    def is_shared(self, device: DeviceID) -> bool:
+        """Whether shares of a device are in use."""
+        return device in self._shares
+
+    def put(self, claim: tuple[str, str], uses: Sequence[Use]) -> None:
+        """Set the devices of a claim, by namespace and name."""
+        for use in self._uses.pop(claim, ()):
+            self._remove(*use)
+        for use in uses:
+            self._add(*use)
+        if uses:
+            self._uses[claim] = uses
+
+    def of_pool(self, pool: PoolKey) -> Hashable:
+        """Return which devices of a pool are in use, and how; None for no device."""
+        names = self._names.get(pool)
+        if not names:
+            return None
+        found = self._of_pool.get(pool)
+        if found is None:
+            found = self._of_pool[pool] = frozenset(
+                (name, self._use_of(DeviceID(*pool, name))) for name in names
+            )
+        return found
+
+    def _use_of(self, device: DeviceID) -> Hashable:
+        capacity = self._capacity.get(device)
+        shares = None if capacity is None else frozenset(capacity.items())
+        return device in self._exclusive, shares
+
+    def _add(self, device: DeviceID, consumed: Mapping[str, Fraction] | None) -> None:
+        self._names.setdefault(device[:2], set()).add(device.device)
+        if consumed is None:
+            self._exclusive[device] = self._exclusive.get(device, 0) + 1
+        else:
+            self._shares.setdefault(device, []).append(consumed)
+        self._note(device)
+
+    def _remove(self, device: DeviceID, consumed: Mapping[str, Fraction] | None) -> None:
+        if consumed is not None:
+            self._shares[device].remove(consumed)
+            if not self._shares[device]:
+                del self._shares[device]
+        elif self._exclusive[device] > 1:
+            self._exclusive[device] -= 1
+        else:
+            del self._exclusive[device]
+        if device not in self._exclusive and device not in self._shares:
+            names = self._names[device[:2]]
+            names.discard(device.device)
+            if not names:
+                del self._names[device[:2]]
+        self._note(device)
+
+    def _note(self, device: DeviceID) -> None:
+        self._of_pool.pop(device[:2], None)
+        self._capacity.pop(device, None)
+        if shares := self._shares.get(device):
+            amounts = self._capacity[device] = {}
+            for consumed in shares:
+                for name, amount in consumed.items():
+                    amounts[name] = amounts.get(name, Fraction()) + amount
+        self.changed(device)
+
+
+def _ignore(device: DeviceID) -> None:
+    return None
