@@ -1,0 +1,188 @@
+"""Columns of free devices tell the same as the allocator."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.cache.columns import Columns
+from podsched.lab.bench.shapes import node as make_node
+from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.documents import (
+    read_allocated_state,
+    read_device_class,
+    read_resource_claim,
+    read_resource_slice,
+    write_allocation,
+)
+from podsched.plugins.dynamic_resources.errors import AllocationError
+from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices
+from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey, Use
+from podsched.plugins.dynamic_resources.model import (
+    DeviceID,
+    Features,
+    Node,
+    ResourceClaim,
+    ResourceSlice,
+)
+from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
+from support.device_world import DRIVER, AttributeSelector, Document, cases
+from support.examples import examples
+
+NODE = Node("node", {})
+
+
+def by_pool(slices: Sequence[ResourceSlice]) -> dict[PoolKey, list[ResourceSlice]]:
+    found: dict[PoolKey, list[ResourceSlice]] = {}
+    for piece in sorted(slices, key=lambda of: of.name):
+        found.setdefault((piece.driver, piece.pool), []).append(piece)
+    return found
+
+
+def without_counters(slices: Sequence[Document]) -> list[Document]:
+    """Leave out counters that no device takes of, as most drivers publish none."""
+    found = []
+    for counters, devices in zip(slices[::2], slices[1::2], strict=True):
+        spec = devices["spec"]
+        if any("consumesCounters" in of for of in spec["devices"]):
+            found += [counters, devices]
+        else:
+            pool = spec["pool"] | {"resourceSliceCount": 1}
+            found.append(devices | {"spec": spec | {"pool": pool}})
+    return found
+
+
+class Situation:
+    """The devices of a case, as the allocator and as columns have them."""
+
+    def __init__(self, case: Document) -> None:
+        self.classes = {of["metadata"]["name"]: read_device_class(of) for of in case["classes"]}
+        self.slices = [read_resource_slice(of) for of in without_counters(case["slices"])]
+        self.claims = [read_resource_claim(of) for of in case["claims"]]
+        self.in_use = DevicesInUse()
+        allocated = read_allocated_state(case["allocated"])
+        for device in allocated.devices:
+            self.in_use.put(("", device.device), [(device, None)])
+        for device, consumed in allocated.capacity.items():
+            self.in_use.put(("", device.device), [(device, consumed)])
+        self.selectors = RememberedSelectors(AttributeSelector)
+        self.nodes = Columns()
+        self.nodes.add_node(make_node("other"))
+        self.nodes.add_node(make_node("node"))
+        self.free = self.columns()
+
+    def columns(self) -> FreeDevices:
+        pools = by_pool(self.slices)
+        return FreeDevices(pools, self.classes, self.in_use, self.selectors)
+
+    def search(self, claims: Sequence[ResourceClaim]) -> Any:
+        """Return the allocations, None, or the error's text."""
+        allocator = Allocator(
+            self.classes.values(), self.slices, self.in_use.allocated, AttributeSelector, Features()
+        )
+        try:
+            found = allocator.allocate(NODE, claims)
+        except AllocationError as error:
+            return str(error)
+        return None if found is None else [write_allocation(of) for of in found]
+
+    def check(self) -> bool:
+        """Compare; return whether the columns were sure."""
+        expected = self.search(self.claims)
+        fitting = self.free.fitting(self.claims, self.nodes)
+        if fitting is None:
+            return False
+        row = self.nodes.row_of("node")
+        assert row is not None
+        if not fitting.fits[row]:
+            assert expected is None
+        elif not fitting.unsure[row]:
+            allocation = self.free.allocate(self.claims[0], NODE, Features())
+            assert [write_allocation(allocation)] == expected
+        return not fitting.unsure[row]
+
+
+USES = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.lists(
+            st.tuples(st.sampled_from(["pool-0", "pool-1"]), st.integers(0, 5), st.booleans()),
+            max_size=2,
+        ),
+    ),
+    max_size=6,
+)
+
+
+@examples(400)
+@given(cases(), USES)
+def test_columns_tell_what_the_allocator_finds(
+    case: Document, changes: list[tuple[str, list[tuple[str, int, bool]]]]
+) -> None:
+    """Also after claims have got devices and given them back."""
+    situation = Situation(case)
+    situation.check()
+    for claim, devices in changes:
+        uses: list[Use] = [
+            (DeviceID(DRIVER, pool, f"dev-{number}"), {"memory": Fraction(1)} if shared else None)
+            for pool, number, shared in devices
+        ]
+        situation.in_use.put(("", claim), uses)
+        situation.check()
+        now = situation.free.fitting(situation.claims, situation.nodes)
+        situation.free = situation.columns()
+        again = situation.free.fitting(situation.claims, situation.nodes)
+        assert (again is None) == (now is None)
+        if again is not None and now is not None:
+            assert again.fits.tolist() == now.fits.tolist()
+            assert again.unsure.tolist() == now.unsure.tolist()
+
+
+def plain(count: int = 1, in_use: Sequence[str] = ()) -> Document:
+    devices = [{"name": f"dev-{n}", "attributes": {"model": {"string": "x"}}} for n in range(3)]
+    pool = {"name": "pool-0", "generation": 1, "resourceSliceCount": 2}
+    of_pool = {"driver": DRIVER, "pool": pool, "nodeName": "node"}
+    exactly = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": count}
+    return {
+        "classes": [{"metadata": {"name": "any"}, "spec": {}}],
+        "slices": [
+            {"metadata": {"name": "c"}, "spec": of_pool},
+            {"metadata": {"name": "d"}, "spec": of_pool | {"devices": devices}},
+        ],
+        "allocated": {
+            "devices": [{"driver": DRIVER, "pool": "pool-0", "device": name} for name in in_use]
+        },
+        "claims": [
+            {
+                "metadata": {"name": "c"},
+                "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+            }
+        ],
+    }
+
+
+def test_columns_are_sure_of_a_usual_claim() -> None:
+    assert Situation(plain()).check()
+    assert Situation(plain(3)).check()
+    assert Situation(plain(3, ["dev-1"])).check()
+
+
+def test_pods_are_counted_until_a_node_has_too_few_devices_for_the_next() -> None:
+    situation = Situation(plain(1, ["dev-1"]))
+    fitting = situation.free.fitting(situation.claims, situation.nodes)
+    assert fitting is not None
+    row = situation.nodes.row_of("node")
+    assert row is not None
+    ahead = DevicesAhead(fitting, 1)
+    assert [ahead.place(row), ahead.place(row)] == [True, False]
+
+
+def test_what_is_in_use_can_be_sent_to_another_process() -> None:
+    situation = Situation(plain(1, ["dev-1"]))
+    sent = pickle.loads(pickle.dumps(situation.in_use))
+    assert DeviceID(DRIVER, "pool-0", "dev-1") in sent
