@@ -170,6 +170,15 @@ def test_columns_are_sure_of_a_usual_claim() -> None:
     assert Situation(plain()).check()
     assert Situation(plain(3)).check()
     assert Situation(plain(3, ["dev-1"])).check()
+    assert Situation(plain(2, ["dev-0"])).check()
+
+
+def test_columns_count_only_devices_whose_taints_are_tolerated() -> None:
+    case = plain(2)
+    case["slices"][1]["spec"]["devices"][0]["taints"] = [{"key": "bad", "effect": "NoExecute"}]
+    assert Situation(case).check()
+    case["claims"][0]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 3
+    assert Situation(case).check()
 
 
 def test_pods_are_counted_until_a_node_has_too_few_devices_for_the_next() -> None:
