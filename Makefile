@@ -135,6 +135,10 @@ proto:
 roles:
 	$(PYTHON) tests/docs/test_roles.py
 
+# Writes deploy/kubernetes/queues/crds.yaml.
+crds:
+	$(PYTHON) tests/docs/test_queue_crds.py
+
 # Fails when the committed code is not what the protos generate.
 check-proto:
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \

@@ -57,7 +57,7 @@ def container_of(overlay: str) -> dict[str, Any]:
     return dict(container)
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", [*OVERLAYS, "queues"])
 def test_every_file_is_used(overlay: str) -> None:
     listed = kustomization(overlay)
     files = {path.name for path in (FOLDER / overlay).iterdir()} - {"kustomization.yaml"}
