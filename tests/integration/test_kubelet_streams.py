@@ -16,6 +16,7 @@ from podsched.api.manifest import from_manifest
 from podsched.app.local_cluster import write_kubeconfig
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.kubelets.settings import KubeletSettings
+from podsched.serve.server.rest import proxying
 from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
@@ -198,3 +199,61 @@ async def test_a_hollow_node_says_that_it_runs_nothing(cluster: Cluster) -> None
     for command in (("logs", "web"), ("exec", "web", "--", "ls"), ("attach", "web")):
         said = await cluster.kubectl(*command, code=1)
         assert "node hollow, which is a hollow node of sched agent: nothing runs on it" in said
+
+
+async def test_a_node_that_names_the_api_server_as_its_kubelet_is_refused(cluster: Cluster) -> None:
+    lying = cluster.kubelet.node("lying")
+    lying["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = cluster.server.kube_port
+    await cluster.create(lying)
+    said = await cluster.kubectl("get", "--raw", "/api/v1/nodes/lying/proxy/healthz", code=1)
+    assert "is the API server's own" in said
+
+
+async def test_a_server_with_another_authority_is_no_kubelet(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    address = address_of_this_machine()
+    async with stand_in_kubelet(make_certificates(tmp_path / "other", address), address) as other:
+        await cluster.create(other.node("other"))
+        await cluster.pod("web", "main", node="other")
+        for command in (("logs", "web"), ("exec", "web", "--", "ls")):
+            said = await cluster.kubectl(*command, code=1)
+            assert "certificate verify failed" in said
+        assert other.asked == []
+
+
+async def test_streams_of_a_user_are_limited_and_count_until_they_end(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxying, "MAX_OF_USER", 1)
+    await cluster.pod("web", "main")
+    first = await cluster.start("exec", "-i", "web", "--", "cat")
+    await eventually("the command runs", lambda: cluster.kubelet.open_streams == 1)
+    path = "/api/v1/namespaces/default/pods/web/log"
+    said = await cluster.kubectl("get", "--raw", path, "--request-timeout=2s", code=1)
+    assert "there may be at most" in said or "deadline" in said
+    first.kill()
+    await first.wait()
+    await eventually("the command has ended", lambda: cluster.kubelet.open_streams == 0)
+    await cluster.kubectl("get", "--raw", path)
+
+
+async def test_output_that_is_not_read_waits_at_the_kubelet(cluster: Cluster) -> None:
+    await cluster.pod("web", "main")
+    before = _resident()
+    endless = await cluster.start("exec", "web", "--", "cat", "/dev/zero")
+    await eventually("the command runs", lambda: cluster.kubelet.open_streams == 1)
+    await asyncio.sleep(2)  # nothing reads the pipe of kubectl
+    assert await cluster.kubectl("get", "--raw", "/livez") == "ok"
+    assert _resident() - before < 64 << 20
+    endless.kill()
+    assert endless.stdout is not None
+    await endless.stdout.read()
+    await endless.wait()
+
+
+def _resident() -> int:
+    """Bytes of memory of this process, which is API server and kubelet."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -160,7 +160,7 @@ async def _run(answer: web.WebSocketResponse, command: list[str]) -> None:
         reading.cancel()
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        await process.communicate()  # what it has left in its pipes, which closes them
 
 
 def _status(code: int) -> dict[str, Any]:
