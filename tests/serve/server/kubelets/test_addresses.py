@@ -32,7 +32,8 @@ def node(*addresses: tuple[str, str], port: Any = None) -> Node:
     ("ip", "why"),
     [
         ("127.0.0.1", "loopback"), ("::1", "loopback"), ("::ffff:127.0.0.1", "loopback"),
-        ("169.254.169.254", "link-local"), ("fe80::1", "link-local"), ("fe80::1%eth0", "link-local"),
+        ("169.254.169.254", "link-local"), ("fe80::1", "link-local"),
+        ("fe80::1%eth0", "link-local"),
         ("::ffff:169.254.169.254", "link-local"),
         ("224.0.0.1", "multicast"), ("ff02::1", "multicast"),
         ("0.0.0.0", "unspecified"), ("::", "unspecified"), ("255.255.255.255", "broadcast"),
@@ -64,7 +65,7 @@ def test_the_first_preferred_type_counts_whatever_the_order() -> None:
 
 
 def test_a_node_without_such_an_address_is_told_what_it_has() -> None:
-    with pytest.raises(NoAddress, match="it has InternalDNS a.example"):
+    with pytest.raises(NoAddress, match=r"it has InternalDNS a\.example"):
         kubelet_host(node(("InternalDNS", "a.example")), PREFERRED)
 
 
