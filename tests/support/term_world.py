@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from podsched.actors.ray_evaluator import RayEvaluator
 from podsched.actors.shard_sync import Shards
-from podsched.api.kinds import WATCHED_KINDS
+from podsched.api.kinds import watched_kinds
 from podsched.api.objects import Node, Pod, PodDisruptionBudget
 from podsched.cache.changes import Anomaly, Change
 from podsched.config.load import load_config
@@ -138,6 +138,7 @@ class TermWorld:
         connect: Connect | None = None,
         remote_dry_run: RemoteDryRun | None = None,
         decisions: DecisionSink | None = None,
+        gates: Mapping[str, bool] | None = None,
         cluster: FakeCluster | None = None,
         **settings: Any,
     ) -> None:
@@ -185,7 +186,7 @@ class TermWorld:
         self.recorder = EventRecorder(
             self.cluster.record_events, "replica", wall=lambda: WALL + loop.time()
         )
-        self.informer = self.cluster.informer(WATCHED_KINDS)
+        self.informer = self.cluster.informer(watched_kinds(gates or {}))
         self.fence = self.cluster.new_term(LOCK)
         # What every replica has, as long as it does not use Ray.
         no_shards = RayEvaluator(Shards(), 1.0, CountingMetrics())

@@ -889,11 +889,18 @@ WATCHED_KINDS = (
 )
 #: What only the controllers and the election need; no decision reads it.
 UNDECIDING_KINDS = frozenset({"Lease", "ResourceClaimTemplate"})
+#: What it watches, too, if a feature gate is on: so with the gate off, the objects do nothing.
+GATED_KINDS: Mapping[str, str] = MappingProxyType({"DeviceTaintRule": "DRADeviceTaintRules"})
 
 _BY_MESSAGE: dict[type[Any], Kind] = {kind.message: kind for kind in _ALL}
 _BY_ANY_NAME: dict[str, Kind] = {
     alias: kind for kind in _ALL for alias in (kind.name.lower(), kind.plural, *kind.short_names)
 }
+
+
+def watched_kinds(gates: Mapping[str, bool]) -> tuple[str, ...]:
+    """Return what a scheduler watches under these feature gates."""
+    return (*(kind for kind, gate in GATED_KINDS.items() if gates.get(gate)), *WATCHED_KINDS)
 
 
 def kind_of(message: o.AnyObject) -> Kind:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from podsched.api.kinds import QUEUE_KINDS, UNDECIDING_KINDS, WATCHED_KINDS
+from podsched.api.kinds import QUEUE_KINDS, UNDECIDING_KINDS, watched_kinds
 from podsched.app.backend import About, Answers, Backend
 from podsched.ask.web.sources import Source
 from podsched.config.kube_scheduler import ClientConnectionConfiguration
@@ -21,8 +22,6 @@ from podsched.term.election.lease_candidate import LeaseCandidate
 from podsched.term.election.lease_lock import LeaseLock
 from podsched.v1 import api_pb2
 
-#: Kubernetes' own controllers run there.
-_KINDS = tuple(kind for kind in WATCHED_KINDS if kind not in {*UNDECIDING_KINDS, *QUEUE_KINDS})
 #: As client-go: half of renewDeadline, so that a renewal can be tried twice.
 _LEASE_TIMEOUT = 0.5
 
@@ -44,15 +43,23 @@ class KubeOptions:
     coordinated: bool = False
     queues: bool = False
 
-    def backend(self, name: str, identity: str, registry: MetricRegistry) -> Backend:
-        """Return the backend of a replica."""
-        return KubeBackend(self, identity, registry)
+    def backend(
+        self, name: str, identity: str, registry: MetricRegistry, gates: Mapping[str, bool]
+    ) -> Backend:
+        """Return the backend of a replica, which follows what the feature gates need."""
+        return KubeBackend(self, identity, registry, gates)
 
 
 class KubeBackend:
     """A ``Backend``."""
 
-    def __init__(self, options: KubeOptions, identity: str, registry: MetricRegistry) -> None:
+    def __init__(
+        self,
+        options: KubeOptions,
+        identity: str,
+        registry: MetricRegistry,
+        gates: Mapping[str, bool],
+    ) -> None:
         """Connect to nothing yet."""
         access, election = options.access, options.election
         telemetry = ClientTelemetry(registry)
@@ -62,9 +69,10 @@ class KubeBackend:
         self._lease_http = KubeHttp(access, timeout=timeout, observer=telemetry)
         rates = Rates(options.connection.qps, options.connection.burst)
         self._cluster = KubeCluster(self._http, self._leads, rates)
-        self._informer = self._cluster.informer(
-            (*_KINDS, *QUEUE_KINDS) if options.queues else _KINDS
-        )
+        # Kubernetes' own controllers run there.
+        left_out = UNDECIDING_KINDS if options.queues else {*UNDECIDING_KINDS, *QUEUE_KINDS}
+        kinds = [kind for kind in watched_kinds(gates) if kind not in left_out]
+        self._informer = self._cluster.informer(kinds)
         telemetry.follow(self._informer)
         self._lock = LeaseLock(self._lease_http, election, follows_holder=options.early)
         self._candidate = (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from podsched.api.kinds import WATCHED_KINDS
+from podsched.api.kinds import watched_kinds
 from podsched.app.answering import Answering
 from podsched.app.backend import About, Answers, Backend
 from podsched.app.page_leadership import LeasedLeadership
@@ -33,23 +34,30 @@ class PodschedOptions:
     election: LeaderElectionSettings
     liveness_ttl: int
 
-    def backend(self, name: str, identity: str, registry: MetricRegistry) -> Backend:
-        """Return the backend of a replica."""
-        return PodschedBackend(self, name, identity, registry)
+    def backend(
+        self, name: str, identity: str, registry: MetricRegistry, gates: Mapping[str, bool]
+    ) -> Backend:
+        """Return the backend of a replica, which follows what the feature gates need."""
+        return PodschedBackend(self, name, identity, registry, gates)
 
 
 class PodschedBackend:
     """A ``Backend`` whose replicas publish themselves in Leases."""
 
     def __init__(
-        self, options: PodschedOptions, name: str, identity: str, registry: MetricRegistry
+        self,
+        options: PodschedOptions,
+        name: str,
+        identity: str,
+        registry: MetricRegistry,
+        gates: Mapping[str, bool],
     ) -> None:
         """``name`` of the replica, the same after a restart; ``identity`` of this process."""
         telemetry = ClientTelemetry(registry)
         self._options = options
         self._name, self._identity = name, identity
         self._client = ApiClient(options.endpoints, options.client, observer=telemetry)
-        self._informer = self._client.informer(WATCHED_KINDS)
+        self._informer = self._client.informer(watched_kinds(gates))
         telemetry.follow(self._informer)
         self._store: EtcdStore | None = None
         self._lease: ReplicaLease | None = None

@@ -70,8 +70,11 @@ PREFER_AFTER = 2.0
 CUT_OFF_AFTER = 10.0
 
 
-BackendFactory = Callable[[str, str, MetricRegistry], Backend]
-"""Makes the backend of a replica of this name and identity, which counts its calls there."""
+BackendFactory = Callable[[str, str, MetricRegistry, Mapping[str, bool]], Backend]
+"""Makes the backend of a replica of this name and identity, which counts its calls there.
+
+It follows the kinds that the feature gates need.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,10 @@ class Replica:
         self._options = options
         self.identity = process.options.instance or unique_identity(options.settings.identity)
         self._backend = options.backend(
-            options.settings.identity or self.identity, self.identity, process.registry
+            options.settings.identity or self.identity,
+            self.identity,
+            process.registry,
+            process.options.telemetry.feature_gates,
         )
         self._informer = self._backend.informer
         settings = options.settings

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from podsched.api.kinds import WATCHED_KINDS
+from podsched.api.kinds import GATED_KINDS, WATCHED_KINDS
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginFactory
 from podsched.serve.client.cluster import InformerPort
@@ -81,7 +81,10 @@ class Shadowing:
     async def _filled(self) -> Shadow:
         clock = asyncio.get_running_loop().time
         shadow = Shadow(self._config, self._factories, self._sink, clock())
-        listed = [(kind, list(self._informer.objects(kind).items())) for kind in WATCHED_KINDS]
+        listed = [
+            (kind, list(self._informer.objects(kind).items()))
+            for kind in (*GATED_KINDS, *WATCHED_KINDS)
+        ]
         self._waiting.clear()
         self._follows = True
         ends = clock() + TURN

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from podsched.api.kinds import WATCHED_KINDS
+from podsched.api.kinds import GATED_KINDS, WATCHED_KINDS
 from podsched.cache.changes import Anomaly
 from podsched.cache.columns import Columns
 from podsched.config.load import SchedulerConfiguration, to_public
@@ -388,7 +388,7 @@ class TermRunner(LoopListener):
         self._missed.clear()
         objects = self._parts.informer.objects
         state.revision = self._parts.informer.revision
-        listed = [(kind, list(objects(kind).items())) for kind in WATCHED_KINDS]
+        listed = [(kind, list(objects(kind).items())) for kind in (*GATED_KINDS, *WATCHED_KINDS)]
         for kind, items in listed:
             for number, (key, obj) in enumerate(items, 1):
                 event = Event(EventType.ADDED, kind, key, None, obj)

@@ -1,4 +1,4 @@
-"""Checks kube-scheduler's feature gates (v1.36), none of which changes podsched's behaviour.
+"""Checks kube-scheduler's feature gates (v1.36), few of which change podsched's behaviour.
 
 A gate is accepted with the value that corresponds to podsched's behaviour. The other value is an
 error that explains what podsched does instead, so no setting is ignored silently.
@@ -21,9 +21,9 @@ class Gate(NamedTuple):
     default: bool
     """Its default value in kube-scheduler."""
     here: bool | None
-    """The value that corresponds to podsched's behaviour; None if both have the same effect."""
+    """The value that corresponds to podsched's behaviour; None if it can have both."""
     means: str
-    """What podsched does, or why the value makes no difference."""
+    """What podsched does, what the value changes, or why it makes no difference."""
 
 
 _GROUPS = "PodGroups are scheduled as a whole wherever the API serves them"
@@ -63,10 +63,10 @@ GATES: dict[str, Gate] = {
             "DRAScheduler",
         )
     },
+    "DRADeviceTaintRules": Gate(False, None, "true: the scheduler follows DeviceTaintRules"),
     **{
         name: Gate(default, False, "DynamicResources does without it")
         for name, default in (
-            ("DRADeviceTaintRules", False),
             ("DRAExtendedResource", True),
             ("DRAListTypeAttributes", False),
             ("DRANodeAllocatableResources", False),

@@ -28,6 +28,7 @@ OBJECT_RESOURCES: Final[Mapping[str, Resource]] = {
     "ResourceClaim": Resource.RESOURCE_CLAIM,
     "ResourceSlice": Resource.RESOURCE_SLICE,
     "DeviceClass": Resource.DEVICE_CLASS,
+    "DeviceTaintRule": Resource.DEVICE_TAINT_RULE,
 }
 
 

@@ -415,6 +415,13 @@ class ControllerMetrics(MetricSet):
         (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0),
     )
     """[ALPHA] Time from when a taint takes effect until the pod is deleted."""
+    device_pod_deletions_total = counter("device_taint_eviction_controller_pod_deletions_total")
+    """[ALPHA] Pods deleted because of NoExecute taints of their devices."""
+    device_pod_deletion_duration_seconds = histogram(
+        "device_taint_eviction_controller_pod_deletion_duration_seconds",
+        (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0),
+    )
+    """[ALPHA] Time from when a device's taint takes effect until the pod is deleted."""
     reconciles_total = counter("podsched_controller_reconciles_total{controller,result}")
     """Objects checked by a controller; result: unchanged, written, error."""
 

@@ -74,8 +74,8 @@ class Cluster(TermWorld):
         return [consumer.name for consumer in self.stored_claim(name).status.reserved_for]
 
 
-async def a_cluster(**nodes: list[str]) -> Cluster:
-    world = Cluster()
+async def a_cluster(world: Cluster | None = None, **nodes: list[str]) -> Cluster:
+    world = world or Cluster()
     world.make("DeviceClass", "gpu", {})
     for name, devices in nodes.items():
         world.gpus(name, *devices)
@@ -424,3 +424,33 @@ def _check_given_once(world: Cluster) -> None:
         for device in world.devices_of(item.metadata.name)
     ]
     assert len(given) == len(set(given)), given
+
+
+def taint_first_devices(world: Cluster) -> None:
+    selector = {"driver": "gpu.example.com", "device": "d0"}
+    spec = {"deviceSelector": selector, "taint": {"key": "sick", "effect": "NoSchedule"}}
+    world.make("DeviceTaintRule", "rule", spec, apiVersion="resource.k8s.io/v1beta2")
+
+
+async def test_a_device_taint_rule_keeps_devices_from_pods_while_it_exists() -> None:
+    world = await a_cluster(Cluster(gates={"DRADeviceTaintRules": True}), n1=["d0", "d1"])
+    taint_first_devices(world)
+    for name in "ab":
+        world.claim(name)
+        world.user(f"p{name}", name)
+    async with world.running():
+        await asyncio.sleep(5)
+        assert world.devices_of("a") + world.devices_of("b") == ["n1/d1"]
+        world.cluster.delete("DeviceTaintRule", "rule")
+        await asyncio.sleep(15)
+    assert sorted(world.devices_of("a") + world.devices_of("b")) == ["n1/d0", "n1/d1"]
+
+
+async def test_a_device_taint_rule_does_nothing_while_its_gate_is_off() -> None:
+    world = await a_cluster(n1=["d0"])
+    taint_first_devices(world)
+    world.claim("c")
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(5)
+    assert world.devices_of("c") == ["n1/d0"]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
+from podsched.api.device_taints import rules_for_slice, with_rules
 from podsched.api.manifest import to_manifest
 from podsched.framework.nodes import ClusterView
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
@@ -27,7 +28,7 @@ from podsched.plugins.dynamic_resources.model import (
     ResourceClaim,
     ResourceSlice,
 )
-from podsched.plugins.dynamic_resources.pod_claims import CLAIM, CLASS, SLICE
+from podsched.plugins.dynamic_resources.pod_claims import CLAIM, CLASS, RULE, SLICE
 from podsched.plugins.dynamic_resources.pools import reaches
 from podsched.v1 import objects_pb2 as v1
 
@@ -37,6 +38,8 @@ Read = TypeVar("Read")
 _MOST_CONTENTS: Final = 20_000
 #: Max kinds of claims whose specs are remembered.
 _MOST_KINDS: Final = 1024
+#: The kinds that decisions on devices read.
+DEVICE_KINDS: Final = (CLAIM, CLASS, SLICE, RULE)
 
 
 class _ReadObjects(Generic[Read]):
@@ -103,12 +106,48 @@ class Devices:
         return sorted({*mine, *self.other_pools}) if self.other_pools else list(mine)
 
 
+class _TaintedSlices:
+    """The slices with the taints that DeviceTaintRules add to their devices."""
+
+    def __init__(self) -> None:
+        #: By name: the slice as it is stored, the rules that select devices of it, and the result.
+        self._known: dict[str, tuple[v1.ResourceSlice, tuple[Any, ...], v1.ResourceSlice]] = {}
+
+    def all(self, cluster: ClusterView) -> Iterable[v1.ResourceSlice]:
+        """Return all slices: the same objects as long as neither they nor their rules change."""
+        slices: Sequence[v1.ResourceSlice] = cluster.list(SLICE)
+        rules: Sequence[v1.DeviceTaintRule] = cluster.list(RULE)
+        if not rules:
+            self._known.clear()
+            return slices
+        before, self._known = self._known, {}
+        return [self._with_rules(piece, rules, before) for piece in slices]
+
+    def _with_rules(
+        self,
+        piece: v1.ResourceSlice,
+        rules: Sequence[v1.DeviceTaintRule],
+        before: Mapping[str, Any],
+    ) -> v1.ResourceSlice:
+        applied = rules_for_slice(rules, piece)
+        if not applied:
+            return piece
+        name = piece.metadata.name
+        known = before.get(name)
+        if known is None or known[0] is not piece or known[1] != applied:
+            known = (piece, applied, with_rules(piece, applied))
+        self._known[name] = known
+        made: v1.ResourceSlice = known[2]
+        return made
+
+
 class KnownDevices:
     """Reads the devices of a cluster, again when they have changed."""
 
     def __init__(self, compile_selector: SelectorCompiler) -> None:
         self._compile = compile_selector
         self._classes = _ReadObjects(lambda of: read_device_class(to_manifest(of)))
+        self._tainted = _TaintedSlices()
         self._slices = _ReadObjects(self._read_slice)
         self._numbers = itertools.count(1)
         self._contents: dict[bytes, int] = {}
@@ -122,7 +161,7 @@ class KnownDevices:
     def of(self, cluster: ClusterView) -> Devices:
         """Return the devices now; assumed allocations are in use."""
         self._read_claims(cluster)
-        version = (cluster.version(CLASS), cluster.version(SLICE))
+        version = tuple(cluster.version(kind) for kind in (CLASS, SLICE, RULE))
         if self._found is None or self._found[0] != version:
             self._found = (version, self._read(cluster))
             devices = self._found[1]
@@ -153,7 +192,7 @@ class KnownDevices:
         pools: dict[PoolKey, list[tuple[ResourceSlice, int]]] = {}
         of_node: dict[str, dict[PoolKey, None]] = {}
         others: dict[PoolKey, None] = {}
-        for piece, number in self._slices.all(cluster.list(SLICE)):
+        for piece, number in self._slices.all(self._tainted.all(cluster)):
             key = (piece.driver, piece.pool)
             pools.setdefault(key, []).append((piece, number))
             if piece.nodes.node_name:

@@ -23,6 +23,8 @@ def dynamic_resources_events() -> list[ClusterEventWithHint]:
         ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, generated, _after_pod_change),
         ClusterEventWithHint.on(Resource.DEVICE_CLASS, _ADD_OR_UPDATE),
         ClusterEventWithHint.on(Resource.RESOURCE_SLICE, _ADD_OR_UPDATE),
+        # In kube-scheduler it is an update of the slices that it taints.
+        ClusterEventWithHint.on(Resource.DEVICE_TAINT_RULE, ActionType.ALL),
     ]
 
 

@@ -33,7 +33,12 @@ from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
-from podsched.plugins.dynamic_resources.devices import Devices, KnownClaims, KnownDevices
+from podsched.plugins.dynamic_resources.devices import (
+    DEVICE_KINDS,
+    Devices,
+    KnownClaims,
+    KnownDevices,
+)
 from podsched.plugins.dynamic_resources.errors import (
     AllocationAborted,
     AllocationError,
@@ -50,8 +55,6 @@ from podsched.plugins.dynamic_resources.model import (
 from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds
 from podsched.plugins.dynamic_resources.pod_claims import (
     CLAIM,
-    CLASS,
-    SLICE,
     ClaimUnusableError,
     claim_names,
     has_claims,
@@ -153,7 +156,7 @@ class DynamicResources:
         if not has_claims(pod):
             return FIXED_INPUTS
         nodes = cluster.nodes
-        versions = (cluster.version(kind) for kind in (CLAIM, CLASS, SLICE))
+        versions = (cluster.version(kind) for kind in DEVICE_KINDS)
         assumed = cluster.assumed(CLAIM).version
         return (assumed, *versions, nodes.topology_version, nodes.size, self._unfinished)
 

@@ -15,6 +15,7 @@ from podsched.v1 import objects_pb2 as v1
 CLAIM: Final = "ResourceClaim"
 CLASS: Final = "DeviceClass"
 SLICE: Final = "ResourceSlice"
+RULE: Final = "DeviceTaintRule"
 
 _COMPILED: Final = "resource claims"
 _NO_CLAIMS: Final[tuple[str | None, ...]] = ()

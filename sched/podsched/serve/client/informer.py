@@ -256,15 +256,15 @@ class Informer:
         return self._mirror.revision
 
     def objects(self, kind: str) -> Mapping[str, AnyObject]:
-        """Return the objects of a kind by key.
+        """Return the objects of a kind by key; nothing of a kind that is not followed.
 
         The mapping changes with the informer, so do not iterate over it across an ``await``.
         """
-        return self._mirror.stores[kind]
+        return self._mirror.stores.get(kind, {})
 
     def get(self, kind: str, key: str) -> AnyObject | None:
         """Return one object, or None."""
-        return self._mirror.stores[kind].get(key)
+        return self.objects(kind).get(key)
 
     def pace(self, milliseconds: int) -> None:
         """Request responses at most every ``milliseconds``, with the changes of an object merged.

@@ -101,7 +101,7 @@ class KubeInformer:
 
     def get(self, kind: str, key: str) -> AnyObject | None:
         """Return one object, or None."""
-        return self._mirror.stores[kind].get(key)
+        return self.objects(kind).get(key)
 
     def pace(self, milliseconds: int) -> None:
         """Do nothing: a kube-apiserver sends each change separately."""

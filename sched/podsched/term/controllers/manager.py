@@ -24,6 +24,7 @@ from podsched.serve.client.informer import Batch
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.term.controllers.controller import Controller, Instant, Recorder, earliest
+from podsched.term.controllers.device_taint_eviction import DeviceTaintEvictionController
 from podsched.term.controllers.disruption import DisruptionController
 from podsched.term.controllers.ephemeral_volumes import EphemeralVolumeController
 from podsched.term.controllers.garbage_collector import COLLECTED_KINDS, GarbageCollector
@@ -98,6 +99,9 @@ class ControllerManager:
         self._controllers: Sequence[Controller] = (
             DisruptionController(informer, self._writes_of(DisruptionController.name)),
             evictor,
+            DeviceTaintEvictionController(
+                informer, self._writes_of(DeviceTaintEvictionController.name), recorder, metrics
+            ),
             NodeLifecycleController(informer, lifecycle, settings, evictor.pods_on),
             PodGarbageCollector(informer, self._writes_of(PodGarbageCollector.name), settings),
             NamespaceController(informer, self._writes_of(NamespaceController.name)),

@@ -16,7 +16,7 @@ from podsched.api.objects import AnyObject, Pod, object_key
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, Writes
-from podsched.term.controllers.taint_eviction import eviction
+from podsched.term.controllers.timed_evictions import eviction
 from podsched.v1.api_pb2 import EvictRequest
 
 REASON = "DeletionByPodGC"

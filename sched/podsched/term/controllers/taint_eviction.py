@@ -12,23 +12,24 @@ Kubernetes 1.36, which counts from when the controller saw the taint.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from podsched.api.conditions import TRUE, pod_condition
-from podsched.api.objects import Node, Pod, PodCondition, Taint, Timestamp, seconds_of
+from podsched.api.objects import Node, Pod, Taint, Timestamp, seconds_of
 from podsched.api.tolerations import NO_EXECUTE, tolerates
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.term.controllers.controller import Instant, Objects, Recorder, Writes
-from podsched.v1.api_pb2 import EvictRequest
+from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
 
-REASON = "DeletionByTaintManager"
-MESSAGE = "Taint manager: deleting due to NoExecute taint"
-EVENT = "TaintManagerEviction"
-CONTROLLER = "taint-eviction-controller"
-
+_NOTICES = Notices(
+    reason="DeletionByTaintManager",
+    message="Taint manager: deleting due to NoExecute taint",
+    event="TaintManagerEviction",
+    marking="Marking for deletion Pod {}",
+    cancelling="Cancelling deletion of Pod {}",
+    controller="taint-eviction-controller",
+)
 
 TaintId = tuple[str, int]
 """The key and time of a NoExecute taint: a removed and restored taint is another one."""
@@ -82,29 +83,6 @@ def _bound_at(pod: Pod) -> Timestamp | None:
     return pod.metadata.creation_timestamp if pod.metadata.HasField("creation_timestamp") else None
 
 
-def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -> EvictRequest:
-    """Return the request that deletes this pod regardless of budgets, and records why."""
-    request = EvictRequest(
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        ignore_disruption_budgets=True,
-        grace_period_seconds=grace,
-        condition=PodCondition(
-            type="DisruptionTarget", status=TRUE, reason=reason, message=message
-        ),
-    )
-    request.preconditions.uid = pod.metadata.uid
-    return request
-
-
-class _Leaving(NamedTuple):
-    """A scheduled eviction."""
-
-    uid: str
-    at: float
-    """Unix time."""
-
-
 class TaintEvictionController:
     """Evicts pods from nodes with NoExecute taints."""
 
@@ -120,14 +98,14 @@ class TaintEvictionController:
     ) -> None:
         self._objects = objects
         self._writes = writes
-        self._recorder = recorder
-        self._metrics = metrics
+        meters = None
+        if metrics is not None:
+            meters = Meters(metrics.pod_deletions_total, metrics.pod_deletion_duration_seconds)
+        self._evictions = TimedEvictions(objects, writes, recorder, _NOTICES, meters)
         self._pods_on: dict[str, dict[str, float]] = {}
         """Bound pods by node, with the Unix time at which they were first seen there."""
         self._taint_seen: dict[str, dict[TaintId, float]] = {}
         """Unix time at which the NoExecute taints of a node were first seen; only tainted nodes."""
-        self._leaving: dict[str, _Leaving] = {}
-        self._times: list[tuple[float, str]] = []
 
     def start(self, now: Instant) -> Iterator[None]:
         """Index the pods; examine the tainted nodes."""
@@ -157,17 +135,7 @@ class TaintEvictionController:
 
     def work(self, now: Instant) -> float | None:
         """Evict the pods whose time has come."""
-        while self._times and self._times[0][0] <= now.wall:
-            at, key = heapq.heappop(self._times)
-            leaving = self._leaving.get(key)
-            if leaving is not None and leaving.at == at:
-                try:
-                    self._evict(key, leaving, now)
-                except Exception as error:
-                    self._writes.skipped("Pod", key, error)
-        if not self._times:
-            return None
-        return now.monotonic + max(0.0, self._times[0][0] - now.wall)
+        return self._evictions.work(now)
 
     def pods_on(self, node: str) -> Collection[str]:
         """Return the keys of the pods bound to a node."""
@@ -185,8 +153,7 @@ class TaintEvictionController:
         if node:
             self._pods_on.setdefault(node, {}).setdefault(key, now.wall)
         if pod is None:
-            self._leaving.pop(key, None)
-            self._writes.cancel_eviction(key)
+            self._evictions.is_gone(key)
         elif node in self._taint_seen:
             self._look_at_pod(key, pod, self._taints_of(node), now)
 
@@ -222,7 +189,7 @@ class TaintEvictionController:
     def _look_at_pod(self, key: str, pod: Pod, taints: Sequence[Taint], now: Instant) -> None:
         name = pod.spec.node_name
         if pod.metadata.HasField("deletion_timestamp"):
-            self._leaving.pop(key, None)
+            self._evictions.leaves_already(key)
             return
         at: float | None = None
         if taints:
@@ -230,45 +197,6 @@ class TaintEvictionController:
             pod_seen = self._pods_on[name].get(key, now.wall)
             at = leaving_time(pod, taints, seen, pod_seen)
         if at is None:
-            self._stay(key, pod)
-            return
-        leaving = _Leaving(pod.metadata.uid, at)
-        if self._leaving.get(key) != leaving:
-            self._leaving[key] = leaving
-            heapq.heappush(self._times, (at, key))
-
-    def _stay(self, key: str, pod: Pod) -> None:
-        leaving = self._leaving.pop(key, None)
-        if leaving is None or leaving.uid != pod.metadata.uid:
-            return
-        self._writes.cancel_eviction(key)
-        self._record(pod, f"Cancelling deletion of Pod {key}")
-
-    # ------------------------------------------------------------------ evicting
-
-    def _evict(self, key: str, leaving: _Leaving, now: Instant) -> None:
-        pod = self._objects.get("Pod", key)
-        if not isinstance(pod, Pod) or pod.metadata.uid != leaving.uid:
-            self._leaving.pop(key, None)
-            return
-        self._record(pod, f"Marking for deletion Pod {key}")
-        self._writes.evict(key, eviction(pod, REASON, MESSAGE), lambda: self._retry(key))
-        if self._metrics is not None:
-            self._metrics.pod_deletions_total.inc()
-            late = now.wall - leaving.at if leaving.at else 0.0
-            self._metrics.pod_deletion_duration_seconds.observe(late)
-
-    def _retry(self, key: str) -> None:
-        leaving = self._leaving.get(key)
-        if leaving is not None:
-            heapq.heappush(self._times, (leaving.at, key))
-
-    def _record(self, pod: Pod, message: str) -> None:
-        self._recorder.record(
-            pod.metadata,
-            type_="Normal",
-            reason=EVENT,
-            action="",
-            message=message,
-            controller=CONTROLLER,
-        )
+            self._evictions.cancel(key, pod)
+        else:
+            self._evictions.schedule(key, pod, at)

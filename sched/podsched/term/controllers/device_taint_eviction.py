@@ -1,0 +1,389 @@
+"""Evicts pods that use a device with a NoExecute taint which their request does not tolerate.
+
+The taints are those of ResourceSlices, and those of DeviceTaintRules where the scheduler follows
+them. A pod leaves when the taint is added, or tolerationSeconds later: the same time under every
+leader. Only pods for which an allocated claim is reserved are evicted. A rule's status tells how
+many pods it evicts. Source: pkg/controller/devicetainteviction of Kubernetes 1.36; as there, a
+toleration delays an eviction only if it names the effect NoExecute.
+
+    slice, rule, claim or pod changes  -->  pods to look at  -->  ``TimedEvictions``
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from podsched.api.device_claims import claim_names, is_claim_for, is_reserved_for
+from podsched.api.device_taints import rule_matches
+from podsched.api.objects import (
+    AnyObject,
+    DeviceRequestAllocationResult,
+    DeviceTaintRule,
+    Pod,
+    ResourceClaim,
+    ResourceSlice,
+    Taint,
+    seconds_of,
+)
+from podsched.api.tolerations import NO_EXECUTE, tolerates
+from podsched.serve.client.informer import Event
+from podsched.telemetry.metrics import ControllerMetrics
+from podsched.term.controllers.controller import Instant, Objects, Recorder, Writes, earliest
+from podsched.term.controllers.device_taint_status import (
+    NONE,
+    PERIOD,
+    Effects,
+    condition_of,
+    new_condition,
+    status_patch,
+)
+from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
+
+RULE = "DeviceTaintRule"
+_CLAIM, _SLICE = "ResourceClaim", "ResourceSlice"
+_NOTICES = Notices(
+    reason="DeletionByDeviceTaintManager",
+    message="Device Taint manager: deleting due to NoExecute taint",
+    event="DeviceTaintManagerEviction",
+    marking="Marking for deletion",
+    cancelling="Cancelling deletion",
+    controller="device-taint-eviction-controller",
+)
+#: Max pods that one round of work looks at: about 10 ms.
+_MOST_PODS = 500
+
+#: Driver and name of a pool.
+_PoolKey = tuple[str, str]
+#: The NoExecute taints of a pool's devices, by the devices' names.
+_Taints = dict[str, list[Taint]]
+
+
+def leaving_time(taint: Taint, result: DeviceRequestAllocationResult) -> float | None:
+    """Return the Unix time at which a NoExecute taint of a device evicts; None for never."""
+    limits: list[int] = []
+    for toleration in result.tolerations:
+        if toleration.effect == NO_EXECUTE and tolerates(toleration, taint):
+            if not toleration.HasField("toleration_seconds"):
+                return None
+            limits.append(max(0, toleration.toleration_seconds))
+    return seconds_of(taint.time_added) + min(limits, default=0)
+
+
+class DeviceTaintEvictionController:
+    """Evicts pods from tainted devices, and tells about it in the rules' status."""
+
+    name = "device-taint-eviction"
+    kinds = ("Pod", _CLAIM, _SLICE, RULE)
+
+    def __init__(
+        self,
+        objects: Objects,
+        writes: Writes,
+        recorder: Recorder,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._objects = objects
+        self._writes = writes
+        meters = None
+        if metrics is not None:
+            total = metrics.device_pod_deletions_total
+            meters = Meters(total, metrics.device_pod_deletion_duration_seconds)
+        self._evictions = TimedEvictions(objects, writes, recorder, _NOTICES, meters)
+        self._slices: dict[_PoolKey, set[str]] = {}
+        self._taints: dict[_PoolKey, _Taints] = {}
+        """Only pools with tainted devices."""
+        self._users: dict[_PoolKey, dict[str, None]] = {}
+        """The claims that have devices of a pool."""
+        self._evicting: dict[str, DeviceTaintRule] = {}
+        """The rules whose taint evicts."""
+        self._changed_pools: dict[_PoolKey, None] = {}
+        self._changed_claims: dict[str, None] = {}
+        self._changed_pods: dict[str, None] = {}
+        self._causes: dict[str, frozenset[str]] = {}
+        """The uids of the rules that evict a pod, by the pod's key."""
+        self._evicted: Counter[str] = Counter()
+        """How many pods each rule has evicted in this term, by the rule's uid."""
+        self._status_due: dict[str, float] = {}
+        """Unix time at which a rule's status is written next."""
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Read the existing slices, claims and rules; their pods follow from the claims."""
+        for kind in (_SLICE, _CLAIM, RULE):
+            for key in list(self._objects.objects(kind)):
+                yield
+                self._note(kind, key, None, self._objects.get(kind, key), now)
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Record a change."""
+        if event.kind != "Pod":
+            self._note(event.kind, event.key, event.old, event.new, now)
+            return
+        old, new = event.old, event.new
+        pod = new if isinstance(new, Pod) else None
+        if pod is None or pod.metadata.HasField("deletion_timestamp"):
+            forget = self._evictions.is_gone if pod is None else self._evictions.leaves_already
+            causes = self._causes.pop(event.key, frozenset())
+            if forget(event.key):
+                self._evicted.update(causes)
+                self._update_statuses(causes, now)
+        if pod is not None and not (isinstance(old, Pod) and _is_used_equally(old, pod)):
+            self._changed_pods[event.key] = None
+
+    def _note(
+        self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None, now: Instant
+    ) -> None:
+        for item in (old, new):
+            if isinstance(item, ResourceSlice):
+                self._note_slice(key, item, is_there=item is new)
+            elif isinstance(item, ResourceClaim):
+                self._note_claim(key, item, is_there=item is new)
+        if kind == RULE:
+            rule = new if isinstance(new, DeviceTaintRule) else None
+            self._note_rule(key, old if isinstance(old, DeviceTaintRule) else None, rule, now)
+
+    def _note_slice(self, key: str, piece: ResourceSlice, *, is_there: bool) -> None:
+        pool = (piece.spec.driver, piece.spec.pool.name)
+        if is_there:
+            self._slices.setdefault(pool, set()).add(key)
+        else:
+            self._slices.get(pool, set()).discard(key)
+        self._changed_pools[pool] = None
+
+    def _note_claim(self, key: str, claim: ResourceClaim, *, is_there: bool) -> None:
+        for pool in _pools_of(claim):
+            users = self._users.setdefault(pool, {})
+            if is_there:
+                users[key] = None
+            else:
+                users.pop(key, None)
+        # Also the pods for which the claim was reserved before.
+        self._changed_pods.update(dict.fromkeys(_consumers(claim)))
+
+    def _note_rule(
+        self, key: str, old: DeviceTaintRule | None, new: DeviceTaintRule | None, now: Instant
+    ) -> None:
+        is_same = old is not None and new is not None and old.metadata.uid == new.metadata.uid
+        if is_same and old is not None and new is not None and old.spec == new.spec:
+            return
+        for rule in (old, new):
+            if rule is not None:
+                for pool in self._pools_of_rule(rule):
+                    self._changed_claims.update(self._users[pool])
+        if old is not None:
+            self._evicting.pop(key, None)
+            self._status_due.pop(key, None)
+        if new is not None:
+            self._status_due[key] = now.wall
+            if new.spec.taint.effect == NO_EXECUTE:
+                self._evicting[key] = new
+        if old is not None and not is_same:
+            self._evicted.pop(old.metadata.uid, None)
+
+    # ------------------------------------------------------------------ scheduling evictions
+
+    def work(self, now: Instant) -> float | None:
+        """Look at the pods of what has changed, evict the pods whose time has come."""
+        self._look_at_pools()
+        self._look_at_claims()
+        # Before evictions, so that a rule's status tells first what is going to happen.
+        status_due = self._write_statuses(now)
+        for key in list(self._changed_pods)[:_MOST_PODS]:
+            del self._changed_pods[key]
+            try:
+                self._look_at_pod(key, now)
+            except Exception as error:
+                self._writes.skipped("Pod", key, error)
+        rest = now.monotonic if self._changed_pods else None
+        return earliest(rest, status_due, self._evictions.work(now))
+
+    def _look_at_pools(self) -> None:
+        changed, self._changed_pools = self._changed_pools, {}
+        for pool in changed:
+            taints = self._taints_of_pool(pool)
+            if taints == self._taints.get(pool, {}):
+                continue
+            self._taints.pop(pool, None)
+            if taints:
+                self._taints[pool] = taints
+            self._changed_claims.update(self._users.get(pool, {}))
+
+    def _taints_of_pool(self, pool: _PoolKey) -> _Taints:
+        found: _Taints = {}
+        for piece in self._newest_slices(pool):
+            for device in piece.spec.devices:
+                if taints := [taint for taint in device.taints if taint.effect == NO_EXECUTE]:
+                    found.setdefault(device.name, taints)
+        return found
+
+    def _newest_slices(self, pool: _PoolKey) -> list[ResourceSlice]:
+        names = self._slices.get(pool, ())
+        there = [self._objects.get(_SLICE, name) for name in names]
+        slices = [piece for piece in there if isinstance(piece, ResourceSlice)]
+        newest = max((piece.spec.pool.generation for piece in slices), default=0)
+        return [piece for piece in slices if piece.spec.pool.generation == newest]
+
+    def _look_at_claims(self) -> None:
+        changed, self._changed_claims = self._changed_claims, {}
+        for key in changed:
+            claim = self._objects.get(_CLAIM, key)
+            if isinstance(claim, ResourceClaim):
+                self._changed_pods.update(dict.fromkeys(_consumers(claim)))
+
+    def _look_at_pod(self, key: str, now: Instant) -> None:
+        pod = self._objects.get("Pod", key)
+        if not isinstance(pod, Pod) or pod.metadata.HasField("deletion_timestamp"):
+            return
+        times: list[float] = []
+        causes: set[str] = set()
+        for claim in self._claims_of(key, pod):
+            for result in claim.status.allocation.devices.results:
+                for taint, rule in self._evicting_taints(result):
+                    if (at := leaving_time(taint, result)) is not None:
+                        times.append(at)
+                        causes.update(() if rule is None else (rule.metadata.uid,))
+        if not times:
+            self._causes.pop(key, None)
+            self._evictions.cancel(key, pod)
+            return
+        self._causes[key] = frozenset(causes)
+        self._update_statuses(causes, now)
+        self._evictions.schedule(key, pod, min(times))
+
+    def _claims_of(self, key: str, pod: Pod) -> Iterator[ResourceClaim]:
+        """Yield the claims that a bound pod uses."""
+        if not pod.spec.node_name:
+            return
+        for ref, name in claim_names(pod):
+            claim = self._objects.get(_CLAIM, f"{pod.metadata.namespace}/{name}")
+            if not isinstance(claim, ResourceClaim) or not is_reserved_for(pod, claim):
+                continue
+            if ref.resource_claim_name or is_claim_for(pod, claim):
+                yield claim
+
+    def _evicting_taints(
+        self, result: DeviceRequestAllocationResult
+    ) -> Iterator[tuple[Taint, DeviceTaintRule | None]]:
+        devices = self._taints.get((result.driver, result.pool), {})
+        for taint in devices.get(result.device, ()):
+            yield taint, None
+        for rule in self._evicting.values():
+            if rule_matches(rule, result.driver, result.pool, result.device):
+                yield rule.spec.taint, rule
+
+    # ------------------------------------------------------------------ the status of rules
+
+    def _update_statuses(self, uids: Iterable[str], now: Instant) -> None:
+        """Write the statuses of rules later, because more pods may change until then."""
+        for uid in uids:
+            for name, rule in self._evicting.items():
+                if rule.metadata.uid == uid:
+                    self._status_due.setdefault(name, now.wall + PERIOD)
+
+    def _write_statuses(self, now: Instant) -> float | None:
+        for name, at in list(self._status_due.items()):
+            if at <= now.wall:
+                del self._status_due[name]
+                try:
+                    self._write_status(name, now)
+                except Exception as error:
+                    self._writes.skipped(RULE, name, error)
+        due = earliest(*self._status_due.values())
+        return None if due is None else now.monotonic + max(0.0, due - now.wall)
+
+    def _write_status(self, name: str, now: Instant) -> None:
+        rule = self._objects.get(RULE, name)
+        if not isinstance(rule, DeviceTaintRule):
+            return
+        before = condition_of(rule)
+        if before is not None and before.observed_generation == rule.metadata.generation:
+            written = seconds_of(before.last_transition_time)
+            if now.wall - written < PERIOD:
+                self._status_due[name] = written + PERIOD
+                return
+        effects = self._effects(rule)
+        condition = new_condition(rule, effects, self._evicted[rule.metadata.uid], now.wall)
+        if condition is not None:
+            patch = status_patch(rule, condition)
+            self._writes.patch(name, patch, partial(self._retry_status, name))
+
+    def _retry_status(self, name: str) -> None:
+        self._status_due[name] = 0.0
+
+    def _effects(self, rule: DeviceTaintRule) -> Effects:
+        """Count what a rule selects, and the pods that it evicts or would evict."""
+        if rule.spec.taint.effect not in (NO_EXECUTE, NONE):
+            return Effects()
+        pods: set[str] = set()
+        allocated = 0
+        for pool in self._pools_of_rule(rule):
+            for key in self._users[pool]:
+                claim = self._objects.get(_CLAIM, key)
+                if isinstance(claim, ResourceClaim):
+                    results = _selected(rule, pool, claim)
+                    allocated += len(results)
+                    if any(leaving_time(_evicting(rule), of) is not None for of in results):
+                        pods.update(self._bound_consumers(claim))
+        published = 0
+        if rule.spec.taint.effect == NONE:
+            published = sum(
+                rule_matches(rule, *pool, device.name)
+                for pool in self._slices
+                if rule_matches(rule, *pool, rule.spec.device_selector.device)
+                for piece in self._newest_slices(pool)
+                for device in piece.spec.devices
+            )
+        namespaces = {key.partition("/")[0] for key in pods}
+        return Effects(published, allocated, len(pods), len(namespaces))
+
+    def _bound_consumers(self, claim: ResourceClaim) -> Iterator[str]:
+        for key in _consumers(claim):
+            pod = self._objects.get("Pod", key)
+            if not isinstance(pod, Pod) or pod.metadata.HasField("deletion_timestamp"):
+                continue
+            if any(of is claim for of in self._claims_of(key, pod)):
+                yield key
+
+    def _pools_of_rule(self, rule: DeviceTaintRule) -> list[_PoolKey]:
+        """Return the pools with allocated devices of which a rule may select some."""
+        any_device = rule.spec.device_selector.device
+        return [pool for pool in self._users if rule_matches(rule, *pool, any_device)]
+
+
+def _pools_of(claim: ResourceClaim) -> set[_PoolKey]:
+    return {(of.driver, of.pool) for of in claim.status.allocation.devices.results}
+
+
+def _consumers(claim: ResourceClaim) -> Iterator[str]:
+    """Yield the keys of the pods that a claim is reserved for."""
+    for consumer in claim.status.reserved_for:
+        if not consumer.api_group and consumer.resource == "pods":
+            yield f"{claim.metadata.namespace}/{consumer.name}"
+
+
+def _selected(
+    rule: DeviceTaintRule, pool: _PoolKey, claim: ResourceClaim
+) -> list[DeviceRequestAllocationResult]:
+    return [
+        result
+        for result in claim.status.allocation.devices.results
+        if (result.driver, result.pool) == pool and rule_matches(rule, *pool, result.device)
+    ]
+
+
+def _evicting(rule: DeviceTaintRule) -> Taint:
+    """Return the taint of a rule as if its effect were NoExecute."""
+    taint = Taint()
+    taint.CopyFrom(rule.spec.taint)
+    taint.effect = NO_EXECUTE
+    return taint
+
+
+def _is_used_equally(old: Pod, new: Pod) -> bool:
+    """Whether two versions of a pod are on the same node with the same claims."""
+    return (
+        old.metadata.uid == new.metadata.uid
+        and old.spec.node_name == new.spec.node_name
+        and old.status.resource_claim_statuses == new.status.resource_claim_statuses
+    )

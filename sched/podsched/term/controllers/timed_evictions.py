@@ -1,0 +1,147 @@
+"""Evictions at given times, for controllers that evict pods because of taints.
+
+schedule()  -->  the pod leaves at ...  --work(), once it is time-->  evicted
+                   '--cancel()-->  the pod stays, which an Event tells
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import NamedTuple
+
+from podsched.api.conditions import TRUE
+from podsched.api.objects import Pod, PodCondition
+from podsched.telemetry.instruments import Counter, Histogram
+from podsched.term.controllers.controller import Instant, Objects, Recorder, Writes
+from podsched.v1.api_pb2 import EvictRequest
+
+
+class Notices(NamedTuple):
+    """What an eviction tells its pod; ``{}`` in the Events' messages stands for the pod."""
+
+    reason: str
+    message: str
+    event: str
+    marking: str
+    cancelling: str
+    controller: str
+
+
+class Meters(NamedTuple):
+    """The number of evicted pods, and how many seconds late they were evicted."""
+
+    total: Counter
+    late: Histogram
+
+
+class _Leaving(NamedTuple):
+    """A scheduled eviction."""
+
+    uid: str
+    at: float
+    """Unix time."""
+
+
+def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -> EvictRequest:
+    """Return the request that deletes this pod regardless of budgets, and records why."""
+    request = EvictRequest(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        ignore_disruption_budgets=True,
+        grace_period_seconds=grace,
+        condition=PodCondition(
+            type="DisruptionTarget", status=TRUE, reason=reason, message=message
+        ),
+    )
+    request.preconditions.uid = pod.metadata.uid
+    return request
+
+
+class TimedEvictions:
+    """The scheduled evictions of one controller."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        writes: Writes,
+        recorder: Recorder,
+        notices: Notices,
+        meters: Meters | None = None,
+    ) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._recorder = recorder
+        self._notices = notices
+        self._meters = meters
+        self._leaving: dict[str, _Leaving] = {}
+        self._times: list[tuple[float, str]] = []
+        self._sent: set[str] = set()
+
+    def schedule(self, key: str, pod: Pod, at: float) -> None:
+        """Evict a pod at a Unix time, 0 for at once, in place of what was scheduled before."""
+        leaving = _Leaving(pod.metadata.uid, at)
+        if self._leaving.get(key) != leaving:
+            self._leaving[key] = leaving
+            heapq.heappush(self._times, (at, key))
+
+    def cancel(self, key: str, pod: Pod) -> None:
+        """Let a pod stay."""
+        self._sent.discard(key)
+        leaving = self._leaving.pop(key, None)
+        if leaving is not None and leaving.uid == pod.metadata.uid:
+            self._writes.cancel_eviction(key)
+            self._record(pod, self._notices.cancelling.format(key))
+
+    def leaves_already(self, key: str) -> bool:
+        """Forget a pod that is being deleted; return whether it is being evicted by this."""
+        self._leaving.pop(key, None)
+        was_sent = key in self._sent
+        self._sent.discard(key)
+        return was_sent
+
+    def is_gone(self, key: str) -> bool:
+        """Forget a pod that does not exist any more; return whether it was evicted by this."""
+        self._writes.cancel_eviction(key)
+        return self.leaves_already(key)
+
+    def work(self, now: Instant) -> float | None:
+        """Evict the pods whose time has come; return when the next one leaves (monotonic)."""
+        while self._times and self._times[0][0] <= now.wall:
+            at, key = heapq.heappop(self._times)
+            leaving = self._leaving.get(key)
+            if leaving is not None and leaving.at == at:
+                try:
+                    self._evict(key, leaving, now)
+                except Exception as error:
+                    self._writes.skipped("Pod", key, error)
+        if not self._times:
+            return None
+        return now.monotonic + max(0.0, self._times[0][0] - now.wall)
+
+    def _evict(self, key: str, leaving: _Leaving, now: Instant) -> None:
+        pod = self._objects.get("Pod", key)
+        if not isinstance(pod, Pod) or pod.metadata.uid != leaving.uid:
+            self._leaving.pop(key, None)
+            return
+        self._sent.add(key)
+        told = self._notices
+        self._record(pod, told.marking.format(key))
+        self._writes.evict(key, eviction(pod, told.reason, told.message), lambda: self._retry(key))
+        if self._meters is not None:
+            self._meters.total.inc()
+            self._meters.late.observe(now.wall - leaving.at if leaving.at else 0.0)
+
+    def _retry(self, key: str) -> None:
+        leaving = self._leaving.get(key)
+        if leaving is not None:
+            heapq.heappush(self._times, (leaving.at, key))
+
+    def _record(self, pod: Pod, message: str) -> None:
+        self._recorder.record(
+            pod.metadata,
+            type_="Normal",
+            reason=self._notices.event,
+            action="",
+            message=message,
+            controller=self._notices.controller,
+        )
