@@ -76,6 +76,7 @@ class PodschedBackend(Backend):
             "podgroup-protection",
             "dra",
             "dra-claim-controller",
+            "dra-taint-eviction",
             # podsched's queue copies kube-scheduler's, down to what nobody should rely on.
             "kube-queue-details",
         }

@@ -111,7 +111,7 @@ def test_counters_end_in_total_and_nothing_else_does() -> None:
 
 def test_names_that_kubernetes_does_not_have_begin_with_podsched() -> None:
     kubernetes = re.compile(
-        r"(scheduler|leader_election|rest_client|apiserver|kubernetes|taint_eviction_controller)_"
+        r"(scheduler|leader_election|rest_client|apiserver|kubernetes|(device_)?taint_eviction_controller)_"
         r"|(registered|disabled|hidden)_metrics_total|go_goroutines"
     )
     for name in all_metrics():

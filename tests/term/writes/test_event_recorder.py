@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from podsched.api.kinds import KINDS
+from podsched.api.validation import validate
 from podsched.serve.client.errors import Unavailable
 from podsched.term.writes.event_recorder import (
     AGGREGATE_FOR,
@@ -64,6 +66,18 @@ async def test_an_event_tells_of_whom_what_when_and_who_says_so() -> None:
     assert event.reporting_controller == "default-scheduler"
     assert event.reporting_instance == "replica-1"
     assert event.first_timestamp.seconds == event.last_timestamp.seconds == 1000
+
+
+@pytest.mark.parametrize("action", ["Scheduling", ""])
+async def test_the_api_server_takes_events_with_and_without_an_action(action: str) -> None:
+    world = World()
+    meta = v1.ObjectMeta(namespace="default", name="a", uid="uid-a")
+    world.recorder.record(
+        meta, type_="Normal", reason="Evicted", action=action, message="m", controller="taints"
+    )
+    await world.recorder.flush()
+    [event] = world.new
+    assert not validate(KINDS["Event"], event)
 
 
 async def test_the_same_event_said_again_is_counted_in_the_first_ones_object() -> None:

@@ -166,7 +166,10 @@ class EventRecorder:
         event.source.component = record.controller
         event.first_timestamp.FromNanoseconds(int(seen.first * 1e9))
         event.last_timestamp.FromNanoseconds(int(record.at * 1e9))
-        event.event_time.CopyFrom(event.first_timestamp)
+        if record.action:
+            # Events of controllers have neither, as in Kubernetes: with a time, the API server asks
+            # for an action.
+            event.event_time.CopyFrom(event.first_timestamp)
         return event
 
     def _remember(self, record: EventRecord) -> _Seen:
