@@ -29,7 +29,7 @@ def test_the_commands_work_in_their_order(
     ]
     assert [command[0] for command in commands] == [
         "up", "apply", "get", "describe", "status", "top", "leader", "wait", "events", "explain",
-        "simulate", "simulate", "capacity", "headroom", "delete", "drain", "run",
+        "simulate", "simulate", "capacity", "headroom", "get", "delete", "drain", "run",
     ]  # fmt: skip
     for command in commands[1:]:
         if command[0] == "leader":

@@ -15,6 +15,7 @@ import typer
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Node
 from podsched.cli.client import Namespace, Server, for_each, with_client
+from podsched.cli.devices import WORDS, get_devices
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.formats import RAW, Format, OutputOption, Printer, SortBy, parse_format, sorted_by
 from podsched.cli.node_usage import requested_on, usage_cells
@@ -112,10 +113,11 @@ def get(
     """Show objects as a table, as manifests, or the fields of your choice.
 
     Examples: sched get pods,nodes; sched get pod/web-0 node/node-0000;
-    sched get pods -o 'jsonpath={.items[*].spec.nodeName}'
+    sched get pods -o 'jsonpath={.items[*].spec.nodeName}';
+    sched get devices (those of all ResourceSlices, and who uses them)
     """
-    if output == RAW:
-        get_raw(targets, server, namespace, alone=not (watch or selector or field_selector))
+    alone = not watch and not selector
+    if _shows_more(targets, server, namespace, output, field_selector, sort_by, alone=alone):
         return
     chosen = parse_format(output)
 
@@ -141,9 +143,7 @@ def get(
         if items or (chosen.manifests and not watch and not found.missing):
             show(chosen, printer.text(items, single=named and len(wanted) == 1))
         elif not watch and not found.missing and chosen.name != "name":
-            inside = wanted[0].kind.namespaced and selection.namespace
-            place = f" in {inside} namespace" if inside else ""
-            say(f"No resources found{place}.", error=True)
+            _say_nothing_found(wanted[0].kind, selection.namespace)
         if watch and not found.missing:
             async for change in selection.changes(client, wanted[0], found.revision):
                 if chosen.name == "yaml":
@@ -153,6 +153,31 @@ def get(
 
     if with_client(server, work):
         raise typer.Exit(FAILED)
+
+
+def _shows_more(
+    targets: Sequence[str],
+    server: str,
+    namespace: str,
+    output: str,
+    field_selector: str,
+    sort_by: str,
+    *,
+    alone: bool,
+) -> bool:
+    """Show devices, or objects as they are stored; return whether that is what is wanted."""
+    if targets and targets[0] in WORDS:
+        single = len(targets) == 1 and not sort_by
+        get_devices(server, output, field_selector, alone=alone and single)
+        return True
+    if output == RAW:
+        get_raw(targets, server, namespace, alone=alone and not field_selector)
+    return output == RAW
+
+
+def _say_nothing_found(kind: Kind, namespace: str) -> None:
+    place = f" in {namespace} namespace" if kind.namespaced and namespace else ""
+    say(f"No resources found{place}.", error=True)
 
 
 def _check(wanted: Sequence[Target], *, selected: bool, watch: bool) -> None:

@@ -1,0 +1,155 @@
+"""``sched get devices``: the devices of all ResourceSlices, and which claims and pods use them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import yaml
+
+from podsched.api.columns import NONE
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import Device, ResourceClaim, ResourceSlice
+from podsched.cli.client import with_client
+from podsched.cli.errors import USAGE, fail
+from podsched.cli.formats import Format, parse_format
+from podsched.cli.output import say
+from podsched.cli.printers import aligned, wrapped
+from podsched.serve.client.api_client import ApiClient
+
+WORDS = ("devices", "device")
+_FORMATS = ("table", "wide", "json", "yaml")
+#: Driver, pool and name of a device.
+_Identity = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A device, the nodes that reach it, and the claims that use it."""
+
+    node: str
+    identity: _Identity
+    document: dict[str, Any]
+    users: Sequence[ResourceClaim]
+
+
+def get_devices(server: str, output: str, field_selector: str, *, alone: bool) -> None:
+    """Print the devices of slices that match a field selector.
+
+    ``alone``: without names and other options, with which it exits.
+    """
+    if not alone:
+        fail(
+            "get devices takes --output and --field-selector only, such as "
+            "--field-selector spec.nodeName=node-1",
+            USAGE,
+        )
+    if output not in _FORMATS:
+        fail(f"get devices: --output must be one of {', '.join(_FORMATS)}", USAGE)
+    chosen = parse_format(output)
+    with_client(server, lambda client: _show(client, chosen, field_selector))
+
+
+async def _show(client: ApiClient, chosen: Format, field_selector: str) -> None:
+    slices, _ = await client.list("ResourceSlice", field_selector=field_selector)
+    claims, _ = await client.list("ResourceClaim", "")
+    rows = _rows(cast(list[ResourceSlice], slices), cast(list[ResourceClaim], claims))
+    if chosen.manifests:
+        document = {"kind": "List", "items": [_document(row) for row in rows]}
+        as_json = chosen.name == "json"
+        print(
+            json.dumps(document, indent=2)
+            if as_json
+            else yaml.safe_dump(document, sort_keys=False).rstrip("\n")
+        )
+    elif rows:
+        say("\n".join(_table(rows, wide=chosen.name == "wide")))
+    else:
+        say("No devices found.", error=True)
+
+
+def _rows(slices: Sequence[ResourceSlice], claims: Iterable[ResourceClaim]) -> list[_Row]:
+    """Return the devices by node, driver and pool, in the order of their slices."""
+    users: dict[_Identity, list[ResourceClaim]] = {}
+    for claim in claims:
+        for result in claim.status.allocation.devices.results:
+            identity = (result.driver, result.pool, result.device)
+            users.setdefault(identity, []).append(claim)
+    rows = []
+    for piece in _current(slices):
+        documents = to_manifest(piece)["spec"].get("devices", ())
+        for device, document in zip(piece.spec.devices, documents, strict=True):
+            identity = (piece.spec.driver, piece.spec.pool.name, device.name)
+            rows.append(_Row(_node(piece, device), identity, document, users.get(identity, ())))
+    return sorted(rows, key=lambda row: (row.node, *row.identity[:2]))
+
+
+def _current(slices: Sequence[ResourceSlice]) -> Iterator[ResourceSlice]:
+    """Yield the slices of each pool's newest generation, by name."""
+    newest: dict[tuple[str, str], int] = {}
+    for piece in slices:
+        key = (piece.spec.driver, piece.spec.pool.name)
+        newest[key] = max(newest.get(key, 0), piece.spec.pool.generation)
+    for piece in sorted(slices, key=lambda each: str(each.metadata.name)):
+        key = (piece.spec.driver, piece.spec.pool.name)
+        if piece.spec.pool.generation == newest[key]:
+            yield piece
+
+
+def _node(piece: ResourceSlice, device: Device) -> str:
+    """Return the node that reaches a device, or in brackets how others are selected."""
+    nodes = device if piece.spec.per_device_node_selection else piece.spec
+    if nodes.node_name:
+        return str(nodes.node_name)
+    return "<all>" if nodes.all_nodes else "<selector>"
+
+
+def _document(row: _Row) -> dict[str, Any]:
+    driver, pool, _ = row.identity
+    users = [
+        {
+            "namespace": claim.metadata.namespace,
+            "claim": claim.metadata.name,
+            "reservedFor": [consumer.name for consumer in claim.status.reserved_for],
+        }
+        for claim in row.users
+    ]
+    return {"node": row.node, "driver": driver, "pool": pool, **row.document, "inUseBy": users}
+
+
+def _table(rows: Sequence[_Row], *, wide: bool) -> list[str]:
+    """Return a line for each device; ``wide``: with its pool and attributes."""
+    table = [["NODE", "DRIVER", *(["POOL"] if wide else []), "DEVICE", "IN USE BY"]]
+    for row in rows:
+        driver, pool, device = row.identity
+        in_use = ", ".join(map(_user, row.users)) or NONE
+        table.append([row.node, driver, *([pool] if wide else []), device, in_use])
+    if not wide:
+        return wrapped(table)
+    attributes = ["ATTRIBUTES", *(_attributes(row.document) for row in rows)]
+    return aligned([[*cells, of] for cells, of in zip(table, attributes, strict=True)])
+
+
+def _user(claim: ResourceClaim) -> str:
+    """Return a claim with the pods that it is reserved for."""
+    pods = [str(consumer.name) for consumer in claim.status.reserved_for]
+    shown = ", ".join(pods[:2]) + (f" and {len(pods) - 2} more" if len(pods) > 2 else "")
+    name = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    return f"{name} ({shown})" if shown else name
+
+
+def _attributes(document: dict[str, Any]) -> str:
+    """Return attributes, capacities and taints."""
+    values = {name: next(iter(of.values())) for name, of in document.get("attributes", {}).items()}
+    values |= {name: of["value"] for name, of in document.get("capacity", {}).items()}
+    taints = [f"taint {of['key']}:{of['effect']}" for of in document.get("taints", ())]
+    shown = [f"{name}={_text(value)}" for name, value in sorted(values.items())]
+    return " ".join([*shown, *taints]) or NONE
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
