@@ -11,7 +11,10 @@ from cryptography.x509 import load_pem_x509_certificate
 from podsched.lib.certificates import check_may_serve, check_pair
 from support.commands import Commands
 
-ROLES = {"server", "scheduler", "agent", "admin", "etcd", "etcd-client", "ray", "monitoring"}
+ROLES = {
+    *("server", "scheduler", "agent", "admin", "kubelet-client"),
+    *("etcd", "etcd-client", "ray", "monitoring"),
+}
 
 
 def test_certificates_of_every_role_are_made_and_shown(tmp_path: Path) -> None:

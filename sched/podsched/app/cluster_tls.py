@@ -52,8 +52,13 @@ class ClusterTls:
 
     def server_arguments(self) -> list[str]:
         """Return the arguments of an API server."""
-        files = self.files_of("server")
-        return _arguments(files, "--tls-client-ca", "--tls-cert", "--tls-key")
+        arguments = _arguments(
+            self.files_of("server"), "--tls-client-ca", "--tls-cert", "--tls-key"
+        )
+        if (kubelets := self.files_of("kubelet-client")) is not None:
+            arguments.append(f"--kubelet-client-certificate={kubelets.certificate}")
+            arguments.append(f"--kubelet-client-key={kubelets.key}")
+        return arguments
 
     def etcd_arguments(self) -> list[str]:
         """Return the arguments of a client of the embedded etcd."""

@@ -66,6 +66,8 @@ def requests_of(wanted: Wanted) -> dict[str, Request]:
         "scheduler": Request("system:kube-scheduler", (), hosts, both),
         "agent": Request(node, agent, hosts, both),
         "admin": Request("admin", ("system:masters",)),
+        # How kubelets know API servers; a ClusterRole is bound to this user.
+        "kubelet-client": Request("kube-apiserver-kubelet-client"),
         # Members call each other, and so need both.
         "etcd": Request("etcd", (), hosts, both),
         "etcd-client": Request("podsched-etcd-client"),
