@@ -162,19 +162,21 @@ def test_mistakes_in_several_files_are_all_reported_and_nothing_is_done(
     assert sched("get", "pod", "good").code == 1
 
 
-DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {template: {}}\n"
+ROLLOUT = (
+    "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: d}\nspec: {template: {}}\n"
+)
 
 
 def test_kinds_that_podsched_does_not_have_are_named_and_the_rest_is_applied(
     sched: Commands, tmp_path: Path
 ) -> None:
     (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "all.yaml").write_text(DEPLOYMENT + "---\n" + pod("web"))
+    (tmp_path / "inner" / "all.yaml").write_text(ROLLOUT + "---\n" + pod("web"))
     assert sched("apply", "-f", str(tmp_path)).code == 1, "the directory itself has no manifest"
     done = sched("apply", "-R", "-f", str(tmp_path))
     assert (done.code, done.out) == (1, "pod/web created\n")
     [line] = done.errors
-    assert "Deployment d: podsched does not run a Deployment" in line
+    assert "Rollout d: podsched does not run a Rollout" in line
     # Until then others write to the pod, and it is not the one that apply has read before.
     sched.until("Running", "get", "pod", "web")
     skipped = sched("apply", "-R", "-f", str(tmp_path), "--skip-unknown")

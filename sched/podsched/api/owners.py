@@ -7,6 +7,9 @@ from typing import Final
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.objects import (
     AnyObject,
+    DaemonSet,
+    Deployment,
+    Job,
     OwnerReference,
     ReplicaSet,
     ReplicationController,
@@ -23,6 +26,8 @@ ORPHAN_FINALIZER: Final = "orphan"
 KEPT_KINDS: Final = frozenset(kind.name for kind in KINDS.values() if kind.kept)
 #: Workloads that own pods. podsched stores them and has no controllers that create their pods.
 SCALED_KINDS: Final = tuple(kind.name for kind in KINDS.values() if "scale" in kind.subresources)
+#: Kinds that a controller makes pods of.
+CONTROLLED_KINDS: Final = (*SCALED_KINDS, "DaemonSet", "Job", "CronJob")
 
 
 def is_left_alone(item: AnyObject) -> bool:
@@ -30,9 +35,10 @@ def is_left_alone(item: AnyObject) -> bool:
 
     Kubernetes' own controllers can do so, over the REST API.
     """
-    if not isinstance(item, ReplicaSet | StatefulSet | ReplicationController):
-        return False
-    return item.status.observed_generation == 0
+    if isinstance(item, Job):
+        return not item.status.HasField("start_time") and not item.status.conditions
+    observing = Deployment | DaemonSet | ReplicaSet | StatefulSet | ReplicationController
+    return isinstance(item, observing) and item.status.observed_generation == 0
 
 
 def owner_kind(reference: OwnerReference) -> Kind | None:

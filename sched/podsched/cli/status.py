@@ -11,7 +11,7 @@ import typer
 
 from podsched.api.codec import format_time
 from podsched.api.objects import Lease, Pod, seconds_of
-from podsched.api.owners import SCALED_KINDS, is_left_alone
+from podsched.api.owners import CONTROLLED_KINDS, is_left_alone
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.client import Server, with_client
@@ -69,7 +69,7 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
 async def without_controller(client: ApiClient) -> dict[str, int]:
     """Return the number of workloads of each kind without a controller."""
     counts = {}
-    for kind in SCALED_KINDS:
+    for kind in CONTROLLED_KINDS:
         try:
             items = (await client.list(kind)).items
         except Forbidden:

@@ -91,6 +91,24 @@ async def test_who_creates_what_no_controller_looks_after_is_warned(
     assert "warning" not in again.headers
 
 
+async def test_a_workload_is_created_without_a_warning_while_a_controller_manager_leads(
+    kube: KubeClient,
+) -> None:
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "main:1"}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}
+    alone = await kube.request("POST", jobs, job | {"metadata": {"name": "a"}})
+    assert "no kube-controller-manager renews its Lease" in alone.headers["warning"]
+    now = alone.json["metadata"]["creationTimestamp"].replace("Z", ".000000Z")
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    spec = {"holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": now}
+    lease = {"metadata": {"name": "kube-controller-manager"}, "spec": spec}
+    assert (await kube.request("POST", leases, lease)).status == 201
+    led = await kube.request("POST", jobs, job | {"metadata": {"name": "b"}})
+    assert led.status == 201
+    assert "warning" not in led.headers
+
+
 async def test_a_dry_run_stores_nothing(kube: KubeClient) -> None:
     assert (await kube.request("POST", f"{PODS}?dryRun=All", manifest())).status == 201
     assert (await kube.get(f"{PODS}/web")).status == 404
