@@ -10,7 +10,7 @@ PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 # Processes start often, and would compile all they import each time where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-long test-newest scenarios check format bench proto check-proto roles lock wheel sbom clean
+.PHONY: demo test test-long test-newest scenarios check format bench proto check-proto roles crds lock wheel sbom clean
 
 # Starts everything on this machine, schedules a workload, kills the leader on the way and reports.
 demo: .venv/installed

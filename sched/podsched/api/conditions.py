@@ -23,6 +23,8 @@ DISRUPTION_TARGET = "DisruptionTarget"
 NODE_READY = "Ready"
 DISRUPTION_ALLOWED = "DisruptionAllowed"
 POD_GROUP_SCHEDULED = "PodGroupScheduled"
+#: Of PodGroups: whether quota is reserved for their pods, so that their queue stays.
+QUOTA_RESERVED = "QuotaReserved"
 #: True while the members of a group are being bound; removed afterwards.
 POD_GROUP_BINDING = "podsched.io/Binding"
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from podsched.api.objects import Pod, PodGroup, Workload
 from podsched.api.priorities import PriorityClasses
+from podsched.api.queue_labels import QUEUE_GROUP_COUNT, QUEUE_GROUP_NAME
 
 #: It keeps a deleted PodGroup as long as an unfinished pod names it.
 PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
@@ -22,13 +23,18 @@ def group_key(pod: Pod) -> str:
 
 
 #: Labels or annotations by which pods name their group without a PodGroup object: those of the
-#: coscheduling plugin, and Volcano's.
+#: coscheduling plugin, Volcano's and Kueue's.
 _GROUP_NAMES: Final = (
     "pod-group.scheduling.sigs.k8s.io/name",
     "scheduling.x-k8s.io/pod-group",
     "scheduling.k8s.io/group-name",
+    QUEUE_GROUP_NAME,
 )
-_MIN_COUNTS: Final = ("pod-group.scheduling.sigs.k8s.io/min-available", "podsched.io/min-count")
+_MIN_COUNTS: Final = (
+    "pod-group.scheduling.sigs.k8s.io/min-available",
+    "podsched.io/min-count",
+    QUEUE_GROUP_COUNT,
+)
 
 
 def label_group_key(pod: Pod) -> str:

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from podsched.api import objects as o
 from podsched.api.codec import write
+from podsched.api.conditions import QUOTA_RESERVED
 from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
 from podsched.api.validation.names import (
     dns1123_label,
@@ -17,6 +18,10 @@ from podsched.api.validation.names import (
     qualified_name,
 )
 from podsched.api.validation.place import Place
+from podsched.api.validation.queue_labels import (
+    validate_queue_labels,
+    validate_queue_labels_update,
+)
 
 MOST_TEMPLATES: Final = 8
 _MOST_CONSTRAINTS: Final = 1
@@ -48,7 +53,8 @@ def validate_workload_update(at: Place, new: o.Workload, old: o.Workload) -> Non
 
 
 def validate_pod_group(at: Place, item: o.PodGroup) -> None:
-    """Validate where it is from, and how its pods are scheduled and evicted."""
+    """Validate where it is from, how its pods are scheduled and evicted, and its queue."""
+    validate_queue_labels(at, item.metadata)
     spec, at = item.spec, at("spec")
     _check_content(at, spec)
     if spec.HasField("pod_group_template_ref"):
@@ -56,7 +62,9 @@ def validate_pod_group(at: Place, item: o.PodGroup) -> None:
 
 
 def validate_pod_group_update(at: Place, new: o.PodGroup, old: o.PodGroup) -> None:
-    """Check that its spec stays as it is."""
+    """Check that its spec stays as it is, and its queue while quota is reserved."""
+    reserved = any(c.type == QUOTA_RESERVED and c.status == "True" for c in old.status.conditions)
+    validate_queue_labels_update(at, new.metadata, old.metadata, reserved=reserved)
     _check_unchanged(at("spec"), new.spec, old.spec, o.PodGroupSpec.DESCRIPTOR.fields_by_name)
 
 

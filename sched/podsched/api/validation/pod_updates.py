@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from podsched.api.objects import NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration
 from podsched.api.validation.place import MOST_ERRORS, Place
+from podsched.api.validation.queue_labels import validate_queue_labels_update
 
 _FROZEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
@@ -20,7 +21,8 @@ _FROZEN = (
 
 
 def validate_pod_update(at: Place, new: Pod, old: Pod) -> None:
-    """Check that the spec has no change that is not allowed."""
+    """Check that neither the spec nor the queue has a change that is not allowed."""
+    validate_queue_labels_update(at, new.metadata, old.metadata, reserved=bool(old.spec.node_name))
     if new.spec == old.spec:
         return
     at = at("spec")

@@ -16,6 +16,7 @@ from podsched.api.validation.meta import validate_labels
 from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.place import MAX_ITEMS, MOST_ERRORS, Place, errors_of
 from podsched.api.validation.pod_updates import validate_pod_update as validate_pod_update
+from podsched.api.validation.queue_labels import validate_queue_group, validate_queue_labels
 from podsched.api.validation.storable import validate_storable
 
 # Caches count entries, and what is remembered of a spec can be a hundred times as large as it is:
@@ -28,7 +29,9 @@ _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 
 def validate_pod(at: Place, pod: o.Pod) -> None:
-    """Validate a pod's spec; the errors are remembered by the content of the spec."""
+    """Validate a pod's spec and its queue; what is found in a spec is remembered by its content."""
+    validate_queue_labels(at, pod.metadata)
+    validate_queue_group(at, pod.metadata)
     try:
         content = pod.spec.SerializeToString(deterministic=True)
         if len(content) > _MOST_CACHED:

@@ -1,0 +1,13 @@
+"""Labels and annotations of Kueue, by which pods and PodGroups join queues."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Labels: the LocalQueue, the WorkloadPriorityClass, and the longest time to run in seconds.
+QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+QUEUE_PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
+MAX_EXEC_TIME: Final = "kueue.x-k8s.io/max-exec-time-seconds"
+#: Label with the name of a pod's group, and annotation with the number of its pods.
+QUEUE_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
+QUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
