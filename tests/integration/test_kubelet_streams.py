@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.app.local_cluster import write_kubeconfig
+from podsched.lib.certificates import Request as CertificateRequest
+from podsched.lib.certificates import certify, read_pair
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.kubelets.settings import KubeletSettings
 from podsched.serve.server.rest import proxying
@@ -257,3 +260,87 @@ def _resident() -> int:
     """Bytes of memory of this process, which is API server and kubelet."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("action", ["exec?command=sh&command=-i&stdin=true", "portforward"])
+async def test_spdy_of_older_clients_passes_as_it_is(cluster: Cluster, action: str) -> None:
+    """Both versions that a client offers arrive, and bytes in both directions."""
+    heads: list[bytes] = []
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+            b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\nSet-Cookie: a=b\r\n\r\nfirst"
+        )
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    files, address = cluster.files, address_of_this_machine()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(files.cert, files.key)
+    listening = await asyncio.start_server(echo, address, 0, ssl=context)
+    node = cluster.kubelet.node("old")
+    port = listening.sockets[0].getsockname()[1]
+    node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = port
+    await cluster.create(node)
+    await cluster.pod("web", "main", node="old")
+    trust = ssl.create_default_context(cafile=str(files.ca))
+    trust.load_cert_chain(files.cert, files.key)
+    kube = await asyncio.open_connection("127.0.0.1", cluster.server.kube_port, ssl=trust)
+    reader, writer = kube
+    head = [
+        f"POST /api/v1/namespaces/default/pods/web/{action} HTTP/1.1", "Host: a",
+        "Connection: Upgrade", "Upgrade: SPDY/3.1", "Content-Length: 0",
+        "Authorization: Bearer secret", "X-Stream-Protocol-Version: v5.channel.k8s.io",
+        "X-Stream-Protocol-Version: v4.channel.k8s.io", "", "",
+    ]  # fmt: skip
+    async with asyncio.timeout(PATIENCE):
+        writer.write("\r\n".join(head).encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 101 ")
+        assert b"v4.channel.k8s.io" in answer
+        assert b"Cookie" not in answer
+        assert await reader.readexactly(5) == b"first"
+        sent = os.urandom(1_000_000)
+        writer.write(sent)
+        assert await reader.readexactly(len(sent)) == sent
+        writer.close()
+        await writer.wait_closed()
+    listening.close()
+    (seen,) = heads
+    assert seen.count(b"X-Stream-Protocol-Version: ") == 2
+    assert b"secret" not in seen
+    assert seen.startswith((b"POST /exec/default/web/main?", b"POST /portForward/default/web?"))
+
+
+async def test_rights_are_those_of_the_subresource(cluster: Cluster, tmp_path: Path) -> None:
+    """By GET, as WebSockets ask, running a command needs the right to create, too."""
+    await cluster.pod("web", "main")
+    authority = read_pair(cluster.files.ca)
+    reader = certify(authority, CertificateRequest("reader"), days=1)
+    cert, key = tmp_path / "reader.crt", tmp_path / "reader.key"
+    cert.write_bytes(reader.certificate_pem)
+    key.write_bytes(reader.key_pem)
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods/exec", "pods/log"]}
+    role = {"kind": "ClusterRole", "metadata": {"name": "gets"}, "rules": [rule]}
+    reference = {"kind": "ClusterRole", "name": "gets", "apiGroup": "rbac.authorization.k8s.io"}
+    subjects = [{"kind": "User", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}]
+    bound = {"kind": "ClusterRoleBinding", "metadata": {"name": "gets"}, "roleRef": reference}
+    await cluster.create({**head, **role})
+    await cluster.create({**head, **bound, "subjects": subjects})
+    await cluster.server.core.reflector.wait_until_fresh()
+    address = f"127.0.0.1:{cluster.server.kube_port}"
+    files = TlsFiles(str(cluster.files.ca), str(cert), str(key))
+    write_kubeconfig(cluster.kubeconfig, address, files)
+    pod = "/api/v1/namespaces/default/pods/web"
+    await cluster.kubectl("get", "--raw", f"{pod}/log")
+    for verb in ("exec?command=ls&stdout=true", "attach", "portforward"):
+        said = await cluster.kubectl("get", "--raw", f"{pod}/{verb}", code=1)
+        assert 'User "reader" cannot ' in said
+    said = await cluster.kubectl("get", "--raw", "/api/v1/nodes/real/proxy/healthz", code=1)
+    assert 'cannot get resource "nodes/proxy"' in said
+    assert [asked.split("/")[1] for asked in cluster.kubelet.asked] == ["containerLogs"]

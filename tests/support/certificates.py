@@ -28,6 +28,7 @@ def make_certificates(directory: Path, *more_hosts: str) -> Certificates:
     pair = certify(authority, Request("localhost", (MASTERS,), hosts, (SERVER, CLIENT)), days=1)
     made = Certificates(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
     made.ca.write_bytes(authority.certificate_pem)
+    made.ca.with_suffix(".key").write_bytes(authority.key_pem)
     made.cert.write_bytes(pair.certificate_pem)
     made.key.write_bytes(pair.key_pem)
     return made

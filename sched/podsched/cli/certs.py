@@ -60,8 +60,8 @@ def init(
 
     NAME.crt and NAME.key for each of ca, server (the API servers), scheduler, agent, admin,
     kubelet-client, etcd, etcd-client, ray and monitoring. Only missing files are made, with the
-    existing authority;
-    nothing is overwritten. With ca.key one can act as anyone: keep it in a safe place.
+    existing authority; nothing is overwritten. With ca.key one can act as anyone: keep it in a
+    safe place.
     """
     from podsched.app.role_certificates import Wanted, make_missing
 
