@@ -115,3 +115,10 @@ def test_what_devices_cannot_do_is_refused(sched: Commands) -> None:
         assert "takes --output and --field-selector only" in done.err
     done = sched("get", "devices", "-o", "name")
     assert done.code == 2 and "must be one of table, wide, json, yaml" in done.err
+
+
+def test_describe_names_the_claims_of_a_pod_and_their_devices(sched: Commands) -> None:
+    [found] = devices_of(sched, "shared")
+    lines = sched.ok("describe", "pod", "shared-0").splitlines()
+    at = lines.index("Claims:")
+    assert lines[at + 1] == f"  devices: shared, {found['pool']}/{found['name']}"

@@ -14,10 +14,11 @@ from podsched.api.columns import node_status, pod_status
 from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, Node, PodGroup
+from podsched.api.objects import AnyObject, Node, Pod, PodGroup
 from podsched.api.owners import is_left_alone
 from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.devices import claim_lines, claims_of
 from podsched.cli.errors import FAILED, report
 from podsched.cli.node_usage import humanised, requested_on, usage_rows
 from podsched.cli.options import LabelSelector
@@ -54,21 +55,26 @@ def describe(
                 report("", exc)
                 continue
             events, _ = await client.list("Event", scope, field_selector=about(target))
-            pods: list[AnyObject] = []
-            if isinstance(obj, Node):
-                on_node = f"spec.nodeName={target.name}"
-                pods, _ = await client.list("Pod", "", field_selector=on_node)
-            elif isinstance(obj, PodGroup):
-                pods = await _members(client, scope, target.name)
+            others = await _others(client, obj)
             if index:
                 say("\n")
-            say(description(obj, events, pods, time.time()))
+            say(description(obj, events, others, time.time()))
         if not wanted:
             say("No resources found.", error=True)
         return missing
 
     if with_client(server, work):
         raise typer.Exit(FAILED)
+
+
+async def _others(client: ApiClient, obj: AnyObject) -> list[AnyObject]:
+    """Return the pods of a node or of a pod group, the claims of a pod."""
+    if isinstance(obj, Node):
+        on_node = f"spec.nodeName={obj.metadata.name}"
+        return (await client.list("Pod", "", field_selector=on_node)).items
+    if isinstance(obj, PodGroup):
+        return await _members(client, obj.metadata.namespace, obj.metadata.name)
+    return await claims_of(client, obj) if isinstance(obj, Pod) else []
 
 
 async def _members(client: ApiClient, namespace: str, name: str) -> list[AnyObject]:
@@ -78,9 +84,9 @@ async def _members(client: ApiClient, namespace: str, name: str) -> list[AnyObje
 
 
 def description(
-    obj: AnyObject, events: Sequence[AnyObject], pods: Sequence[AnyObject], now: float
+    obj: AnyObject, events: Sequence[AnyObject], others: Sequence[AnyObject], now: float
 ) -> str:
-    """Return the description of an object; ``pods`` are those of a node or of a pod group."""
+    """Return an object's description; ``others``: pods of a node or pod group, claims of a pod."""
     meta = obj.metadata
     lines = [f"Name:          {meta.name}"]
     if meta.namespace:
@@ -89,9 +95,9 @@ def description(
     lines.append(_mapping("Annotations:", meta.annotations))
     kind = kind_of(obj).name
     if kind == "Pod":
-        lines += _pod(obj)
+        lines += _pod(obj, others)
     elif kind == "Node":
-        lines += _node(obj, pods)
+        lines += _node(obj, others)
     elif kind == "ResourceQuota":
         lines += _quota(obj)
     elif kind == "LimitRange":
@@ -101,7 +107,7 @@ def description(
             lines.append(f"Controller:    {NO_CONTROLLER}")
         lines += _rest(obj)
         if kind == "PodGroup":
-            lines += _pod_group(pods)
+            lines += _pod_group(others)
     lines += _events(events, now)
     return "\n".join(lines)
 
@@ -111,7 +117,7 @@ def _mapping(title: str, entries: Any) -> str:
     return "\n".join(f"{title if i == 0 else '':<15}{entry}" for i, entry in enumerate(shown))
 
 
-def _pod(pod: Any) -> list[str]:
+def _pod(pod: Any, claims: Sequence[Any]) -> list[str]:
     lines = [
         f"Status:        {pod_status(pod)}",
         f"Node:          {pod.spec.node_name or NONE}",
@@ -124,6 +130,8 @@ def _pod(pod: Any) -> list[str]:
     for container in pod.spec.containers:
         requests = ", ".join(f"{k}={v}" for k, v in sorted(container.resources.requests.items()))
         lines.append(f"  {container.name}: image {container.image}, requests {requests or NONE}")
+    for line in claim_lines(pod, claims):
+        lines += _wrapped(line)
     return [*lines, "Conditions:", *_conditions(pod.status.conditions)]
 
 

@@ -1,7 +1,11 @@
-"""``sched get devices``: the devices of all ResourceSlices, and which claims and pods use them."""
+"""``sched get devices``: the devices of all ResourceSlices, and which claims and pods use them.
+
+Also the claims of a pod with their devices, for ``sched describe``.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,16 +15,19 @@ import yaml
 
 from podsched.api.columns import NONE
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import Device, ResourceClaim, ResourceSlice
+from podsched.api.objects import AnyObject, Device, Pod, ResourceClaim, ResourceSlice
 from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.formats import Format, parse_format
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, wrapped
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Forbidden, NotFound
 
 WORDS = ("devices", "device")
 _FORMATS = ("table", "wide", "json", "yaml")
+#: Claims of a pod that are read for its description.
+_MOST_CLAIMS = 32
 #: Driver, pool and name of a device.
 _Identity = tuple[str, str, str]
 
@@ -153,3 +160,36 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(_text, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def claims_of(client: ApiClient, pod: Pod) -> list[AnyObject]:
+    """Return the claims of a pod that exist and may be read."""
+    found: list[AnyObject] = []
+    for name in list(filter(None, _claim_names(pod).values()))[:_MOST_CLAIMS]:
+        with contextlib.suppress(NotFound, Forbidden):
+            found.append(await client.get("ResourceClaim", name, pod.metadata.namespace))
+    return found
+
+
+def claim_lines(pod: Pod, claims: Sequence[Any]) -> list[str]:
+    """Return a line for each claim of a pod: its name, and its devices as POOL/DEVICE."""
+    known = {claim.metadata.name: claim for claim in claims}
+    lines = ["Claims:"] if pod.spec.resource_claims else []
+    for reference, name in _claim_names(pod).items():
+        claim = known.get(name)
+        if claim is None:
+            state = "does not exist, or may not be read" if name else "not created yet"
+        elif not claim.status.HasField("allocation"):
+            state = "pending"
+        else:
+            results = claim.status.allocation.devices.results
+            state = ", ".join(f"{of.pool}/{of.device}" for of in results) or "no devices"
+        lines.append(f"  {reference}: {f'{name}, ' if name else ''}{state}")
+    return lines
+
+
+def _claim_names(pod: Pod) -> dict[str, str]:
+    """Return the claims by the names that the pod has for them; "" for one that is not created."""
+    made = {of.name: of.resource_claim_name for of in pod.status.resource_claim_statuses}
+    references = pod.spec.resource_claims
+    return {of.name: of.resource_claim_name or made.get(of.name, "") for of in references}
