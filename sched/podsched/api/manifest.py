@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from podsched.api import codec
+from podsched.api.former_versions import current_version
 from podsched.api.kinds import KINDS, Kind, kind_of
 from podsched.api.objects import AnyObject
 
@@ -241,7 +242,7 @@ def _opened(document: object, where: str) -> Iterator[dict[str, Any]]:
                 implied.setdefault("apiVersion", document.get("apiVersion"))
             yield from _opened(implied, f"{where} items[{index}]")
         return
-    yield document
+    yield current_version(document)
 
 
 def describe(document: Mapping[str, Any]) -> str:
