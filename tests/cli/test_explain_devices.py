@@ -61,3 +61,19 @@ def test_devices_that_share_counters_may_fit_one_by_one_only(explain: Explain) -
     asked = claim("mine", [request("big", H100, 3, half), request("whole", H100, 1, whole)])
     text = explain(*node("a", f"2x{H100}:mig"), asked, pod("web", "mine"))
     assert "devices for all requests of its claims at once" in text
+
+
+def test_a_what_if_world_gives_no_device_twice(tmp_path: Path, sched: Commands) -> None:
+    claims = [claim(f"c{n}", [request("gpus", H100, 3)]) for n in range(3)]
+    pods = [pod(f"p{n}", f"c{n}") for n in range(3)]
+    items = [*node("a", f"4x{H100}"), *node("b", f"4x{H100}")[:2], *claims]
+    for name, of in (("dump", items), ("pods", pods)):
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": of})
+        (tmp_path / f"{name}.json").write_text(text)
+    done = sched(
+        "simulate", "-f", str(tmp_path / "dump.json"), "--pod", str(tmp_path / "pods.json"),
+        "-o", "json",
+    )  # fmt: skip
+    assert done.code == 1, "the third pod does not fit"
+    placed = {each["pod"]: each.get("node", "") for each in json.loads(done.out)["pods"]}
+    assert sorted(placed.values(), key=str) == ["", "a", "b"]
