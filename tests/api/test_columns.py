@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podsched.api.columns import Show, pod_ready, pod_restarts, pod_status
+from podsched.api.columns import Show, node_roles, pod_ready, pod_restarts, pod_status
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.manifest import from_manifest
 
@@ -72,3 +72,18 @@ def test_both_tables_show_the_name_and_the_age_of_objects_of_any_kind(kind: Kind
         assert "NAME" in shown
         assert len(set(shown)) == len(shown)
     assert {"AGE", "LAST SEEN"} & {c.name.upper() for c in kind.columns if c.sched is Show.ALWAYS}
+
+
+@pytest.mark.parametrize(
+    ("labels", "roles"),
+    [
+        ({}, "<none>"),
+        ({"podsched.io/hollow": "true"}, "hollow"),
+        ({"podsched.io/hollow": "false"}, "<none>"),
+        ({"node-role.kubernetes.io/worker": "", "podsched.io/hollow": "true"}, "worker,hollow"),
+    ],
+)
+def test_a_hollow_node_has_the_role_hollow(labels: dict[str, str], roles: str) -> None:
+    metadata = {"name": "n", "labels": labels}
+    node = from_manifest({"apiVersion": "v1", "kind": "Node", "metadata": metadata}).message
+    assert node_roles(node, 0.0) == roles

@@ -104,8 +104,10 @@ _ROLE: Final = "node-role.kubernetes.io/"
 
 
 def node_roles(node: Any, _: float) -> str:
-    """Return the roles in a node's labels."""
+    """Return the roles in a node's labels, and "hollow" of a node on which nothing runs."""
     roles = sorted(key[len(_ROLE) :] for key in node.metadata.labels if key.startswith(_ROLE))
+    if is_hollow(node):
+        roles.append("hollow")
     return ",".join(filter(None, roles)) or NONE
 
 
