@@ -194,7 +194,9 @@ class _Reader:
         sizes = case.workloads or (_Sized(),)
         for at, size in enumerate(sizes):
             used = {**size.params, **{k: v for k, v in params.items() if k in size.params}}
-            name = case.name if len(sizes) == 1 else f"{case.name}/{size.name or at}"
+            # The first size may go without a name of its own.
+            alone = len(sizes) == 1 or not (size.name or at)
+            name = case.name if alone else f"{case.name}/{size.name or at}"
             compared = size.kube_scheduler if used == size.params else 0.0
             yield ops.Workload(name, tuple(self._ops(models, used)), used, compared)
 
