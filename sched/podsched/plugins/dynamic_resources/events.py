@@ -6,6 +6,7 @@ Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``dynamicresources/dynamicre
 from __future__ import annotations
 
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.pods import PodInfo
 from podsched.plugins.dynamic_resources.pod_claims import claim_names
 from podsched.v1 import objects_pb2 as v1
@@ -19,7 +20,9 @@ def dynamic_resources_events() -> list[ClusterEventWithHint]:
     generated = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
     return [
         ClusterEventWithHint.on(Resource.NODE, node),
-        ClusterEventWithHint.on(Resource.RESOURCE_CLAIM, ActionType.ALL, _after_claim_change),
+        ClusterEventWithHint.on(
+            Resource.RESOURCE_CLAIM, ActionType.ALL, _after_claim_change, index=_waiting_by_claim
+        ),
         ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, generated, _after_pod_change),
         ClusterEventWithHint.on(Resource.DEVICE_CLASS, _ADD_OR_UPDATE),
         ClusterEventWithHint.on(Resource.RESOURCE_SLICE, _ADD_OR_UPDATE),
@@ -28,12 +31,35 @@ def dynamic_resources_events() -> list[ClusterEventWithHint]:
     ]
 
 
+def _waiting_by_claim() -> KeyedIndex:
+    """Return an index by which a claim's change is not asked about for each waiting pod."""
+    return KeyedIndex(_claims_of, _claims_changed)
+
+
+def _claims_of(pod: PodInfo) -> list[tuple[str, str]]:
+    return [(pod.namespace, name) for name in claim_names(pod) if name is not None]
+
+
+def _claims_changed(
+    old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
+) -> list[tuple[str, str]] | None:
+    if _gives_back(old, new):
+        return None
+    return [] if new is None else [(new.metadata.namespace, new.metadata.name)]
+
+
+def _gives_back(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> bool:
+    """Whether the claim has devices no more; they may suit any pod."""
+    if old is None or not old.status.HasField("allocation"):
+        return False
+    return new is None or not new.status.HasField("allocation")
+
+
 def _after_claim_change(
     pod: PodInfo, old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
 ) -> QueueingHint:
-    was_allocated = old is not None and old.status.HasField("allocation")
-    if was_allocated and (new is None or not new.status.HasField("allocation")):
-        return QueueingHint.QUEUE  # its devices may suit any pod
+    if _gives_back(old, new):
+        return QueueingHint.QUEUE
     if new is None or new.metadata.namespace != pod.namespace:
         return QueueingHint.SKIP
     is_other = old is None or old.metadata.uid != new.metadata.uid or old.status != new.status
