@@ -1,0 +1,61 @@
+"""The kinds of queues by Kubernetes' REST API."""
+
+from __future__ import annotations
+
+from support.kube_client import TABLE, KubeClient
+
+API = "kueue.x-k8s.io/v1beta2"
+QUEUES = f"/apis/{API}/clusterqueues"
+APPLY = {"content-type": "application/apply-patch+yaml"}
+MERGE = {"content-type": "application/merge-patch+json"}
+QUOTA = {"name": "cpu", "nominalQuota": "2000m"}
+GROUP = {"coveredResources": ["cpu"], "flavors": [{"name": "a", "resources": [QUOTA]}]}
+QUEUE = {
+    "apiVersion": API,
+    "kind": "ClusterQueue",
+    "metadata": {"name": "q"},
+    "spec": {"cohortName": "all", "namespaceSelector": {}, "resourceGroups": [GROUP]},
+}
+
+
+async def test_queues_are_found_by_discovery(kube: KubeClient) -> None:
+    served = (await kube.request("GET", f"/apis/{API}")).json["resources"]
+    names = {each["name"]: each.get("shortNames") for each in served if "/" not in each["name"]}
+    assert names == {
+        "resourceflavors": ["flavor", "flavors", "rf"],
+        "clusterqueues": ["cq"],
+        "localqueues": ["queue", "queues", "lq"],
+        "cohorts": ["co"],
+        "workloadpriorityclasses": ["wpc"],
+        "topologies": ["topo"],
+    }
+    statuses = {each["name"] for each in served if each["name"].endswith("/status")}
+    assert statuses == {"clusterqueues/status", "localqueues/status", "cohorts/status"}
+
+
+async def test_a_queue_is_applied_shown_and_deleted_at_once(kube: KubeClient) -> None:
+    applied = await kube.request("PATCH", f"{QUEUES}/q?fieldManager=me", QUEUE, APPLY)
+    assert applied.status == 201, applied.json
+    spec = applied.json["spec"]
+    assert spec["namespaceSelector"] == {}
+    assert spec["stopPolicy"] == "None"
+    assert spec["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] == "2"
+    assert applied.json["metadata"].get("finalizers") is None
+    table = (await kube.request("GET", QUEUES, headers={"accept": TABLE})).json
+    shown = [c["name"] for c in table["columnDefinitions"] if not c["priority"]]
+    assert shown == ["Name", "Cohort", "Pending Workloads"]
+    assert table["rows"][0]["cells"] == ["q", "all", "BestEffortFIFO", 0, 0]
+    deleted = await kube.request("DELETE", f"{QUEUES}/q")
+    assert (deleted.status, deleted.json["status"]) == (200, "Success")
+
+
+async def test_the_status_is_written_apart_from_the_spec(kube: KubeClient) -> None:
+    await kube.request("POST", QUEUES, QUEUE)
+    patch = {"spec": {"cohortName": "other"}, "status": {"pendingWorkloads": 3}}
+    written = await kube.request("PATCH", f"{QUEUES}/q/status", patch, MERGE)
+    assert written.json["spec"]["cohortName"] == "all"
+    assert written.json["status"]["pendingWorkloads"] == 3
+    assert written.json["metadata"]["generation"] == 1
+    changed = await kube.request("PATCH", f"{QUEUES}/q", patch, MERGE)
+    assert changed.json["status"]["pendingWorkloads"] == 3
+    assert changed.json["metadata"]["generation"] == 2
