@@ -9,6 +9,7 @@ import pytest
 
 import podsched.app.apiserver
 import podsched.cli.apiserver
+from podsched.serve.server.kubelets.settings import KubeletSettings
 from podsched.serve.server.settings import ServerSettings
 from support.commands import Commands
 
@@ -66,7 +67,22 @@ def test_the_tls_files_are_settings(started: list[ServerSettings], tmp_path: Pat
 
 
 def test_no_setting_is_without_a_flag() -> None:
-    assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *TLS, *TOKENS, "audit"}
+    grouped = {*TLS, *TOKENS, "audit", "kubelets"}
+    assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *grouped}
+
+
+def test_the_flags_for_kubelets_are_settings(started: list[ServerSettings], tmp_path: Path) -> None:
+    given = {}
+    for name in ("client_certificate", "client_key", "certificate_authority"):
+        file = tmp_path / name
+        file.touch()
+        given[name] = str(file)
+    flags = (f"--kubelet-{name.replace('_', '-')}={file}" for name, file in given.items())
+    types = "--kubelet-preferred-address-types=Hostname,InternalIP"
+    Commands().ok("apiserver", "--kube-listen=127.0.0.1:0", *flags, types)
+    assert started[0].kubelets == KubeletSettings(
+        **given, preferred_address_types="Hostname,InternalIP"
+    )
 
 
 def test_the_audit_log_is_a_setting(started: list[ServerSettings], tmp_path: Path) -> None:
