@@ -45,6 +45,13 @@ class Cluster(TermWorld):
         request = {"name": "r", "exactly": exactly}
         return self.make("ResourceClaim", name, {"devices": {"requests": [request]}}, **more)
 
+    def cordon(self, name: str) -> None:
+        """Make a node unschedulable."""
+        node = self.cluster.object("Node", name)
+        assert isinstance(node, v1.Node)
+        node.spec.unschedulable = True
+        self.cluster.update(node)
+
     def user(self, name: str, *claims: str, **spec: Any) -> None:
         """Create a pod that uses claims."""
         refs = [{"name": claim, "resourceClaimName": claim} for claim in claims]

@@ -115,7 +115,7 @@ class PreemptionWorld(World):
         self, runtime: ProfileRuntime, runner: ProfileFilters, decision: Decision
     ) -> None:
         """Whatever is known ahead of PostFilter is what trying it now comes to."""
-        plugin = runtime.post_filter[0].plugin
+        plugin = runtime.plugins["DefaultPreemption"]
         assert isinstance(plugin, DefaultPreemption)
         cluster, pending = self.cluster, decision.queued.info
         live = np.flatnonzero(cluster.nodes.alive)

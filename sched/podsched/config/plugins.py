@@ -101,15 +101,11 @@ _DEFAULTS = (
     _spec("VolumeZone", _FILTERS),
     _spec("PodTopologySpread", _FILTERS | _SCORES, plugin_args.PodTopologySpreadArgs, weight=2),
     _spec("InterPodAffinity", _FILTERS | _SCORES, plugin_args.InterPodAffinityArgs, weight=2),
-    # kube-scheduler deallocates claims at PostFilter.
-    replace(
-        _spec(
-            "DynamicResources",
-            _FILTERS | {_P.PRE_ENQUEUE, _P.POST_FILTER, _P.SCORE, _P.RESERVE, _P.PRE_BIND},
-            plugin_args.DynamicResourcesArgs,
-            weight=2,
-        ),
-        idle=frozenset({_P.POST_FILTER}),
+    _spec(
+        "DynamicResources",
+        _FILTERS | {_P.PRE_ENQUEUE, _P.POST_FILTER, _P.SCORE, _P.RESERVE, _P.PRE_BIND},
+        plugin_args.DynamicResourcesArgs,
+        weight=2,
     ),
     _spec(
         "DefaultPreemption",

@@ -34,7 +34,7 @@ async def try_ahead(
     plugin = dry_run_plugin(runtime)
     if plugin is None:
         return False
-    name = runtime.post_filter[0].name
+    name = plugin.name
     for number in range(DRY_RUN_ROUNDS):
         try:
             plan = guarded(name, POST_FILTER_WORDING, plugin.plan_dry_run, pod, cluster, runner)
@@ -61,13 +61,14 @@ def try_some(
     should_stop: ShouldStop,
 ) -> bool:
     """Dry-run preemption on some nodes; return whether other nodes are left for later."""
-    first = runtime.post_filter[0] if runtime.post_filter else None
-    if first is None or not isinstance(plugin := first.plugin, DividedDryRun):
+    plugins = (named.plugin for named in runtime.post_filter)
+    plugin = next((plugin for plugin in plugins if isinstance(plugin, DividedDryRun)), None)
+    if plugin is None:
         return False
-    call = plugin.dry_run_some
+    name, call = plugin.name, plugin.dry_run_some
     try:
         return guarded(
-            first.name, POST_FILTER_WORDING, call, state, pod, cluster, runner, draw, should_stop
+            name, POST_FILTER_WORDING, call, state, pod, cluster, runner, draw, should_stop
         )
     except PluginFailure:
         # PostFilter fails in the same way, and that is reported.

@@ -45,6 +45,9 @@ class CycleState:
     #: Pods to be tried again, by key (``PodsToActivate``). They are activated when the pod's
     #: scheduling cycle ends and again when the pod is bound.
     pods_to_activate: dict[str, PodInfo] = field(default_factory=dict)
+    #: Patches that PostFilter and Unreserve want written. The scheduler writes them once, after
+    #: the call, and does not wait for their outcome.
+    patches: list[ObjectPatch] = field(default_factory=list)
 
 
 @runtime_checkable
@@ -369,9 +372,9 @@ class PreBindPlan:
     """The work that must be done before the pod is bound.
 
     ``patches`` are written first. Then ``wait`` (if any) is called on every change of the cluster
-    until it returns something other than PENDING, for at most ``timeout`` seconds. With
-    ``plans_again``, a patch that meets a conflict makes PreBind plan again from the cluster's
-    newer objects, a few times.
+    until it returns something other than PENDING, for at most ``timeout`` seconds; if that time is
+    over, ``timed_out`` (if any) is called. With ``plans_again``, a patch that meets a conflict
+    makes PreBind plan again from the cluster's newer objects, a few times.
     """
 
     status: Status = SUCCESS
@@ -379,6 +382,7 @@ class PreBindPlan:
     wait: Callable[[ClusterView], Status] | None = None
     timeout: float = 0.0
     plans_again: bool = False
+    timed_out: Callable[[], None] | None = None
 
 
 @runtime_checkable

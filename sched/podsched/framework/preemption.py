@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, FilterRunner, PostFilterResult, Victims
+from podsched.framework.plugin import CycleState, FilterRunner, Plugin, PostFilterResult, Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
@@ -76,7 +76,7 @@ class DryRunPlan:
 
 
 @runtime_checkable
-class DryRunPlugin(Protocol):
+class DryRunPlugin(Plugin, Protocol):
     """A PostFilter plugin whose dry runs other processes may make before ``post_filter``.
 
     ``post_filter`` then makes those that are missing or outdated.
@@ -126,7 +126,7 @@ class DryRuns:
 
 
 @runtime_checkable
-class DividedDryRun(Protocol):
+class DividedDryRun(Plugin, Protocol):
     """A PostFilter plugin that can make its dry runs in parts, to block the loop only briefly.
 
     ``post_filter`` then makes those that are missing or outdated.

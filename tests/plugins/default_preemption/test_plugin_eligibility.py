@@ -41,9 +41,9 @@ class Room:
 
     @property
     def plugin(self) -> DefaultPreemption:
-        [named] = self.runtime.post_filter
-        assert isinstance(named.plugin, DefaultPreemption)
-        return named.plugin
+        plugin = self.runtime.plugins["DefaultPreemption"]
+        assert isinstance(plugin, DefaultPreemption)
+        return plugin
 
     def evict(self, victim: str) -> None:
         """Be in the middle of a preemption of that pod: the preemptor may be tried again."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podsched.framework.plugin import PreBindPlan
 from podsched.framework.status import SUCCESS, error
 from podsched.serve.client.errors import Unavailable
 from podsched.v1 import objects_pb2 as v1
@@ -391,4 +392,122 @@ async def test_a_device_taint_rule_does_nothing_while_its_gate_is_off() -> None:
     world.user("p", "c")
     async with world.running():
         await asyncio.sleep(5)
+    assert world.devices_of("c") == ["n1/d0"]
+
+
+# ---------------------------------------------------------------------- moving and giving back
+
+ATTACHED = {"bindsToNode": True, "bindingConditions": ["attached"]}
+FAILS = {**ATTACHED, "bindingFailureConditions": ["failed"]}
+
+
+def allocated_on(node: str) -> Any:
+    """The status of a claim that has a device of a node."""
+    result = {"request": "r", "driver": "gpu.example.com", "pool": node, "device": "d0"}
+    return {
+        "allocation": {
+            "devices": {"results": [result]},
+            "allocationTimestamp": "2026-01-01T00:00:00Z",
+            "nodeSelector": {"nodeSelectorTerms": [ON_NODE]},
+        }
+    }
+
+
+def told(world: Cluster, claim_name: str, condition: str) -> None:
+    """Let the driver report a condition of the claim's device."""
+    claim = world.stored_claim(claim_name)
+    [result] = claim.status.allocation.devices.results
+    status = claim.status.devices.add(driver=result.driver, pool=result.pool, device=result.device)
+    status.conditions.add(type=condition, status="True")
+    world.cluster.update(claim)
+
+
+async def test_a_claim_that_no_pod_uses_is_moved_to_a_node_that_fits() -> None:
+    world = await a_cluster(n1=["d0"], n2=["d0"])
+    world.cordon("n1")
+    world.claim("c", status=allocated_on("n1"))
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(20)
+    assert world.nodes_of("p") == ["n2"]
+    assert world.devices_of("c") == ["n2/d0"]
+    world.check()
+
+
+async def test_a_claim_that_another_pod_uses_is_not_moved() -> None:
+    world = await a_cluster(n1=["d0"], n2=["d0"])
+    world.cordon("n1")
+    user = {"resource": "pods", "name": "other", "uid": "other"}
+    world.claim("c", status={**allocated_on("n1"), "reservedFor": [user]})
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(20)
+    assert world.nodes_of("p") == [""]
+    assert world.devices_of("c") == ["n1/d0"]
+    assert world.users_of("c") == ["other"]
+
+
+async def test_a_claim_is_moved_although_the_first_write_fails() -> None:
+    world = await a_cluster(n1=["d0"], n2=["d0"])
+    world.cordon("n1")
+    world.claim("c", status=allocated_on("n1"))
+    world.user("p", "c")
+    patch_many, failed = world.cluster.patch_many, []
+
+    async def patched(patches: Any, *, fence: Any) -> Any:
+        if not failed:
+            failed.extend(patches)
+            raise Unavailable("no answer")
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = patched  # type: ignore[method-assign]
+    async with world.running():
+        await asyncio.sleep(20)
+    assert failed
+    assert world.nodes_of("p") == ["n2"]
+
+
+async def test_a_device_whose_binding_failed_is_replaced() -> None:
+    world = await a_cluster()
+    world.node("n1", cpu="16")
+    world.slice("net", "net", "d0", allNodes=True, **FAILS)
+    world.claim("c")
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(1)
+        assert world.devices_of("c") == ["net/d0"]
+        world.slice("local", "local", "e0", nodeName="n1")
+        told(world, "c", "failed")
+        await asyncio.sleep(20)
+    assert world.nodes_of("p") == ["n1"]
+    assert world.devices_of("c") == ["local/e0"]
+    assert world.users_of("c") == ["p"]
+
+
+async def test_a_device_that_is_not_bound_in_time_is_replaced() -> None:
+    world = await a_cluster()
+    world.node("n1", cpu="16")
+    world.slice("net", "net", "d0", allNodes=True, **ATTACHED)
+    world.claim("c")
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(300)
+        world.slice("local", "local", "e0", nodeName="n1")
+        await asyncio.sleep(280)
+        assert world.devices_of("c") == ["net/d0"]
+        await asyncio.sleep(100)
+    assert world.nodes_of("p") == ["n1"]
+    assert world.devices_of("c") == ["local/e0"]
+
+
+async def test_a_pod_that_is_not_bound_gives_its_reservation_back() -> None:
+    world = await a_cluster(n1=["d0"])
+    world.claim("c")
+    world.user("p", "c")
+
+    world.script.on_pre_bind = lambda pod: PreBindPlan(error("no"))
+    async with world.running():
+        await asyncio.sleep(0.5)
+    assert world.nodes_of("p") == [""]
+    assert world.users_of("c") == []
     assert world.devices_of("c") == ["n1/d0"]

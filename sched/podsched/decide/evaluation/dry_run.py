@@ -71,9 +71,9 @@ class RemoteDryRun(Protocol):
 
 
 def dry_run_plugin(runtime: ProfileRuntime) -> DryRunPlugin | None:
-    """Return the first PostFilter plugin, if other processes may make its dry runs."""
-    plugin = runtime.post_filter[0].plugin if runtime.post_filter else None
-    return plugin if isinstance(plugin, DryRunPlugin) else None
+    """Return the first PostFilter plugin whose dry runs other processes may make."""
+    plugins = (named.plugin for named in runtime.post_filter)
+    return next((plugin for plugin in plugins if isinstance(plugin, DryRunPlugin)), None)
 
 
 def dry_run_request(

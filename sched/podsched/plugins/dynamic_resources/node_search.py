@@ -33,6 +33,7 @@ class PodNeeds:
     have to be allocated; ``kind`` is equal for pods that ask for the same. ``assumed``: the names
     of claims that are assumed to be allocated for the pod since an earlier attempt. ``fitting``:
     where they fit as far as columns tell.
+    ``binding_failed``: a device of a claim that is allocated cannot be used on any node.
     """
 
     allocated: tuple[NodeTerms, ...]
@@ -42,6 +43,7 @@ class PodNeeds:
     assumed: tuple[str, ...]
     devices: Devices
     fitting: Fitting | None = None
+    binding_failed: bool = False
 
     @property
     def has_alternatives(self) -> bool:

@@ -2,8 +2,9 @@
 
 Rules: kube-scheduler v1.36 ``framework/plugins/dynamicresources``. Filter finds out on which nodes
 the claims can be allocated, Reserve allocates them on the chosen node and assumes the result, and
-PreBind writes it. Not done: PostFilter, which deallocates claims; pods with extended resources that
-are backed by devices; members of a group that share a claim which is not allocated yet.
+PreBind writes it. PostFilter deallocates a claim that no other pod uses and that keeps the pod from
+nodes. Not done: pods with extended resources that are backed by devices; members of a group that
+share a claim which is not allocated yet.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from podsched.api.device_claims import is_reserved_for
 from podsched.api.node_selectors import NodeTerms, compile_node_selector
 from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
@@ -23,14 +25,24 @@ from podsched.framework.plugin import (
     FIXED_INPUTS,
     NOTHING_READ,
     CycleState,
+    FilterRunner,
     Handle,
+    PostFilterResult,
     PreBindPlan,
     PreFilterResult,
     Traits,
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
-from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
+from podsched.framework.status import (
+    SKIP,
+    SUCCESS,
+    Code,
+    Status,
+    error,
+    unresolvable,
+    unschedulable,
+)
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.devices import (
@@ -66,8 +78,10 @@ from podsched.plugins.dynamic_resources.reservation import (
     assume_allocation,
     check_reachable,
     claim_patches,
+    deallocation,
     device_status,
     in_flight,
+    without_consumer,
 )
 from podsched.plugins.dynamic_resources.shortfalls import Measured, measure
 from podsched.plugins.rows.matching import match_terms
@@ -128,6 +142,8 @@ class DynamicResources:
         self._in_doubt: dict[str, Reservation] = {}
         #: How many times a Filter was not finished; then its results are not final.
         self._unfinished = 0
+        #: The allocations whose binding conditions did not become true in time.
+        self._timed_out: set[Hashable] = set()
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return what the pod's claims ask for, or where they are allocated.
@@ -148,7 +164,8 @@ class DynamicResources:
         known = claim if assumed is None else assumed
         if known.status.HasField("allocation"):
             where = known.status.allocation.node_selector
-            return assumed is None, where.SerializeToString(deterministic=True)
+            failed = self._has_failed(known)
+            return assumed is None, failed, where.SerializeToString(deterministic=True)
         spec = self._claims.spec(claim)
         return (spec, claim.metadata.name) if spec in self._failing else spec
 
@@ -189,6 +206,7 @@ class DynamicResources:
         self._drop_doubts()
         allocated: list[NodeTerms] = []
         assumed_names: list[str] = []
+        binding_failed = False
         new: list[v1.ResourceClaim] = []
         for claim in usable_claims(pod, cluster):
             assumed = _assumed_for(pod, claim, cluster)
@@ -197,7 +215,9 @@ class DynamicResources:
                 claim = assumed
             if not claim.status.HasField("allocation"):
                 new.append(claim)
-            elif claim.status.allocation.HasField("node_selector"):
+                continue
+            binding_failed |= self._has_failed(claim)
+            if claim.status.allocation.HasField("node_selector"):
                 allocated.append(compile_node_selector(claim.status.allocation.node_selector))
         devices = self._devices.of(cluster)
         claims = tuple(map(self._claims.read, new))
@@ -210,14 +230,21 @@ class DynamicResources:
             tuple(map(self._claims.spec, new)),
             tuple(assumed_names),
             devices,
+            binding_failed=binding_failed,
         )
+
+    def _has_failed(self, claim: v1.ResourceClaim) -> bool:
+        """Return whether the driver cannot, or did not in time, prepare a device of the claim."""
+        status = device_status([claim])
+        late = status.code is Code.PENDING and _allocation_key(claim) in self._timed_out
+        return late or status.code is Code.ERROR
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject, unresolvably, nodes without the pod's devices, or without free ones."""
         needs: PodNeeds = state.data[self.name]
         verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        elsewhere = np.zeros(len(rows), dtype=np.bool_)
+        elsewhere = np.full(len(rows), needs.binding_failed, dtype=np.bool_)
         for terms in needs.allocated:
             elsewhere |= ~match_terms(terms, nodes, rows)
         verdicts.flag(elsewhere, unresolvably, REASON_NOT_AVAILABLE)
@@ -275,6 +302,35 @@ class DynamicResources:
                 measured[situation] = measure(node, needs, self._compile_selector)
             by_row.append(measured.get(situation, []))
         return [*found, *_requirements(by_row)]
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PostFilterResult:
+        """Deallocate a claim that no other pod uses and that Filter found not available."""
+        if not isinstance(state.data.get(self.name), PodNeeds):
+            return PostFilterResult(unschedulable("no new claims to deallocate"))
+        outcome = runner.outcome
+        mine = [at for at, name in enumerate(outcome.plugins) if name == self.name]
+        rows = outcome.rows[np.isin(outcome.plugin, mine)]
+        for claim in usable_claims(pod, cluster):
+            if claim.status.HasField("allocation") and self._hinders(claim, cluster.nodes, rows):
+                consumers = {consumer.uid for consumer in claim.status.reserved_for}
+                if consumers <= {pod.uid}:
+                    state.patches.append(deallocation(claim))
+                    self._timed_out.discard(_allocation_key(claim))
+                    return PostFilterResult(
+                        unschedulable("deallocation of ResourceClaim completed")
+                    )
+        return PostFilterResult(unschedulable("still not schedulable"))
+
+    def _hinders(self, claim: v1.ResourceClaim, nodes: NodeColumns, rows: Rows) -> bool:
+        """Return whether the claim is why Filter rejected some of the rows."""
+        if not len(rows) or self._has_failed(claim):
+            return bool(len(rows))
+        if not claim.status.allocation.HasField("node_selector"):
+            return False
+        terms = compile_node_selector(claim.status.allocation.node_selector)
+        return not match_terms(terms, nodes, rows).all()
 
     def _problem(self, why: AllocationError, node: Node) -> str:
         if not isinstance(why, AllocationAborted):
@@ -368,10 +424,24 @@ class DynamicResources:
         return self._search.allocate(node, needs, Budget(self._most_pauses))
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Take the assumptions back, unless they may be written."""
+        """Take the assumptions back, unless they may be written, and the pod's reservations."""
+        if not has_claims(pod):
+            return
+        cluster = self._handle.cluster
         reserved = self._reserved.pop(pod.uid, None)
-        if reserved is not None and not reserved.drop(self._handle.cluster, self._now()):
+        if reserved is not None and not reserved.drop(cluster, self._now()):
             self._in_doubt[pod.uid] = reserved
+        known: v1.Pod | None = cluster.get("Pod", pod.namespace, pod.name)
+        if known is None or known.metadata.uid != pod.uid or pod.terminating:
+            # The controller takes the reservation back, and with the last one the allocation.
+            return
+        try:
+            claims = usable_claims(pod, cluster)
+        except ClaimUnusableError:
+            return
+        for claim in claims:
+            if claim.status.HasField("allocation") and is_reserved_for(pod.pod, claim):
+                state.patches.append(without_consumer(claim, pod))
 
     def _drop_doubts(self) -> None:
         """Free the devices of patches that had no answer, and that the informer never showed."""
@@ -408,8 +478,18 @@ class DynamicResources:
                 self._reserved.pop(pod.uid, None)
             return status
 
+        def timed_out() -> None:
+            for claim in claims:
+                found = cluster.get(CLAIM, pod.namespace, claim.metadata.name)
+                if found is not None and device_status([found]).code is Code.PENDING:
+                    self._timed_out.add(_allocation_key(found))
+
         return PreBindPlan(
-            patches=patches, wait=wait, timeout=self._binding_timeout, plans_again=True
+            patches=patches,
+            wait=wait,
+            timeout=self._binding_timeout,
+            plans_again=True,
+            timed_out=timed_out,
         )
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
@@ -435,6 +515,11 @@ def _assumed_for(
 def _node(nodes: NodeColumns, row: int) -> Node:
     metadata = nodes.node(row).metadata
     return Node(metadata.name, dict(metadata.labels))
+
+
+def _allocation_key(claim: v1.ResourceClaim) -> Hashable:
+    """Return a key that differs for each allocation of each claim."""
+    return claim.metadata.uid, claim.status.allocation.SerializeToString(deterministic=True)
 
 
 def _requirements(by_row: Sequence[Sequence[Measured]]) -> Iterator[Requirement]:

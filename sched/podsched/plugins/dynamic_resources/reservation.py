@@ -4,6 +4,8 @@
     PreBind      claim_patches()       writes finalizer, allocation and reservation
                  device_status()       PENDING until the devices' binding conditions are met
     Unreserve    Reservation.drop()    takes the assumptions back, unless they may be written
+                 without_consumer()    takes back the reservation that is written
+    PostFilter   deallocation()        gives up the devices
 
 An assumption ends when the informer shows the claim with an allocation. If a patch was sent and its
 outcome is not known, the claim's devices stay in use for a while, so that no other claim gets them;
@@ -133,6 +135,23 @@ def claim_patches(
         if CLAIM_FINALIZER not in meta.finalizers:
             body["metadata"] = {"finalizers": [*meta.finalizers, CLAIM_FINALIZER]}
         yield ObjectPatch(CLAIM, meta.namespace, meta.name, body, meta.resource_version)
+
+
+def deallocation(claim: v1.ResourceClaim) -> ObjectPatch:
+    """Return the patch that gives up the claim's devices, if it has not changed meanwhile."""
+    return _status_patch(claim, {"allocation": None, "reservedFor": None, "devices": None})
+
+
+def without_consumer(claim: v1.ResourceClaim, pod: PodInfo) -> ObjectPatch:
+    """Return the patch that takes the pod out of the claim's consumers."""
+    consumers = to_manifest(claim)["status"]["reservedFor"]
+    left = [consumer for consumer in consumers if consumer["uid"] != pod.uid]
+    return _status_patch(claim, {"reservedFor": left or None})
+
+
+def _status_patch(claim: v1.ResourceClaim, status: dict[str, Any]) -> ObjectPatch:
+    meta = claim.metadata
+    return ObjectPatch(CLAIM, meta.namespace, meta.name, {"status": status}, meta.resource_version)
 
 
 def device_status(claims: Sequence[v1.ResourceClaim]) -> Status:

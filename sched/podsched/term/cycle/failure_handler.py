@@ -22,6 +22,7 @@ from podsched.term.cycle.failure import (
 )
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED
+from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.cycle.reserve_permit import run_unreserve
 from podsched.term.writes.bind_queue import Assignment
@@ -43,6 +44,7 @@ class FailureHandler:
         statuses: StatusWriter,
         notes: DecisionNotes,
         activator: Activator,
+        patches: PluginPatches,
         clock: Callable[[], float],
     ) -> None:
         self._state = parts.state
@@ -51,6 +53,7 @@ class FailureHandler:
         self._meter = parts.meter
         self._notes = notes
         self._activator = activator
+        self._patches = patches
         self._clock = clock
 
     # ------------------------------------------------------------------ before a pod is assumed
@@ -115,6 +118,7 @@ class FailureHandler:
     def _release(self, runtime: ProfileRuntime, assignment: Assignment) -> Change | None:
         pod, cache = assignment.pod, self._state.cache
         run_unreserve(runtime, assignment)
+        self._patches.write(assignment.state, pod)
         return cache.forget(pod) if cache.is_assumed(pod.uid) else None
 
     def _return(self, assignment: Assignment, status: Status, *, try_at_once: bool = False) -> None:

@@ -23,6 +23,7 @@ from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.outcomes import GONE, UNSCHEDULABLE
+from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pre_bind import wants_pre_bind
 from podsched.term.cycle.preemption import Evictor, Preemption
 from podsched.term.cycle.reserve_permit import run_permit, run_reserve
@@ -42,6 +43,7 @@ class FollowUp:
         evictor: Evictor,
         notes: DecisionNotes,
         activator: Activator,
+        patches: PluginPatches,
         clock: Callable[[], float],
     ) -> None:
         self._state = parts.state
@@ -51,6 +53,7 @@ class FollowUp:
         self._evictor = evictor
         self._notes = notes
         self._activator = activator
+        self._patches = patches
         self._clock = clock
 
     def not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
@@ -134,6 +137,7 @@ class FollowUp:
                 _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
             self.nominate(pod, result.nominated_node_name)
             self._preempt(runtime, pod, result)
+            self._patches.write(decision.state, pod, try_again=True)
         nominated = result.nominated_node_name if result is not None else None
         victims = len(result.victims.pods) if result is not None and result.victims else 0
         if not diagnosis.num_all_nodes:

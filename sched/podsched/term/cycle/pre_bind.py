@@ -163,7 +163,7 @@ async def _carry_out(
     """Write the patches and wait. Raises _ConflictError."""
     if plan.patches:
         try:
-            results = await patch([_request(p) for p in plan.patches])
+            results = await patch([patch_request(p) for p in plan.patches])
         except ClientError as exc:
             return error(str(exc))
         for result in results:
@@ -171,21 +171,33 @@ async def _carry_out(
                 raise _ConflictError(result.message)
             if result.code != StatusCode.OK:
                 return error(result.message)
-    if plan.wait is None:
-        return SUCCESS
+    return await _wait(name, plan, plan.wait, cluster, changes) if plan.wait else SUCCESS
+
+
+async def _wait(
+    name: str,
+    plan: PreBindPlan,
+    wait: Callable[[ClusterView], Status],
+    cluster: ClusterView,
+    changes: ClusterChanges,
+) -> Status:
+    """Wait until a plan is done, or its time is over."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + plan.timeout
     while True:
-        status = guarded(name, PRE_BIND_WORDING, plan.wait, cluster)
+        status = guarded(name, PRE_BIND_WORDING, wait, cluster)
         if status.code is not Code.PENDING:
             return status
         left = deadline - loop.time()
         if left <= 0:
+            if plan.timed_out is not None:
+                guarded(name, PRE_BIND_WORDING, plan.timed_out)
             return error(f"timed out after {plan.timeout:g}s: {status.message}")
         await changes.next(left)
 
 
-def _request(patch: ObjectPatch) -> api_pb2.PatchRequest:
+def patch_request(patch: ObjectPatch) -> api_pb2.PatchRequest:
+    """Return the request that writes a plugin's patch."""
     return api_pb2.PatchRequest(
         kind=patch.kind,
         namespace=patch.namespace,

@@ -32,6 +32,7 @@ from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.pod_group_start import GroupStarts
 from podsched.term.cycle.preemption import Evictor
@@ -89,8 +90,11 @@ class SchedulingLoop:
             fence.term,
             self._clock,
         )
+        self._patches = PluginPatches(
+            lambda patches: cluster.patch_many(patches, fence=fence), self._tasks, self._activator
+        )
         self._failures = failures = FailureHandler(
-            parts, self._statuses, self._notes, self._activator, self._clock
+            parts, self._statuses, self._notes, self._activator, self._patches, self._clock
         )
         self.binding = BindingCycle(
             parts, self._tasks, failures, self._notes, self._activator, self._clock
@@ -113,6 +117,7 @@ class SchedulingLoop:
             self.evictor,
             self._notes,
             self._activator,
+            self._patches,
             self._clock,
         )
         self._cycle = SchedulingCycle(
