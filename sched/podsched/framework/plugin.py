@@ -383,6 +383,8 @@ class PreBindPlan:
     timeout: float = 0.0
     plans_again: bool = False
     timed_out: Callable[[], None] | None = None
+    #: The reason and message of a Normal event that tells that the pod has to wait, if it does.
+    waits: tuple[str, str] | None = None
 
 
 @runtime_checkable

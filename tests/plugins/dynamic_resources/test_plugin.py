@@ -476,6 +476,9 @@ async def test_a_device_whose_binding_failed_is_replaced() -> None:
     async with world.running():
         await asyncio.sleep(1)
         assert world.devices_of("c") == ["net/d0"]
+        assert world.events("p", "BindingConditionsPending") == [
+            "waiting for binding conditions for device on node n1"
+        ]
         world.slice("local", "local", "e0", nodeName="n1")
         told(world, "c", "failed")
         await asyncio.sleep(20)

@@ -49,6 +49,7 @@ class World:
         self.requests: list[api_pb2.PatchRequest] = []
         self.result = api_pb2.BatchResult()
         self.fault: Exception | None = None
+        self.told: list[tuple[str, str]] = []
         self.asked = 0
         self.runs: list[PluginRun] = []
 
@@ -69,7 +70,13 @@ class World:
     async def run(self) -> Status:
         cluster = cast(ClusterView, self)
         return await run_pre_bind(
-            self.runtime, assignment("a"), cluster, self.patch, self.changes, self.runs
+            self.runtime,
+            assignment("a"),
+            cluster,
+            self.patch,
+            self.changes,
+            self.runs,
+            lambda reason, message: self.told.append((reason, message)),
         )
 
     def until(self, *answers: Status) -> Any:
@@ -200,3 +207,26 @@ async def test_the_run_of_a_plugin_lasts_until_its_plan_is_carried_out() -> None
         ("Writes", 1.0, "Success"),
         ("Refuses", 0.0, "Unschedulable"),
     ]
+
+
+@pytest.mark.parametrize(("answers", "events"), [([PENDING, PENDING, SUCCESS], 1), ([SUCCESS], 0)])
+async def test_that_the_pod_waits_is_told_once_if_it_does(
+    answers: list[Status], events: int
+) -> None:
+    world = World()
+    waits = ("Waits", "for a device")
+    world.steps["Binder"] = Step(PreBindPlan(wait=world.until(*answers), timeout=60, waits=waits))
+    running = asyncio.create_task(world.run())
+    for _ in answers:
+        await asyncio.sleep(1)
+        world.changes.notify()
+    assert (await running).ok
+    assert world.told == [waits] * events
+
+
+async def test_a_plan_is_told_that_its_time_is_over() -> None:
+    world, over = World(), []
+    plan = PreBindPlan(wait=world.until(PENDING), timeout=6, timed_out=lambda: over.append(1))
+    world.steps["Binder"] = Step(plan)
+    assert not (await world.run()).ok
+    assert over == [1]

@@ -490,6 +490,10 @@ class DynamicResources:
             timeout=self._binding_timeout,
             plans_again=True,
             timed_out=timed_out,
+            waits=(
+                "BindingConditionsPending",
+                f"waiting for binding conditions for device on node {node_name}",
+            ),
         )
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:

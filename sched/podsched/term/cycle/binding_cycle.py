@@ -210,12 +210,29 @@ class BindingCycle:
         cluster = self._state.cache.cluster
         runs: list[PluginRun] = []
         status = await run_pre_bind(
-            runtime, assignment, cluster, self._patches.call, self._changes, runs
+            runtime,
+            assignment,
+            cluster,
+            self._patches.call,
+            self._changes,
+            runs,
+            partial(self._waits, assignment.pod),
         )
         self._meter.traces.phase(
             assignment.queued, SpanName.PRE_BIND, began, self._clock(), status.message, runs
         )
         return status
+
+    def _waits(self, pod: PodInfo, reason: str, message: str) -> None:
+        """Record the event of a pod that waits in PreBind."""
+        self._recorder.record(
+            pod.pod.metadata,
+            type_="Normal",
+            reason=reason,
+            action="Scheduling",
+            message=message,
+            controller=pod.cls.scheduler_name,
+        )
 
     def _ended(
         self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[Status]
