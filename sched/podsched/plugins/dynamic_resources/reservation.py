@@ -19,8 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from podsched.api import codec
 from podsched.api.device_claims import CLAIM_FINALIZER, is_reserved_for
-from podsched.api.manifest import from_manifest, to_manifest
+from podsched.api.manifest import apply_merge_patch
 from podsched.api.node_selectors import compile_node_selector
 from podsched.api.objects import timestamp
 from podsched.framework.nodes import ClusterView
@@ -80,18 +81,18 @@ def assume_allocation(
     """Assume that a claim of the pod, which must exist, is allocated and reserved for it."""
     claim = cluster.get(CLAIM, pod.namespace, name)
     assert claim is not None, name
-    document = to_manifest(claim)
     written = write_allocation(allocation)
     for result in written["devices"].get("results", ()):
         if "shareID" in result:
             result["shareID"] = str(uuid.uuid4())
-    document["status"] = {"allocation": written, "reservedFor": [_consumer(pod)]}
+    status = {"allocation": written, "reservedFor": [_consumer(pod)], "devices": None}
+    changed = apply_merge_patch(claim, {"status": status}).message
     uid = claim.metadata.uid
 
     def is_settled(found: v1.ResourceClaim) -> bool:
         return found.metadata.uid != uid or found.status.HasField("allocation")
 
-    cluster.assumed(CLAIM).assume(from_manifest(document).message, is_settled)
+    cluster.assumed(CLAIM).assume(changed, is_settled)
 
 
 def check_reachable(
@@ -120,18 +121,17 @@ def claim_patches(
         meta = claim.metadata
         if is_reserved_for(pod.pod, claim):
             continue
-        consumers = to_manifest(claim).get("status", {}).get("reservedFor", [])
+        consumers = [codec.write(consumer) for consumer in claim.status.reserved_for]
         status: dict[str, Any] = {"reservedFor": [*consumers, _consumer(pod)]}
         body: dict[str, Any] = {"status": status}
         if not claim.status.HasField("allocation"):
             assumed = in_flight(claim, cluster)
             if assumed is None or not is_reserved_for(pod.pod, assumed):
                 raise LookupError(f"resourceclaim {meta.name} is not allocated any more")
-            allocated = v1.ResourceClaim()
-            allocated.CopyFrom(assumed)
-            stamp = timestamp(now, whole=True)
-            allocated.status.allocation.allocation_timestamp.CopyFrom(stamp)
-            status["allocation"] = to_manifest(allocated)["status"]["allocation"]
+            allocation = v1.AllocationResult()
+            allocation.CopyFrom(assumed.status.allocation)
+            allocation.allocation_timestamp.CopyFrom(timestamp(now, whole=True))
+            status["allocation"] = codec.write(allocation)
         if CLAIM_FINALIZER not in meta.finalizers:
             body["metadata"] = {"finalizers": [*meta.finalizers, CLAIM_FINALIZER]}
         yield ObjectPatch(CLAIM, meta.namespace, meta.name, body, meta.resource_version)
