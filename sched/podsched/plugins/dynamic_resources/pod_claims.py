@@ -17,8 +17,10 @@ CLASS: Final = "DeviceClass"
 SLICE: Final = "ResourceSlice"
 RULE: Final = "DeviceTaintRule"
 
+# Keys of ``PodClass.compiled``: a pod with claims has a class of its own.
 _COMPILED: Final = "resource claims"
-_NO_CLAIMS: Final[tuple[str | None, ...]] = ()
+_HAS_CLAIMS: Final = "has resource claims"
+_GENERATED: Final = "generated resource claims"
 
 
 class ClaimUnusableError(Exception):
@@ -27,23 +29,36 @@ class ClaimUnusableError(Exception):
 
 def has_claims(pod: PodInfo) -> bool:
     """Whether the pod refers to claims or to templates of claims."""
-    return bool(pod.cls.spec.resource_claims)
+    compiled = pod.cls.compiled
+    found: bool | None = compiled.get(_HAS_CLAIMS)
+    if found is None:
+        found = compiled[_HAS_CLAIMS] = bool(pod.cls.spec.resource_claims)
+    return found
 
 
 def claim_names(pod: PodInfo) -> tuple[str | None, ...]:
     """Return the names of the pod's claims in order; None for one that is not created yet."""
-    if not has_claims(pod):
-        return _NO_CLAIMS
     compiled = pod.cls.compiled
     found: tuple[str | None, ...] | None = compiled.get(_COMPILED)
     if found is None:
-        found = compiled[_COMPILED] = tuple(name for _, name in device_claims.claim_names(pod.pod))
+        names = device_claims.claim_names(pod.pod) if has_claims(pod) else ()
+        found = compiled[_COMPILED] = tuple(name for _, name in names)
+    return found
+
+
+def _generated_names(pod: PodInfo) -> frozenset[str]:
+    """Return the names of the claims that were made from templates."""
+    compiled = pod.cls.compiled
+    found: frozenset[str] | None = compiled.get(_GENERATED)
+    if found is None:
+        statuses = pod.pod.status.resource_claim_statuses
+        found = compiled[_GENERATED] = frozenset(of.resource_claim_name for of in statuses)
     return found
 
 
 def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
     """Return the pod's claims as they are stored. Raises ClaimUnusableError."""
-    generated = {status.resource_claim_name for status in pod.pod.status.resource_claim_statuses}
+    generated = _generated_names(pod)
     found: list[v1.ResourceClaim] = []
     for name in claim_names(pod):
         if name is None:

@@ -144,7 +144,7 @@ def deallocation(claim: v1.ResourceClaim) -> ObjectPatch:
 
 def without_consumer(claim: v1.ResourceClaim, pod: PodInfo) -> ObjectPatch:
     """Return the patch that takes the pod out of the claim's consumers."""
-    consumers = to_manifest(claim)["status"]["reservedFor"]
+    consumers = [codec.write(consumer) for consumer in claim.status.reserved_for]
     left = [consumer for consumer in consumers if consumer["uid"] != pod.uid]
     return _status_patch(claim, {"reservedFor": left or None})
 
