@@ -101,6 +101,10 @@ class Devices:
             found.append((key[0], self.contents[key], reached, self.in_use.of_pool(key)))
         return tuple(found)
 
+    def nodes_of(self, pool: PoolKey) -> set[str]:
+        """Return the nodes that the slices of a pool name; "" for slices of several nodes."""
+        return {piece.nodes.node_name for piece in self.pools.get(pool, ())}
+
     def _pools_for(self, node: Node) -> list[PoolKey]:
         mine = self.pools_of_node.get(node.name, ())
         return sorted({*mine, *self.other_pools}) if self.other_pools else list(mine)

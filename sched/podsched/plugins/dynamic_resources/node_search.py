@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
+
+import numpy as np
 
 from podsched.api.node_selectors import NodeTerms
+from podsched.framework.nodes import Int64s, NodeColumns
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.devices import Devices
+from podsched.plugins.dynamic_resources.errors import InvalidPools
 from podsched.plugins.dynamic_resources.free_devices import Fitting
+from podsched.plugins.dynamic_resources.in_use import PoolKey
 from podsched.plugins.dynamic_resources.model import (
     AllocationResult,
     Features,
@@ -21,6 +26,8 @@ from podsched.plugins.dynamic_resources.model import (
 
 #: Max outcomes that are remembered.
 _MOST_OUTCOMES: Final = 50_000
+#: Max kinds of claims of which outcomes by row are kept.
+_MOST_COLUMNS: Final = 64
 #: The most alternatives of a request.
 _MOST_ALTERNATIVES: Final = 8
 
@@ -70,6 +77,24 @@ class Budget:
         return is_over
 
 
+@dataclass(slots=True)
+class Outcomes:
+    """The outcomes of the searches for one kind of claims, by row: a score, or one of the below.
+
+    They are valid for these ``devices`` and nodes, and up to a position in the journal of pools.
+    """
+
+    devices: Devices
+    nodes: tuple[int, int]
+    position: int
+    by_row: Int64s
+
+    #: Not known, the claims do not fit, and a pool is invalid and they do not fit.
+    UNKNOWN: ClassVar[int] = -1
+    NONE: ClassVar[int] = -2
+    INVALID: ClassVar[int] = -3
+
+
 class NodeSearch:
     """Allocates the claims of pods on nodes; the cluster stays as it is."""
 
@@ -77,6 +102,45 @@ class NodeSearch:
         self._compile_selector = compile_selector
         #: The score of an allocation, None if there is none, by what is asked and what is there.
         self._outcomes: dict[Hashable, int | None] = {}
+        self._columns: dict[tuple[bytes, ...], Outcomes] = {}
+
+    def outcomes(self, needs: PodNeeds, nodes: NodeColumns) -> Int64s:
+        """Return the outcomes that are known, by row of ``nodes.base``; the caller may add some."""
+        devices, base = needs.devices, nodes.base
+        version = (base.topology_version, base.size)
+        found = self._columns.get(needs.kind)
+        if found is not None and found.devices is devices and found.nodes == version:
+            touched = devices.in_use.touched_since(found.position)
+            if touched is not None and self._forget(found, touched, base):
+                found.position = devices.in_use.position
+                return found.by_row
+        if len(self._columns) >= _MOST_COLUMNS:
+            self._columns.clear()
+        by_row = np.full(base.size, Outcomes.UNKNOWN, dtype=np.int64)
+        made = Outcomes(devices, version, devices.in_use.position, by_row)
+        self._columns[needs.kind] = made
+        return made.by_row
+
+    def _forget(self, known: Outcomes, touched: Iterable[PoolKey], nodes: NodeColumns) -> bool:
+        """Forget the outcomes on nodes of these pools; False if all must be forgotten."""
+        for pool in touched:
+            for name in known.devices.nodes_of(pool):
+                if not name:
+                    return False
+                if (row := nodes.row_of(name)) is not None:
+                    known.by_row[row] = Outcomes.UNKNOWN
+        return True
+
+    def find(self, node: Node, needs: PodNeeds, budget: Budget) -> int:
+        """Return the outcome on a node.
+
+        Raises AllocationError, AllocationAborted when the budget is spent.
+        """
+        try:
+            score = self.score(node, needs, budget)
+        except InvalidPools:
+            return Outcomes.INVALID
+        return Outcomes.NONE if score is None else score
 
     def score(self, node: Node, needs: PodNeeds, budget: Budget) -> int | None:
         """Return the score of the allocation on a node, None if the claims do not fit there.

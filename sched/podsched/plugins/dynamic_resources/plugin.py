@@ -64,7 +64,7 @@ from podsched.plugins.dynamic_resources.model import (
     Node,
     ResourceClaim,
 )
-from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds
+from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, Outcomes, PodNeeds
 from podsched.plugins.dynamic_resources.pod_claims import (
     CLAIM,
     ClaimUnusableError,
@@ -250,20 +250,19 @@ class DynamicResources:
         verdicts.flag(elsewhere, unresolvably, REASON_NOT_AVAILABLE)
         if not needs.claims:
             return verdicts.done()
-        none, invalid = np.zeros_like(elsewhere), np.zeros_like(elsewhere)
+        none = np.zeros_like(elsewhere)
         unsure = ~elsewhere
+        # An array over rows is for those of the cluster.
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
         if needs.fitting is not None:
-            # An array over rows is for those of the cluster.
-            base = rows if nodes.base is nodes else nodes.base_rows[rows]
             none |= ~needs.fitting.fits[base]
             unsure &= needs.fitting.unsure[base] & ~none
+        known = self._search.outcomes(needs, nodes)
         budget = Budget(self._most_pauses)
-        for index in np.flatnonzero(unsure).tolist():
+        for index in np.flatnonzero(unsure & (known[base] == Outcomes.UNKNOWN)).tolist():
             node = _node(nodes, int(rows[index]))
             try:
-                none[index] = self._search.score(node, needs, budget) is None
-            except InvalidPools:
-                invalid[index] = True
+                known[base[index]] = self._search.find(node, needs, budget)
             except AllocationError as why:
                 # The attempt fails because of this node, whatever the others are like.
                 if len(self._failing) >= _MOST_FAILING:
@@ -273,6 +272,8 @@ class DynamicResources:
                 failed[:index] = False
                 verdicts.flag(failed, Code.ERROR, self._problem(why, node))
                 break
+        invalid = unsure & (known[base] == Outcomes.INVALID)
+        none |= unsure & (known[base] == Outcomes.NONE)
         verdicts.flag(invalid, unresolvably, str(InvalidPools()))
         verdicts.flag(none, unresolvably, REASON_CANNOT_ALLOCATE)
         return verdicts.done()
@@ -349,9 +350,13 @@ class DynamicResources:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Prefer nodes where earlier alternatives of requests are free."""
         needs: PodNeeds = state.data[self.name]
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        known = self._search.outcomes(needs, nodes)
         budget = Budget(self._most_pauses)
-        found = [self._search.score(_node(nodes, row), needs, budget) or 0 for row in rows.tolist()]
-        return np.array(found, dtype=np.int64)
+        for index in np.flatnonzero(known[base] == Outcomes.UNKNOWN).tolist():
+            node = _node(nodes, int(rows[index]))
+            known[base[index]] = self._search.find(node, needs, budget)
+        return np.maximum(known[base], 0)
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         return default_normalize(scores)
