@@ -52,6 +52,20 @@ async def test_a_binding_sets_node_and_condition(world: World) -> None:
     assert [(c.type, c.status) for c in bound.status.conditions] == [("PodScheduled", "True")]
 
 
+async def test_a_binding_sets_its_annotations(world: World) -> None:
+    """By the same write, and only if they could be set by an update, too."""
+    for name in ("web", "other"):
+        await created(world, name)
+    good, bad = binding("web", "worker-1"), binding("other", "worker-1")
+    good.annotations["podsched.io/flavors"] = '{"cpu":"spot"}'
+    bad.annotations["no key!"] = ""
+    _, refused = await world.core.pods.bind([good, bad], None)
+    annotations = (await stored(world)).metadata.annotations
+    assert dict(annotations) == {"podsched.io/flavors": '{"cpu":"spot"}'}
+    assert refusal(refused) == "INVALID"
+    assert (await stored(world, "other")).spec.node_name == ""
+
+
 async def test_a_pod_is_bound_once(world: World) -> None:
     """The second binding learns where the pod is; two in one batch as well."""
     await created(world)

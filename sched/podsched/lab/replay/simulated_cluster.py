@@ -117,6 +117,7 @@ class SimulatedCluster:
             return v1.BatchResult(code=StatusCode.FAILED_PRECONDITION, reason=reason)
         pod.spec.node_name = binding.node_name
         pod.status.nominated_node_name = ""
+        pod.metadata.annotations.update(binding.annotations)
         self._run(pod)
         self._store(pod)
         return v1.BatchResult(resource_version=self._revision)

@@ -20,9 +20,11 @@ from podsched.v1 import api_pb2 as v1
 
 def binding(wanted: v1.Binding) -> dict[str, Any]:
     """Return the Binding object."""
-    metadata = {"name": wanted.name, "namespace": wanted.namespace}
+    metadata: dict[str, Any] = {"name": wanted.name, "namespace": wanted.namespace}
     if wanted.uid:
         metadata["uid"] = wanted.uid
+    if wanted.annotations:
+        metadata["annotations"] = dict(wanted.annotations)
     target = {"kind": "Node", "name": wanted.node_name}
     return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
 

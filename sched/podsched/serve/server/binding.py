@@ -62,6 +62,8 @@ def bind_step(
     # Binding clears the nomination since Kubernetes 1.35.
     pod.status.nominated_node_name = ""
     set_pod_condition(pod.status, _SCHEDULED, now)
+    if binding.annotations:
+        pod.metadata.annotations.update(binding.annotations)
     if add_metadata is not None:
         add_metadata(pod)
     return Step(pod.SerializeToString())

@@ -14,6 +14,8 @@ from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import Pod, PodCondition, timestamp
+from podsched.api.validation.meta import validate_annotations
+from podsched.api.validation.place import Place
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_own
 from podsched.serve.server.access.rights import rights
@@ -258,7 +260,9 @@ def _binding_error(binding: Binding, check: Callable[[Binding], None]) -> ApiErr
         return errors.invalid(
             POD, binding.name, [errors.Violation("target.name", "Required value", "Required value")]
         )
-    return None
+    at = Place("metadata.annotations")
+    validate_annotations(at, binding.annotations)
+    return errors.invalid_fields(POD, binding.name, at.errors) if at.errors else None
 
 
 def _eviction_error(request: EvictRequest) -> ApiError | None:
