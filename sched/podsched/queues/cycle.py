@@ -20,7 +20,7 @@ from functools import partial
 from heapq import heappop, heappush
 
 from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
-from podsched.queues.fair_victims import BOTH, FairStrategy, fair_victims
+from podsched.queues.fair_victims import BOTH, FairStrategy, fair_search
 from podsched.queues.flavors import Assigner
 from podsched.queues.objects import ClusterQueue, Policy, Workload
 from podsched.queues.order import Requeue
@@ -28,7 +28,7 @@ from podsched.queues.partial import search_counts
 from podsched.queues.quota import Amounts, FlavorResource, Node
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
-from podsched.queues.victims import Preemptor, Victim, classic_victims
+from podsched.queues.victims import Preemptor, Search, Victim, classic_search, settle
 
 _OVERLAP = "Workload has overlapping preemption targets with another workload"
 _AFTER_OVERLAP = f"{_OVERLAP}, but will fit after these preemptions complete"
@@ -72,17 +72,44 @@ def run_cycle(snapshot: Snapshot, heads: Iterable[Workload], rules: Rules) -> li
 
     The snapshot is as before; the caller admits the admitted, and evicts the victims.
     """
-    entries = []
-    for workload in heads:
-        queue = snapshot.queues[workload.queue]
-        assignment, victims = nominate(snapshot, queue, workload, rules)
-        entries.append(_entry(workload, queue, assignment, victims))
-    turns, done = _Turns(snapshot, rules), list[Entry]()
-    for entry in _fair_turns(snapshot, entries) if rules.fair else _classic_turns(entries):
-        turns.take(entry)
-        done.append(entry)
-    turns.undo()
+    cycle = Cycle(snapshot, heads, rules)
+    done = list(cycle)
+    cycle.end()
     return done
+
+
+class Cycle:
+    """A cycle whose heads are carried out one by one: iterate over it, then call ``end``.
+
+    What an entry takes is counted until the end, unless it is withdrawn: it could not be placed, or
+    the snapshot counts it by now.
+    """
+
+    def __init__(self, snapshot: Snapshot, heads: Iterable[Workload], rules: Rules) -> None:
+        self._snapshot = snapshot
+        self._rules = rules
+        self._entries = []
+        for workload in heads:
+            queue = snapshot.queues[workload.queue]
+            assignment, victims = nominate(snapshot, queue, workload, rules)
+            self._entries.append(_entry(workload, queue, assignment, victims))
+        self._turns = _Turns(snapshot, rules)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield the heads, each decided with what those before it have taken."""
+        entries = self._entries
+        fair = self._rules.fair
+        for entry in _fair_turns(self._snapshot, entries) if fair else _classic_turns(entries):
+            self._turns.take(entry)
+            yield entry
+
+    def withdraw(self, entry: Entry) -> None:
+        """Count what an entry takes no longer, nor its victims as another's."""
+        self._turns.withdraw(entry)
+
+    def end(self) -> None:
+        """Put the snapshot back to what it was, but for what its owner has changed."""
+        self._turns.undo()
 
 
 def _entry(
@@ -124,9 +151,14 @@ def nominate(
 
 def find_victims(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> list[Victim]:
     """Return the victims by the rules in force; [] if no victims make room."""
+    return settle(victim_search(snapshot, preemptor, rules))
+
+
+def victim_search(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> Search:
+    """Search for victims by the rules in force."""
     if rules.fair:
-        return fair_victims(snapshot, preemptor, rules.strategies)
-    return classic_victims(snapshot, preemptor)
+        return fair_search(snapshot, preemptor, rules.strategies)
+    return classic_search(snapshot, preemptor)
 
 
 def _possibility(
@@ -232,8 +264,8 @@ class _Turns:
         self._rules = rules
         self._victims: dict[str, Workload] = {}
         """Those of earlier heads, by key."""
-        self._held: list[tuple[str, Amounts]] = []
-        """What is counted as used, by queue."""
+        self._held: dict[str, tuple[str, Amounts]] = {}
+        """What is counted as used, with its queue, by workload."""
 
     def take(self, entry: Entry) -> None:
         """Admit a head, let it preempt, or note why it waits."""
@@ -261,8 +293,15 @@ class _Turns:
 
     def undo(self) -> None:
         """Count nothing any more."""
-        for queue, usage in self._held:
+        for queue, usage in self._held.values():
             self._snapshot.remove_usage(queue, usage)
+
+    def withdraw(self, entry: Entry) -> None:
+        """Forget what an entry has taken."""
+        queue, usage = self._held.pop(entry.workload.key, (entry.queue.name, {}))
+        self._snapshot.remove_usage(queue, usage)
+        for victim in entry.victims:
+            self._victims.pop(victim.workload.key, None)
 
     def _succeed(self, entry: Entry) -> None:
         """Admit a head, or have its victims go."""
@@ -277,7 +316,7 @@ class _Turns:
 
     def _hold(self, entry: Entry, usage: Amounts) -> None:
         self._snapshot.add_usage(entry.queue.name, usage)
-        self._held.append((entry.queue.name, usage))
+        self._held[entry.workload.key] = entry.queue.name, usage
 
     def _overlaps(self, entry: Entry) -> bool:
         return any(victim.workload.key in self._victims for victim in entry.victims)

@@ -9,14 +9,28 @@ Source: Kueue 0.20, pkg/scheduler/preemption/preemption.go and fairsharing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from enum import StrEnum
+from functools import partial
 
 from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import Node
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
-from podsched.queues.victims import Preemptor, Reason, Victim, fill_back, restore, victim_order
+from podsched.queues.victims import (
+    Asks,
+    Preemptor,
+    Reason,
+    Search,
+    Victim,
+    fill_back,
+    restore,
+    settle,
+    victim_order,
+)
+
+#: A part of a search, which returns whether its end is reached.
+_Step = Generator[list[Victim], bool, bool]
 
 
 class FairStrategy(StrEnum):
@@ -33,18 +47,27 @@ def fair_victims(
     snapshot: Snapshot, preemptor: Preemptor, strategies: tuple[FairStrategy, ...] = BOTH
 ) -> list[Victim]:
     """Return the victims whose removal lets a workload in, with fair sharing; [] if none do."""
+    return settle(fair_search(snapshot, preemptor, strategies))
+
+
+def fair_search(
+    snapshot: Snapshot, preemptor: Preemptor, strategies: tuple[FairStrategy, ...] = BOTH
+) -> Search:
+    """Search for victims with fair sharing."""
     candidates = _candidates(snapshot, preemptor)
     if not candidates:
         return []
     search = _Search(snapshot, preemptor)
     with snapshot.with_usage(preemptor.queue.name, preemptor.need):
-        found = search.first(candidates, strategies[0])
+        found = yield from search.first(candidates, strategies[0])
         if not found and len(strategies) > 1:
-            found = search.second()
+            found = yield from search.second()
+        found = found or (yield from search.last())
     if not found:
         restore(snapshot, search.taken)
         return []
-    return fill_back(snapshot, search.taken, lambda: preemptor.fits(snapshot, borrowing=True))
+    fits = partial(preemptor.fits, snapshot, borrowing=True)
+    return (yield from fill_back(snapshot, search.taken, fits))
 
 
 def _candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
@@ -79,17 +102,18 @@ class _Search:
         self._node = snapshot.node(preemptor.queue.name)
         self._ancestors = frozenset(self._node.ancestors)
         self.taken: list[Victim] = []
+        self._asks = Asks()
         self._left: list[Workload] = []
         """Candidates that the first strategy did not take."""
 
-    def first(self, candidates: list[Workload], strategy: FairStrategy) -> bool:
+    def first(self, candidates: list[Workload], strategy: FairStrategy) -> _Step:
         """Take victims by a strategy; return whether the preemptor fits then."""
         turns = _Turns(self._snapshot, self._preemptor, candidates)
         within = not self._node.borrows_any(self._preemptor.short)
         for queue, line in turns:
             if queue is self._node or within:
                 reason = Reason.IN_QUEUE if queue is self._node else Reason.RECLAIM
-                if self._take(line.pop(0), reason):
+                if (yield from self._take(line.pop(0), reason)):
                     return True
                 continue
             own, other = (dominant_share(node).rank for node in self._below_common(queue))
@@ -101,30 +125,37 @@ class _Search:
                 else:
                     passed = own < other
                 if passed:
-                    if self._take(victim, Reason.FAIR):
+                    if (yield from self._take(victim, Reason.FAIR)):
                         return True
                     break
                 self._left.append(victim)
         return False
 
-    def second(self) -> bool:
+    def second(self) -> _Step:
         """Take one victim of each queue whose share is larger; return whether it fits then."""
         turns = _Turns(self._snapshot, self._preemptor, self._left)
         for queue, line in turns:
             own, other = (dominant_share(node).rank for node in self._below_common(queue))
-            if own < other and self._take(line[0], Reason.FAIR):
+            if own < other and (yield from self._take(line[0], Reason.FAIR)):
                 return True
             turns.drop(queue)
         return False
 
-    def _take(self, victim: Workload, reason: Reason) -> bool:
+    def last(self) -> _Step:
+        """Return whether the preemptor fits without all that were taken, if that was not asked."""
+        return (yield from self._is_enough(last=True)) if self.taken else False
+
+    def _take(self, victim: Workload, reason: Reason) -> _Step:
         self._snapshot.remove(victim)
         self.taken.append(Victim(victim, reason))
+        return (yield from self._is_enough())
+
+    def _is_enough(self, *, last: bool = False) -> _Step:
         queue, need = self._node.name, self._preemptor.need
         self._snapshot.remove_usage(queue, need)
         fits = self._preemptor.fits(self._snapshot, borrowing=True)
         self._snapshot.add_usage(queue, need)
-        return fits
+        return fits and self._asks.due(self.taken, last=last) and (yield list(self.taken))
 
     def _below_common(self, queue: Node) -> tuple[Node, Node]:
         """Return the children of the closest common cohort, of the preemptor and of a queue."""

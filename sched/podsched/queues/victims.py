@@ -8,7 +8,7 @@ Source: Kueue 0.20, pkg/scheduler/preemption.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -53,6 +53,8 @@ class Preemptor:
     """All that the workload will use."""
     short: frozenset[FlavorResource]
     """What it has to preempt for."""
+    spared: frozenset[str] = frozenset()
+    """The keys of workloads that are no candidates, whatever the policies permit."""
 
     def fits(self, snapshot: Snapshot, *, borrowing: bool) -> bool:
         """Whether the need fits; without borrowing it has to fit into the queue's own quota."""
@@ -64,8 +66,10 @@ class Preemptor:
 
     def may_preempt(self, victim: Workload, policy: Policy) -> bool:
         """Whether a policy permits a victim that uses what is short."""
-        return permits(policy, self.workload, victim) and any(
-            key in self.short for key in victim.usage
+        return (
+            permits(policy, self.workload, victim)
+            and any(key in self.short for key in victim.usage)
+            and victim.key not in self.spared
         )
 
 
@@ -114,8 +118,45 @@ def _by_priority(one: Workload, preemptor_queue: str) -> tuple[bool, bool, int, 
     return not one.evicted, own, one.priority, -reserved, one.uid, one.key
 
 
+#: A search that yields victims without whom quota is enough, and is sent whether they do (whether
+#: the workload then fits on nodes); it returns the victims, [] if none make room. The snapshot lacks
+#: them meanwhile, and is as before at the end.
+Search = Generator[list[Victim], bool, list[Victim]]
+
+
+def settle(search: Search) -> list[Victim]:
+    """Return the victims that quota alone needs."""
+    try:
+        next(search)
+        while True:
+            search.send(True)
+    except StopIteration as end:
+        found: list[Victim] = end.value
+        return found
+
+
+class Asks:
+    """When victims are worth a question: at first, and whenever there are twice as many."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def due(self, taken: Sequence[Victim], *, last: bool = False) -> bool:
+        """Whether to ask; ``last``: there are no more candidates."""
+        count = len(taken)
+        if count <= self._last or (count < 2 * self._last and not last):
+            return False
+        self._last = count
+        return True
+
+
 def classic_victims(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
     """Return the victims whose removal lets a workload in, without fair sharing; [] if none do."""
+    return settle(classic_search(snapshot, preemptor))
+
+
+def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
+    """Search for victims without fair sharing."""
     hierarchical, others = _of_cohort(snapshot, preemptor)
     own = _of_own_queue(snapshot, preemptor)
     forbidden = not preemptor.queue.preemption.while_borrowing
@@ -132,23 +173,25 @@ def classic_victims(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
     line += [one for part in parts for one in part if not one.workload.evicted]
     for borrowing in attempts:
         taken: list[Victim] = []
+        asks, fits = Asks(), partial(preemptor.fits, snapshot, borrowing=borrowing)
         for candidate in line:
             if not _valid(snapshot, preemptor, candidate, borrowing=borrowing):
                 continue
             snapshot.remove(candidate.workload)
             taken.append(Victim(candidate.workload, candidate.reason))
-            if preemptor.fits(snapshot, borrowing=borrowing):
-                fits = partial(preemptor.fits, snapshot, borrowing=borrowing)
-                return fill_back(snapshot, taken, fits)
+            if fits() and asks.due(taken) and (yield list(taken)):
+                return (yield from fill_back(snapshot, taken, fits))
+        if taken and fits() and asks.due(taken, last=True) and (yield list(taken)):
+            return (yield from fill_back(snapshot, taken, fits))
         restore(snapshot, taken)
     return []
 
 
-def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool]) -> list[Victim]:
+def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool]) -> Search:
     """Return the victims that are needed, from those taken out; the snapshot is as before."""
     for index in range(len(taken) - 2, -1, -1):
         snapshot.add(taken[index].workload)
-        if fits():
+        if fits() and (yield [*taken[:index], *taken[index + 1 :]]):
             # The last one takes the free place: the order is Kueue's.
             taken[index] = taken[-1]
             taken.pop()
