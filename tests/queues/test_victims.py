@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from podsched.queues.fair_victims import fair_victims
+from podsched.queues.fair_victims import fair_search
 from podsched.queues.objects import ClusterQueue, Policy, Preemption, Workload
 from podsched.queues.quota import Quota
 from podsched.queues.snapshot import Snapshot
@@ -16,9 +16,10 @@ from podsched.queues.victims import (
     Preemptor,
     Reason,
     Victim,
-    classic_victims,
+    classic_search,
     permits,
     preempted_message,
+    settle,
     victim_order,
 )
 from support.examples import examples
@@ -58,7 +59,7 @@ def test_the_lowest_priority_goes_and_no_more_than_is_needed() -> None:
     for key, priority in (("low", 1), ("middle", 2), ("high", 3)):
         admit(snapshot, "a", running(key, 2, priority))
     admit(snapshot, "b", running("full", 2))
-    assert names(classic_victims(snapshot, preemptor(snapshot, "a", 2, 9))) == {
+    assert names(settle(classic_search(snapshot, preemptor(snapshot, "a", 2, 9)))) == {
         "low": Reason.IN_QUEUE
     }
 
@@ -67,7 +68,7 @@ def test_a_smaller_victim_is_put_back_if_a_later_one_is_enough() -> None:
     snapshot = two_queues()
     admit(snapshot, "a", running("small", 1, 1))
     admit(snapshot, "a", running("large", 7, 2))
-    assert names(classic_victims(snapshot, preemptor(snapshot, "a", 6, 9))) == {
+    assert names(settle(classic_search(snapshot, preemptor(snapshot, "a", 6, 9)))) == {
         "large": Reason.IN_QUEUE
     }
 
@@ -76,8 +77,10 @@ def test_quota_is_reclaimed_from_a_queue_only_while_it_borrows() -> None:
     snapshot = two_queues(Preemption(reclaim=Policy.ANY))
     for key in ("b1", "b2", "b3"):
         admit(snapshot, "b", running(key, 2))
-    assert names(classic_victims(snapshot, preemptor(snapshot, "a", 4))) == {"b1": Reason.RECLAIM}
-    assert not classic_victims(snapshot, preemptor(snapshot, "a", 6))
+    assert names(settle(classic_search(snapshot, preemptor(snapshot, "a", 4)))) == {
+        "b1": Reason.RECLAIM
+    }
+    assert not settle(classic_search(snapshot, preemptor(snapshot, "a", 6)))
 
 
 def test_a_queue_that_is_back_within_its_quota_loses_no_more() -> None:
@@ -93,7 +96,7 @@ def test_a_queue_that_is_back_within_its_quota_loses_no_more() -> None:
     for name, priority in (("b", 0), ("c", 1)):
         for index in range(2):
             admit(snapshot, name, running(f"{name}{index}", 2, priority))
-    chosen = names(classic_victims(snapshot, preemptor(snapshot, "a", 4)))
+    chosen = names(settle(classic_search(snapshot, preemptor(snapshot, "a", 4))))
     assert sorted(chosen) == ["b0", "c0"]
 
 
@@ -101,20 +104,22 @@ def test_priorities_up_to_the_threshold_make_room_for_borrowing() -> None:
     snapshot = two_queues(Preemption(Policy.NEVER, Policy.LOWER, True, 0))
     admit(snapshot, "b", running("above", 3, 1))
     admit(snapshot, "b", running("below", 5, 0))
-    assert names(classic_victims(snapshot, preemptor(snapshot, "a", 5, 9))) == {
+    assert names(settle(classic_search(snapshot, preemptor(snapshot, "a", 5, 9)))) == {
         "below": Reason.BORROWING
     }
     snapshot = two_queues(Preemption(Policy.NEVER, Policy.LOWER, True, 0))
     admit(snapshot, "b", running("above", 6, 1))
     admit(snapshot, "b", running("below", 2, 0))
-    assert not classic_victims(snapshot, preemptor(snapshot, "a", 5, 9))
+    assert not settle(classic_search(snapshot, preemptor(snapshot, "a", 5, 9)))
 
 
 def test_an_eviction_that_has_begun_is_counted_first() -> None:
     snapshot = two_queues()
     admit(snapshot, "a", running("low", 4, 1))
     admit(snapshot, "a", running("evicted", 4, 8, evicted=True))
-    assert list(names(classic_victims(snapshot, preemptor(snapshot, "a", 2, 9)))) == ["evicted"]
+    assert list(names(settle(classic_search(snapshot, preemptor(snapshot, "a", 2, 9))))) == [
+        "evicted"
+    ]
 
 
 def test_with_fair_sharing_the_queue_of_the_largest_share_loses() -> None:
@@ -126,9 +131,9 @@ def test_with_fair_sharing_the_queue_of_the_largest_share_loses() -> None:
     for name, count in (("a", 3), ("b", 5), ("c", 1)):
         for index in range(count):
             admit(snapshot, name, running(f"{name}{index}", 1))
-    assert names(fair_victims(snapshot, preemptor(snapshot, "a", 1))) == {"b0": Reason.FAIR}
+    assert names(settle(fair_search(snapshot, preemptor(snapshot, "a", 1)))) == {"b0": Reason.FAIR}
     # With 2 the shares would only change places.
-    assert not fair_victims(snapshot, preemptor(snapshot, "a", 2))
+    assert not settle(fair_search(snapshot, preemptor(snapshot, "a", 2)))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +187,7 @@ def test_victims_make_room_and_none_of_them_can_stay(
     name = data.draw(st.sampled_from(queues))
     new = preemptor(snapshot, name, data.draw(st.integers(1, 8)), data.draw(st.integers(0, 3)))
     assume(not new.fits(snapshot, borrowing=True))
-    victims = (fair_victims if fair else classic_victims)(snapshot, new)
+    victims = settle((fair_search if fair else classic_search)(snapshot, new))
     assert {node: node.usage.get(CPU, 0) for node in nodes(snapshot)} == before
 
     def fits(gone: list[Workload], borrowing: bool) -> bool:

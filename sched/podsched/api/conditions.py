@@ -86,7 +86,7 @@ def set_budget_condition(
     status: PodDisruptionBudgetStatus, value: str, reason: str, message: str, now: Timestamp
 ) -> None:
     """Set the condition DisruptionAllowed of a budget, as of the generation observed."""
-    condition = _set(status, DISRUPTION_ALLOWED, value, reason, message, now)
+    condition = set_condition(status, DISRUPTION_ALLOWED, value, reason, message, now)
     condition.observed_generation = status.observed_generation
 
 
@@ -94,7 +94,7 @@ def set_pod_group_condition(
     status: PodGroupStatus, value: str, reason: str, message: str, now: Timestamp
 ) -> None:
     """Set the condition PodGroupScheduled of a group."""
-    _set(status, POD_GROUP_SCHEDULED, value, reason, message, now)
+    set_condition(status, POD_GROUP_SCHEDULED, value, reason, message, now)
 
 
 def is_pod_group_binding(status: PodGroupStatus) -> bool:
@@ -104,7 +104,7 @@ def is_pod_group_binding(status: PodGroupStatus) -> bool:
 
 def set_pod_group_binding(status: PodGroupStatus, message: str, now: Timestamp) -> None:
     """Set the condition podsched.io/Binding to True."""
-    _set(status, POD_GROUP_BINDING, TRUE, "MembersAreBeingBound", message, now)
+    set_condition(status, POD_GROUP_BINDING, TRUE, "MembersAreBeingBound", message, now)
 
 
 def remove_pod_group_binding(status: PodGroupStatus) -> None:
@@ -114,7 +114,7 @@ def remove_pod_group_binding(status: PodGroupStatus) -> None:
     status.conditions.extend(kept)
 
 
-def _set(
+def set_condition(
     status: PodDisruptionBudgetStatus | PodGroupStatus,
     type_: str,
     value: str,
@@ -122,6 +122,7 @@ def _set(
     message: str,
     now: Timestamp,
 ) -> Condition:
+    """Set a condition of a status that has a list of them, and return it."""
     found = next((c for c in status.conditions if c.type == type_), None)
     condition = found or status.conditions.add(type=type_)
     if condition.status != value:

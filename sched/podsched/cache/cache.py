@@ -284,12 +284,14 @@ class Cache:
         if stage is Stage.ASSUMED:
             self._assumed.add(pod.uid)
         self.nominator.delete(pod.uid)
+        self.cluster.note_pod(pod.key)
 
     def _drop(self, uid: str) -> PodInfo:
         """Stop holding a pod, and stop counting it."""
         held = self._held.pop(uid)
         self._assumed.discard(uid)
         self._displace(held.info)
+        self.cluster.note_pod(held.info.key)
         return held.info
 
     def _place(self, pod: PodInfo) -> None:

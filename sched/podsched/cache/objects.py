@@ -88,6 +88,9 @@ class ClusterState:
         self.placement: frozenset[str] | None = None
         #: The innermost trial that is open.
         self.open_trial: OpenTrial | None = None
+        #: The keys of the pods that came, changed, got or lost a node, or went since their reader
+        #: last cleared this, in order; None while there is no reader.
+        self.changed_pods: dict[str, None] | None = None
 
     def copy(self) -> ClusterState:
         """Return the same cluster to try changes on; the objects themselves are shared."""
@@ -104,13 +107,20 @@ class ClusterState:
     def put_pod(self, pod: PodInfo) -> None:
         """Add or replace a pod as the informer reports it; ``Cache`` counts it in ``columns``."""
         self._pods[pod.key] = pod
+        self.note_pod(pod.key)
         if pod.group:
             self._members.setdefault(pod.group, {})[pod.key] = pod
         self.columns.versions.change(self._pod_changes)
 
+    def note_pod(self, key: str) -> None:
+        """Note that a pod has changed, if that is read."""
+        if self.changed_pods is not None:
+            self.changed_pods[key] = None
+
     def delete_pod(self, key: str) -> PodInfo | None:
         """Remove a pod by "namespace/name" and return it, if it was there."""
         self.columns.versions.change(self._pod_changes)
+        self.note_pod(key)
         pod = self._pods.pop(key, None)
         if pod is not None and pod.group:
             members = self._members[pod.group]

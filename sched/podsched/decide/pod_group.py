@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, NamedTuple
 
 from podsched.decide.accelerated import AcceleratedDecider
@@ -71,6 +71,8 @@ POST_FILTER_WORDING = 'running PodGroupPostFilter plugin "{}"'
 _WINDOW: Final = 512
 
 
+#: The only nodes that a member may use, None: all. Members with equal nodes get the same object.
+NodesOf = Callable[[PodInfo], frozenset[str] | None]
 #: The parts of an attempt, between which other tasks may run.
 Parts = Generator[None, None, None]
 #: Orders of the members that are tried, and members tried in all of them together.
@@ -122,11 +124,12 @@ class PodGroupAttempt:
         scheduled: Sequence[PodInfo],
         reserve: Callable[[Decision], Status],
         unreserve: Callable[[Decision], None],
+        nodes_of: NodesOf | None = None,
     ) -> None:
         """``scheduled``: the members that have a node, bound or assumed.
 
         ``reserve`` calls the Reserve plugins for a member that was just assumed; ``unreserve``
-        takes that back.
+        takes that back. ``nodes_of``: see ``NodesOf``; None: all members may use all nodes.
         """
         self._decider = decider
         self._cluster = cluster
@@ -137,6 +140,7 @@ class PodGroupAttempt:
         self._scheduled = scheduled
         self._reserve = reserve
         self._unreserve = unreserve
+        self._nodes_of = nodes_of
         self.result = GroupDecision()
 
     def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
@@ -154,7 +158,12 @@ class PodGroupAttempt:
         if self.result.status.code.rejects:
             yield from self._search(trial, placements, should_stop)
         if preempts and self.result.status.code.rejects:
-            yield from self._search_victims(trial, placements, should_stop)
+            for named in self._plugins.post_filter[:1]:
+                members = [queued.info for queued in self._members]
+                words = named.name, POST_FILTER_WORDING
+                call = named.plugin.search_victims
+                search = partial(guarded, *words, call, self._group, members, self._cluster)
+                yield from self.search_victims(trial, should_stop, search, named.name)
 
     def _try_other_orders(
         self, trial: GroupTrial, placements: Sequence[Placement], should_stop: ShouldStop
@@ -193,6 +202,8 @@ class PodGroupAttempt:
             elif len(pods) > MAX_MEMBERS:
                 self._conclude(refused, REASON_TOO_MANY)
             return
+        if len({self._allowed(pod) for pod in pods}) > 1:
+            return  # A search has one set of nodes.
         budget = Budget()
         for placement in placements:
             if not self._bounds.may_hold(placement):
@@ -207,7 +218,7 @@ class PodGroupAttempt:
                 should_stop,
             )
             with trial.inner() as inner:
-                inner.restrict(placement.node_names)
+                inner.restrict(_both(placement.node_names, self._allowed(pods[0])))
                 steps = yield from search.run(inner)
             if steps is None:
                 proved = proved and search.proved
@@ -352,9 +363,11 @@ class PodGroupAttempt:
     ) -> Iterator[None]:
         """Decide for members, in addition to what the result has; the last part of a try."""
         result, decided = self.result, 0
-        trial.restrict(placement.node_names)
         while decided < len(members):
+            allowed = self._allowed(members[decided].info)
+            trial.restrict(_both(placement.node_names, allowed))
             window = members[decided : decided + _WINDOW]
+            window = window[: self._alike(window, allowed)]
             for decision in self._decider.decide(
                 trial, self._runtime, window, should_stop=should_stop
             ):
@@ -368,6 +381,16 @@ class PodGroupAttempt:
         result.waiting = self._feasible(placed)
         if placed and result.waiting.ok:
             result.status = SUCCESS
+
+    def _alike(self, members: Sequence[QueuedPodInfo], allowed: frozenset[str] | None) -> int:
+        """Return how many of the first members may use these nodes."""
+        if self._nodes_of is None:
+            return len(members)
+        others = (i for i, q in enumerate(members) if self._allowed(q.info) is not allowed)
+        return next(others, len(members))
+
+    def _allowed(self, pod: PodInfo) -> frozenset[str] | None:
+        return None if self._nodes_of is None else self._nodes_of(pod)
 
     def _add(self, trial: GroupTrial, decision: Decision) -> bool:
         """Add a decision to the result; return False if an error ends the attempt."""
@@ -409,40 +432,54 @@ class PodGroupAttempt:
 
     # ------------------------------------------------------------------ preemption
 
-    def _search_victims(
-        self, trial: GroupTrial, placements: Sequence[Placement], should_stop: ShouldStop
+    def search_victims(
+        self,
+        trial: GroupTrial,
+        should_stop: ShouldStop,
+        begin: Callable[[], VictimSearch],
+        name: str,
     ) -> Iterator[None]:
-        """Look for pods whose eviction lets the group start."""
+        """Look for pods whose eviction lets the group start, after an attempt without any.
+
+        ``begin`` begins the search of the plugin ``name``.
+        """
         refused = self.result
-        for named in self._plugins.post_filter[:1]:
-            members = [queued.info for queued in self._members]
-            call, name = named.plugin.search_victims, named.name
+        placements = self.placements()
+        if isinstance(placements, Status):
+            return
+        fits: bool | None = None
+        chosen = refused
+        step: _Try | Victims | Status
+        try:
+            search = begin()
             words = name, POST_FILTER_WORDING
-            fits: bool | None = None
-            chosen = refused
-            step: _Try | Victims | Status
-            try:
-                search = guarded(*words, call, self._group, members, self._cluster)
-                while isinstance(step := guarded(*words, _advance, search, fits), _Try):
-                    with trial.inner() as without:
-                        for pod in step.without:
-                            without.remove(pod)
-                        yield from self._place(without, placements, should_stop, keep=False)
-                    fits = self.result.status.ok
-                    chosen = self.result if fits else chosen
-            except PluginFailure as failure:
-                step = failure.status
-            self.result = refused
-            if isinstance(step, Victims):
-                refused.victims, refused.preempting_plugin = step, name
-                refused.nominations = {d.queued.info.uid: d.node_name for d in chosen.placed}
-            elif step.code is Code.WAIT:
-                refused.waits_for_victims = True
-            elif step.code is Code.ERROR:
-                refused.status = step
-            else:
-                reasons = dict.fromkeys((*refused.status.reasons, *step.reasons))
-                refused.status = replace(refused.status, reasons=tuple(reasons))
+            while isinstance(step := guarded(*words, _advance, search, fits), _Try):
+                with trial.inner() as without:
+                    for pod in step.without:
+                        without.remove(pod)
+                    yield from self._place(without, placements, should_stop, keep=False)
+                fits = self.result.status.ok
+                chosen = self.result if fits else chosen
+        except PluginFailure as failure:
+            step = failure.status
+        self.result = refused
+        if isinstance(step, Victims):
+            refused.victims, refused.preempting_plugin = step, name
+            refused.nominations = {d.queued.info.uid: d.node_name for d in chosen.placed}
+        elif step.code is Code.WAIT:
+            refused.waits_for_victims = True
+        elif step.code is Code.ERROR:
+            refused.status = step
+        else:
+            reasons = dict.fromkeys((*refused.status.reasons, *step.reasons))
+            refused.status = replace(refused.status, reasons=tuple(reasons))
+
+
+def _both(names: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
+    """Return the nodes that are in both; None: all nodes."""
+    if names is None or others is None:
+        return names if others is None else others
+    return names & others
 
 
 def _classes(members: Sequence[QueuedPodInfo]) -> tuple[int, ...]:

@@ -217,10 +217,14 @@ class PendingPods:
         elif self.backoff.remove(new.uid) is not None:
             self.backoff.add(pod)
 
-    def delete(self, pod: QueuedPodInfo) -> None:
-        """Remove a pod."""
+    def take_out(self, pod: QueuedPodInfo) -> None:
+        """Remove a pod from where it waits, to put it elsewhere."""
         uid = pod.info.uid
         _ = self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid)
+
+    def delete(self, pod: QueuedPodInfo) -> None:
+        """Remove a pod."""
+        self.take_out(pod)
         self._count_rejections(pod, -1)
 
     def pop(self, limit: int, now: float, may_join: MayJoin | None) -> list[QueuedPodInfo]:

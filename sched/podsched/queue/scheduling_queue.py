@@ -316,6 +316,15 @@ class SchedulingQueue:
                 self._pods.to_active(queued, FORCE_ACTIVATE.text, now)
         self._pods.report()
 
+    def gate_again(self, uids: Iterable[str], now: float) -> None:
+        """Ask PreEnqueue again about pending pods that it may reject, or let pass, by now."""
+        for uid in uids:
+            queued = self._pods.get(uid)
+            if queued is not None:
+                self._pods.take_out(queued)
+                self._pods.to_active(queued, None, now)
+        self._pods.report()
+
     def _move(
         self,
         event: ClusterEvent,

@@ -56,6 +56,7 @@ class Waiting(StrEnum):
     TOPOLOGY = "TopologyPlacementFailed"
     PREEMPTED = "WaitingForPreemptedWorkloads"
     MISCONFIGURED = "Misconfigured"
+    SUSPENDED = "Suspended"
     GATED = "AdmissionGated"
 
 

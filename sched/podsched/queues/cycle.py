@@ -107,6 +107,10 @@ class Cycle:
         """Count what an entry takes no longer, nor its victims as another's."""
         self._turns.withdraw(entry)
 
+    def claim(self, victims: Iterable[Victim]) -> None:
+        """Let no later head have these victims."""
+        self._turns.claim(victims)
+
     def end(self) -> None:
         """Put the snapshot back to what it was, but for what its owner has changed."""
         self._turns.undo()
@@ -303,9 +307,13 @@ class _Turns:
         for victim in entry.victims:
             self._victims.pop(victim.workload.key, None)
 
+    def claim(self, victims: Iterable[Victim]) -> None:
+        """Count victims as those of an earlier head."""
+        self._victims |= {victim.workload.key: victim.workload for victim in victims}
+
     def _succeed(self, entry: Entry) -> None:
         """Admit a head, or have its victims go."""
-        self._victims |= {victim.workload.key: victim.workload for victim in entry.victims}
+        self.claim(entry.victims)
         self._hold(entry, entry.assignment.usage)
         if entry.mode is Mode.FIT:
             entry.admitted = True

@@ -25,7 +25,6 @@ from podsched.queues.victims import (
     Victim,
     fill_back,
     restore,
-    settle,
     victim_order,
 )
 
@@ -43,17 +42,10 @@ class FairStrategy(StrEnum):
 BOTH = (FairStrategy.FINAL, FairStrategy.INITIAL)
 
 
-def fair_victims(
-    snapshot: Snapshot, preemptor: Preemptor, strategies: tuple[FairStrategy, ...] = BOTH
-) -> list[Victim]:
-    """Return the victims whose removal lets a workload in, with fair sharing; [] if none do."""
-    return settle(fair_search(snapshot, preemptor, strategies))
-
-
 def fair_search(
     snapshot: Snapshot, preemptor: Preemptor, strategies: tuple[FairStrategy, ...] = BOTH
 ) -> Search:
-    """Search for victims with fair sharing."""
+    """Search for the victims whose removal lets a workload in, with fair sharing."""
     candidates = _candidates(snapshot, preemptor)
     if not candidates:
         return []

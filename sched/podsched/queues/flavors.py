@@ -185,6 +185,8 @@ class _Search:
                 f"skipping flavor {name} as it is not found in the nomination mapping "
                 f"for resource {self._resource}"
             )
+        if name in assigner.workload.refused:
+            return f"skipping flavor {name} as the pods do not fit on its nodes"
         flavor = assigner.snapshot.flavors.get(name)
         if flavor is None:
             return f"flavor {name} not found"

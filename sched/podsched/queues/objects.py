@@ -143,6 +143,8 @@ class Workload:
     """Equal for workloads that are admitted or refused alike; None if that is not known."""
     tried: tuple[Mapping[str, int], ...] = ()
     """For each pod set and resource the index of the flavor that the search tries first."""
+    refused: frozenset[str] = frozenset()
+    """Flavors that are left out, as it does not fit on their nodes."""
 
     @cached_property
     def can_shrink(self) -> bool:

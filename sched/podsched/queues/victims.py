@@ -119,8 +119,8 @@ def _by_priority(one: Workload, preemptor_queue: str) -> tuple[bool, bool, int, 
 
 
 #: A search that yields victims without whom quota is enough, and is sent whether they do (whether
-#: the workload then fits on nodes); it returns the victims, [] if none make room. The snapshot lacks
-#: them meanwhile, and is as before at the end.
+#: the workload then fits on nodes); it returns the victims, [] if none make room. The snapshot
+#: lacks them meanwhile, and is as before at the end.
 Search = Generator[list[Victim], bool, list[Victim]]
 
 
@@ -150,13 +150,8 @@ class Asks:
         return True
 
 
-def classic_victims(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
-    """Return the victims whose removal lets a workload in, without fair sharing; [] if none do."""
-    return settle(classic_search(snapshot, preemptor))
-
-
 def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
-    """Search for victims without fair sharing."""
+    """Search for the victims whose removal lets a workload in, without fair sharing."""
     hierarchical, others = _of_cohort(snapshot, preemptor)
     own = _of_own_queue(snapshot, preemptor)
     forbidden = not preemptor.queue.preemption.while_borrowing

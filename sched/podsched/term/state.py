@@ -30,6 +30,7 @@ from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.serve.client.informer import Batch, Event, EventType
+from podsched.term.admission.admission import OBJECTS, Admission, AdmissionGate
 from podsched.term.faulty_pods import PodFault
 from podsched.term.set_aside import SetAside
 
@@ -82,11 +83,12 @@ class NoListener:
 
 @dataclass(slots=True)
 class SchedulingState:
-    """Cache, queue, profile runtimes and the pods waiting at Permit, of one replica."""
+    """Cache, queue, profiles, job queues and the pods waiting at Permit, of one replica."""
 
     cache: Cache
     queue: SchedulingQueue
     profiles: Mapping[str, ProfileRuntime]
+    admission: Admission
     waiting: WaitingPods = field(default_factory=WaitingPods)
     listener: StateListener = field(default_factory=NoListener)
     set_aside: SetAside = field(default_factory=SetAside)
@@ -152,6 +154,8 @@ class SchedulingState:
         if event.kind in _NOT_CACHED:
             return
         applied = self.set_aside.apply(self.cache, event)
+        if event.kind in OBJECTS:
+            self.admission.note(event.kind, event.old, event.new)
         changes, pending, anomaly = applied
         if anomaly is not None:
             self.listener.anomaly(anomaly)
@@ -227,16 +231,20 @@ def build_state(
         )
         for profile in config.profiles
     }
+    admission = Admission(cache)
+    gate = AdmissionGate(admission)
     queue = SchedulingQueue(
         _sort_plugin(runtimes),
-        {name: [n.plugin for n in r.pre_enqueue] for name, r in runtimes.items()},
+        {name: [*(n.plugin for n in r.pre_enqueue), gate] for name, r in runtimes.items()},
         {name: _hints(runtime, config) for name, runtime in runtimes.items()},
         initial_backoff=float(config.pod_initial_backoff_seconds),
         max_backoff=float(config.pod_max_backoff_seconds),
         max_in_unschedulable=max_in_unschedulable,
         observer=observer,
     )
-    return SchedulingState(cache, queue, runtimes, waiting, listener or NoListener(), chance=chance)
+    return SchedulingState(
+        cache, queue, runtimes, admission, waiting, listener or NoListener(), chance=chance
+    )
 
 
 def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:

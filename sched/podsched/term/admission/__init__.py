@@ -1,4 +1,4 @@
-"""Admission by quota in the leader: which units wait in queues, and what is admitted and uses quota.
+"""Admission by quota in the leader: which units wait in queues, and which use quota.
 
 - ``units``: what is admitted as one, a PodGroup or a lone pod, read from the cluster
 - ``usage``: which flavors the pods of a unit use, also after a takeover

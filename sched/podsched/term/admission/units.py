@@ -9,7 +9,7 @@ Source: https://kueue.sigs.k8s.io/docs/concepts/workload, without a Workload obj
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -68,8 +68,8 @@ class Unit:
     """Those with a node, bound or assumed."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     """What the held ones use."""
-    reserved_at: float = 0.0
-    """When the last of them got its node, in seconds since 1970."""
+    sets: dict[int, str] = field(default_factory=dict)
+    """The pod sets of the waiting ones, by the id of their class."""
 
     @property
     def namespace(self) -> str:
@@ -79,34 +79,40 @@ class Unit:
 def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo) -> int:
     """Return the effective priority: that of the WorkloadPriorityClass, if there is one."""
     name = pod.cls.labels.get(PRIORITY_LABEL, "")
-    if group.uid:
-        named = cluster.get(KIND, unit.namespace, group.name).metadata.labels
-        name = named.get(PRIORITY_LABEL, "") or name
+    item = cluster.get(KIND, unit.namespace, group.name) if group.uid else None
+    if item is not None:
+        name = item.metadata.labels.get(PRIORITY_LABEL, "") or name
     found = cluster.get("WorkloadPriorityClass", "", name) if name else None
     if found is not None:
         return cast(WorkloadPriorityClass, found).value
     return max(group.priority, pod.priority)
 
 
-def waiting_workload(cluster: ClusterView, unit: Unit) -> Workload | None:
-    """Return what a unit asks for; None while its group is incomplete."""
+def unit_group(cluster: ClusterView, unit: Unit) -> PodGroup | None:
+    """Return the group of a unit: a lone pod is one of one; None if its object is missing."""
+    first = next(iter(unit.waiting.values() or unit.held.values()))
+    return pod_group(cluster, unit.key) if first.group else lone_group(unit.key, first)
+
+
+def waiting_workload(cluster: ClusterView, unit: Unit, group: PodGroup) -> Workload | None:
+    """Return what the waiting pods of a unit ask for; None while its group is incomplete."""
     if not unit.waiting:
         return None
-    first = next(iter(unit.waiting.values()))
-    group = pod_group(cluster, unit.key) if first.group else lone_group(unit.key, first)
-    least = 0 if group is None else group.min_count or 0
-    if group is None or (first.group and len(cluster.members(unit.key)) < least):
+    least = group.min_count or 0
+    if least and len(cluster.members(unit.key)) < least:
         return None
     by_class: dict[PodClass, int] = {}
     for pod in unit.waiting.values():
         by_class[pod.cls] = by_class.get(pod.cls, 0) + 1
     missing = max(1, least - len(unit.held))
     sets = [_pod_set(cls) for cls in by_class]
-    pod_sets = _with_counts(sets, list(by_class.values()), missing if least else None)
-    created, uid = _created(cluster, unit, group)
+    alone = len(sets) == 1
+    unit.sets = {cls.id: "main" if alone else f"set-{i}" for i, cls in enumerate(by_class)}
+    first = next(iter(unit.waiting.values()))
+    created, uid = created_at(cluster, unit, group)
     return Workload(
         unit.key,
-        pod_sets,
+        _with_counts(unit.sets.values(), sets, list(by_class.values()), missing if least else None),
         unit.queue,
         uid=uid,
         priority=priority_of(cluster, unit, group, first),
@@ -115,14 +121,19 @@ def waiting_workload(cluster: ClusterView, unit: Unit) -> Workload | None:
     )
 
 
+def set_name(unit: Unit, pod: PodInfo) -> str:
+    """Return the name of a waiting pod's pod set."""
+    return unit.sets.get(pod.cls.id, "")
+
+
 def _with_counts(
-    sets: Sequence[PodSet], counts: Sequence[int], least: int | None
+    names: Iterable[str], sets: Sequence[PodSet], counts: Sequence[int], least: int | None
 ) -> tuple[PodSet, ...]:
     """Return pod sets with their numbers of pods. Only a single one may be admitted in part."""
     alone = len(sets) == 1
     return tuple(
         PodSet(
-            "main" if alone else f"set-{index}",
+            name,
             count,
             one.requests,
             least if alone and least is not None and least < count else None,
@@ -131,15 +142,15 @@ def _with_counts(
             one.affinity,
             one.tolerations,
         )
-        for index, (one, count) in enumerate(zip(sets, counts, strict=True))
+        for name, one, count in zip(names, sets, counts, strict=True)
     )
 
 
-def _created(cluster: ClusterView, unit: Unit, group: PodGroup) -> tuple[float, str]:
+def created_at(cluster: ClusterView, unit: Unit, group: PodGroup) -> tuple[float, str]:
     """Return when a unit was created, in seconds since 1970, and its uid."""
-    if group.uid:
-        metadata = cluster.get(KIND, unit.namespace, group.name).metadata
-        return metadata.creation_timestamp.seconds, group.uid
+    item = cluster.get(KIND, unit.namespace, group.name) if group.uid else None
+    if item is not None:
+        return item.metadata.creation_timestamp.seconds, group.uid
     pods = [*unit.held.values(), *unit.waiting.values()]
     first = min(pods, key=lambda pod: (pod.creation_time, pod.uid))
     return first.creation_time, first.uid
@@ -170,6 +181,8 @@ def _pod_set(cls: PodClass) -> PodSet:
 def _affinity(spec: v1.PodSpec) -> tuple[tuple[Requirement, ...], ...]:
     required = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
     return tuple(
-        tuple(requirement(one.key, one.operator, tuple(one.values)) for one in term.match_expressions)
+        tuple(
+            requirement(one.key, one.operator, tuple(one.values)) for one in term.match_expressions
+        )
         for term in required.node_selector_terms
     )

@@ -223,7 +223,7 @@ class FailureHandler:
             type_="Normal",
             reason="Preempted",
             action="Preempting",
-            message=preemption.event_note,
+            message=preemption.event_note(victim),
             controller=preemption.scheduler_name,
         )
 

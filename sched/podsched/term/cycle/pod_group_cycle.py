@@ -16,16 +16,20 @@ without a pause, hundreds of times a second; here it waits for an event, like a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from functools import partial
+from typing import NamedTuple
 
 from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision
 from podsched.decide.pod_group import (
     GroupDecision,
+    NodesOf,
     PodGroupAttempt,
     member_order,
 )
+from podsched.decide.pod_group_terms import Terms, TermsAttempt
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
@@ -35,6 +39,7 @@ from podsched.framework.status import Code, Status, error, unschedulable
 from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
+from podsched.term.admission.admission import AdmissionGate
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.decision_notes import DecisionNotes
@@ -56,6 +61,20 @@ REASON_SCHEDULERS = (
 )
 #: What Permit says in kube-scheduler, where the members that fit wait for the others.
 _WAITED = "one or more plugins asked to wait and no plugin rejected pod"
+
+
+class Attempted(NamedTuple):
+    """The outcome for a unit of a queue, and the terms that it starts on, or has victims by."""
+
+    result: GroupDecision
+    chosen: Terms | None
+
+    @property
+    def message(self) -> str:
+        """What is added to the reasons of a pod that fits no node."""
+        if self.result.victims is None or self.chosen is None:
+            return ""
+        return self.chosen.message
 
 
 class PodGroupCycle:
@@ -89,6 +108,8 @@ class PodGroupCycle:
         #: Of the running attempt, by uid: the members that were placed.
         self._assignments: dict[str, Assignment] = {}
         self._start: GroupStart | None = None
+        #: The running attempt, if it is about a unit of a queue.
+        self._attempted: Attempted | None = None
         self._scheduled_before = 0
 
     async def schedule(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
@@ -102,7 +123,27 @@ class PodGroupCycle:
         others = self._state.queue.pop_members((uid for uid in uids if uid not in known), now)
         members = self._follow_up.not_skipped([*popped, *others])
         if members:
+            self._attempted = None
             await self._schedule_guarded(members, now)
+
+    async def admit(
+        self,
+        group: PodGroup,
+        popped: Sequence[QueuedPodInfo],
+        terms: Iterable[Terms],
+        now: float,
+    ) -> Attempted | None:
+        """Decide for popped pods of a unit that may be admitted on ``terms``; see ``Terms``.
+
+        Return None if nothing was decided: the pods are gone, or have to be decided again.
+        """
+        members = self._follow_up.not_skipped(popped)
+        if not members:
+            return None
+        self._attempted = None
+        with working_on(members[0].info.pod):
+            await self._schedule_guarded(members, now, group, terms)
+        return self._attempted
 
     async def complete(self, key: str, now: float) -> None:
         """Decide for the missing members of a gang that may be partly bound, or take it back."""
@@ -119,11 +160,17 @@ class PodGroupCycle:
         self._state.queue.return_unattempted(members, self._clock())
         self._starts.take_back(group, unschedulable(REASON_UNSCHEDULABLE))
 
-    async def _schedule_guarded(self, members: list[QueuedPodInfo], now: float) -> None:
+    async def _schedule_guarded(
+        self,
+        members: list[QueuedPodInfo],
+        now: float,
+        unit: PodGroup | None = None,
+        terms: Iterable[Terms] | None = None,
+    ) -> None:
         members.sort(key=member_order)
         self._start = None
         try:
-            await self._schedule(members, now)
+            await self._schedule(members, now, unit, terms)
         except FenceLost:
             raise
         except Exception as bug:
@@ -151,14 +198,20 @@ class PodGroupCycle:
             else:
                 self._failures.fail_with_error(queued, status.message)
 
-    async def _schedule(self, members: list[QueuedPodInfo], now: float) -> None:
+    async def _schedule(
+        self,
+        members: list[QueuedPodInfo],
+        now: float,
+        unit: PodGroup | None,
+        terms: Iterable[Terms] | None,
+    ) -> None:
         key, names = members[0].info.group, _scheduler_names(members)
         self._meter.popped(members, now)
         if len(names) > 1:
             for queued in members:
                 self._failures.fail_with_error(queued, REASON_SCHEDULERS.format(*names[:2]))
             return
-        group = pod_group(self._state.cache.cluster, key)
+        group = unit or pod_group(self._state.cache.cluster, key)
         runtime = self._state.profiles[names[0]]
         if group is None or self._starts.is_taken_back(key):
             # If the group was deleted since they were popped, PreEnqueue keeps them until it is
@@ -168,7 +221,7 @@ class PodGroupCycle:
                 self._meter.postponed(queued)
                 self._failures.requeue(queued, counting, set())
             return
-        result = await self._decide(runtime, group, members, now)
+        result = await self._decide(runtime, group, members, now, terms)
         if result is None:
             return
         await self._carry_out(runtime, group, members, result)
@@ -181,35 +234,23 @@ class PodGroupCycle:
         group: PodGroup,
         members: Sequence[QueuedPodInfo],
         popped_at: float,
+        terms: Iterable[Terms] | None,
     ) -> GroupDecision | None:
         """Return the decision, with the placed members assumed; None to decide again at once."""
         cache, began = self._state.cache, self._clock()
         self._meter.traces.follow(members)
         self._notes.began(began)
         self._assignments = {}
-        scheduled = self._starts.scheduled(group.key)
-        self._scheduled_before = len(scheduled)
-
-        def reserve(decision: Decision) -> Status:
-            assignment = self._follow_up.assignment(decision, popped_at)
-            self._assignments[decision.queued.info.uid] = assignment
-            return self._follow_up.reserve(runtime, assignment)
-
-        def unreserve(decision: Decision) -> None:
-            run_unreserve(runtime, self._assignments.pop(decision.queued.info.uid))
-
-        attempt = PodGroupAttempt(
-            self._decider, cache.cluster, runtime, group, members, scheduled, reserve, unreserve
-        )
+        attempt = self._attempt_of(runtime, group, members, popped_at, terms)
         # The generator is closed before the trial: it may have trials of its own open.
         # What completes a gang must not wait for victims to leave.
         is_binding = self._starts.may_be_partial(group.key)
         with (
             Trial(cache) as trial,
-            closing(attempt.run(trial, self._enough, preempts=not is_binding)) as parts,
+            closing(attempt.run(trial, self._enough, preempts=not is_binding)) as steps,
         ):
             try:
-                for _ in parts:
+                for _ in steps:
                     await self._turn.give_way()
             except BaseException:
                 for assignment in reversed(self._assignments.values()):
@@ -219,13 +260,15 @@ class PodGroupCycle:
             if not all(self._is_there(decision) for decision in result.placed):
                 # Members went while other tasks ran; the others may not be enough.
                 for decision in reversed(result.placed if result.status.ok else []):
-                    unreserve(decision)
+                    self._unreserve(runtime, decision)
                 trial.roll_back()
                 self._state.queue.return_unattempted(members, self._clock())
                 for queued in members:
                     self._meter.postponed(queued)
                 return None
             trial.commit()
+        if isinstance(attempt, TermsAttempt):
+            self._note_terms(result, attempt.chosen)
         now, profile = self._clock(), runtime.scheduler_name
         decisions = _in_order(result.decisions, members)
         self._notes.decided(
@@ -234,6 +277,44 @@ class PodGroupCycle:
         self._meter.decided(profile, result.decisions, began, now)
         self._meter.pod_group_decided(profile, _result_label(result), began, now)
         return result
+
+    def _attempt_of(
+        self,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+        members: Sequence[QueuedPodInfo],
+        popped_at: float,
+        terms: Iterable[Terms] | None,
+    ) -> PodGroupAttempt | TermsAttempt:
+        scheduled = self._starts.scheduled(group.key)
+        self._scheduled_before = len(scheduled)
+        parts = self._decider, self._state.cache.cluster, runtime, group
+
+        def reserve(decision: Decision) -> Status:
+            assignment = self._follow_up.assignment(decision, popped_at)
+            self._assignments[decision.queued.info.uid] = assignment
+            return self._follow_up.reserve(runtime, assignment)
+
+        def attempt_for(
+            of: Sequence[QueuedPodInfo], nodes_of: NodesOf | None = None
+        ) -> PodGroupAttempt:
+            unreserve = partial(self._unreserve, runtime)
+            return PodGroupAttempt(*parts, of, scheduled, reserve, unreserve, nodes_of)
+
+        if terms is None:
+            return attempt_for(members)
+        return TermsAttempt(attempt_for, members, terms, AdmissionGate.name)
+
+    def _unreserve(self, runtime: ProfileRuntime, decision: Decision) -> None:
+        run_unreserve(runtime, self._assignments.pop(decision.queued.info.uid))
+
+    def _note_terms(self, result: GroupDecision, chosen: Terms | None) -> None:
+        """Keep on what terms a unit starts, and have them written with its bindings."""
+        self._attempted = Attempted(result, chosen)
+        if result.status.ok and chosen is not None:
+            for decision in result.placed:
+                pod = decision.queued.info
+                self._assignments[pod.uid].annotations = chosen.annotations(pod)
 
     def _enough(self) -> bool:
         return self._turn.has_lasted(ROUND)
@@ -267,7 +348,7 @@ class PodGroupCycle:
                 await self._turn.give_way()
             decision = decided.get(queued.info.uid)
             if decision is None:
-                self._refuse_untried(queued, result.status)
+                self._return_untried(queued, result.status)
             elif self._start is not None and decision.node_name:
                 assignment = self._assignments[queued.info.uid]
                 if self._follow_up.permit(runtime, assignment, result.status):
@@ -280,8 +361,12 @@ class PodGroupCycle:
             self._starts.take_back(group, result.status)
         self._conditions.decided(group, result.status)
 
-    def _refuse_untried(self, queued: QueuedPodInfo, status: Status) -> None:
+    def _return_untried(self, queued: QueuedPodInfo, status: Status) -> None:
         """Return a member that was not tried on any node to the queue, for the group's reason."""
+        if status.ok:  # The group starts without it, as quota permits.
+            self._meter.postponed(queued)
+            self._state.queue.return_unattempted([queued], self._clock())
+            return
         if status.code is Code.ERROR:
             self._failures.fail_with_error(queued, status.message)
             return
@@ -302,7 +387,8 @@ class PodGroupCycle:
         if decision.diagnosis is not None:
             plugins = group_plugins(runtime).post_filter
             messages = (named.plugin.member_message(group) for named in plugins)
-            post_filter = PostFilterResult(unschedulable(next(messages, "")), nominated)
+            message = next(messages, "") if self._attempted is None else self._attempted.message
+            post_filter = PostFilterResult(unschedulable(message), nominated)
             self._follow_up.no_node_fits(runtime, decision, post_filter)
             return
         if failure is not None and failure.code is Code.ERROR:
@@ -337,7 +423,9 @@ class PodGroupCycle:
         assert result.victims is not None
         pods, plugin = tuple(queued.info for queued in members), result.preempting_plugin
         listener = runtime.eviction_listeners.get(plugin)
-        preemption = Preemption(pods, "", result.victims, plugin, listener, group)
+        terms = None if self._attempted is None else self._attempted.chosen
+        note = None if terms is None else terms.note
+        preemption = Preemption(pods, "", result.victims, plugin, listener, group, note)
         nodes = result.nominations
         self._follow_up.preempt(
             preemption, [(pod, nodes[pod.uid]) for pod in pods if pod.uid in nodes]

@@ -61,7 +61,8 @@ class Preemption:
     """Preemptors, the victims, and the plugin that chose them.
 
     ``node_name``: where the victims are, "" if they are on several nodes. ``group``: the PodGroup
-    whose members the preemptors are.
+    whose members the preemptors are. ``note``: returns the text of the event on a victim, if it is
+    not kube-scheduler's.
     """
 
     pods: tuple[PodInfo, ...]
@@ -70,6 +71,7 @@ class Preemption:
     plugin: str
     listener: EvictionListener | None = None
     group: PodGroup | None = None
+    note: Callable[[PodInfo], str] | None = None
 
     @property
     def scheduler_name(self) -> str:
@@ -86,9 +88,10 @@ class Preemption:
         """The uid of the preemptor, or of the preemptors' group."""
         return self.pods[0].uid if self.group is None else self.group.uid
 
-    @property
-    def event_note(self) -> str:
-        """The text of the event on a victim."""
+    def event_note(self, victim: PodInfo) -> str:
+        """Return the text of the event on a victim."""
+        if self.note is not None:
+            return self.note(victim)
         if self.group is None:
             return f"Preempted by pod {self.uid} on node {self.node_name}"
         return f"Preempted by podgroup {self.uid} on node cluster"

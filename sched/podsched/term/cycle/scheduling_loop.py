@@ -25,6 +25,7 @@ from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.term.checkpoint import checkpoint_of
 from podsched.term.cycle.activation import Activator
+from podsched.term.cycle.admission_cycle import AdmissionCycle
 from podsched.term.cycle.auditor import Auditor, RecentEvents
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.cycle_metrics import BINDING_CALL, STATUS_CALL
@@ -155,6 +156,9 @@ class SchedulingLoop:
             self._clock,
             self._turn,
         )
+        self._admission = AdmissionCycle(
+            parts, self._group_cycle, self.group_conditions, failures, self._clock, self._turn
+        )
 
     # ------------------------------------------------------------------ what others tell it
 
@@ -271,6 +275,10 @@ class SchedulingLoop:
                 if wakeup is not None and wakeup <= now:
                     queue.flush(now)
                 self._failures.report_set_aside()
+                self._admission.refresh(now)
+            if self._admission.has_work:
+                await self._admission.run(now)
+            with working_on():
                 batch = queue.pop_batch(now, self._settings.max_batch, may_join=self._may_join_now)
             if batch:
                 await self.schedule(batch, now)
@@ -280,9 +288,10 @@ class SchedulingLoop:
                 if decided >= PODS_A_TURN or turn.is_over:
                     decided = 0
                     await turn.give_way()
-            else:
+            elif not self._admission.has_work:
                 decided = 0
-                wakeup = queue.next_wakeup(now)
+                times = queue.next_wakeup(now), self._admission.next_wakeup()
+                wakeup = min((time for time in times if time is not None), default=None)
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
                 await turn.wait()
 

@@ -13,8 +13,8 @@ the node it is bound to already is a success, so repeating it is safe.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from podsched.api.reasons import StatusCode, StatusReason
@@ -91,6 +91,8 @@ class Assignment:
     traceparent: str = ""
     #: The group that the pod starts with.
     group: GroupMember | None = None
+    #: What the binding sets on the pod.
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pod(self) -> PodInfo:
@@ -105,6 +107,7 @@ class Assignment:
             uid=pod.uid,
             node_name=self.node_name,
             revision=self.revision,
+            annotations=self.annotations,
         )
 
 

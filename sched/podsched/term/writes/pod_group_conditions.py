@@ -27,6 +27,7 @@ from podsched.api.conditions import (
     TRUE,
     is_pod_group_binding,
     remove_pod_group_binding,
+    set_condition,
     set_pod_group_binding,
     set_pod_group_condition,
 )
@@ -52,6 +53,15 @@ PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api
 Written = Callable[[str], None]
 
 
+class QueueCondition(NamedTuple):
+    """A condition of admission: QuotaReserved, Admitted, Evicted, Preempted or Requeued."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
 class _Write(NamedTuple):
     patch: api_pb2.PatchRequest
     written: Written | None = None
@@ -71,10 +81,16 @@ class PodGroupConditions:
         self._patch = patch
         self._wall = wall
         self._outbox: Outbox[_Write] = Outbox(
-            self._send, self._answered, retry_for=RETRY_FOR, given_up=self._given_up
+            self._send,
+            self._answered,
+            retry_for=RETRY_FOR,
+            given_up=self._given_up,
+            merge=lambda earlier, later: later._replace(written=later.written or earlier.written),
         )
         #: The keys of the groups whose members are being bound.
         self._binding: set[str] = set()
+        #: By key, what the queue says of a group, until it is written.
+        self._of_queue: dict[str, Sequence[QueueCondition]] = {}
 
     # ------------------------------------------------------------------ outcomes of attempts
 
@@ -89,6 +105,16 @@ class PodGroupConditions:
         after = self._with_outcome(before, status)
         if after != before:
             self._put(group, after)
+
+    def queued(self, group: PodGroup, conditions: Sequence[QueueCondition]) -> None:
+        """Write what the group's queue says of it; later writes of the group repeat it."""
+        known = self._known(group)
+        if known is None:
+            return
+        self._of_queue[group.key] = conditions
+        after = v1.PodGroupStatus()
+        after.CopyFrom(known.status)
+        self._put(group, after)
 
     # ------------------------------------------------------------------ groups being bound
 
@@ -146,6 +172,12 @@ class PodGroupConditions:
         self, group: PodGroup, after: v1.PodGroupStatus, written: Written | None = None
     ) -> None:
         namespace, _, name = group.key.partition("/")
+        now = timestamp(self._wall(), whole=True)
+        known = self._known(group)
+        for one in self._of_queue.get(group.key, ()):
+            set_condition(after, *one, now)
+        if known is not None and known.status == after:
+            self._of_queue.pop(group.key, None)
         conditions = [write(condition) for condition in after.conditions]
         patch = api_pb2.PatchRequest(
             kind=KIND,

@@ -1,0 +1,103 @@
+"""Decide for a pod group that may start on several terms, such as the flavors that quota allows.
+
+The terms are tried in order, each like a group of its own (``pod_group``), until the group can
+start on one. If it can on none, victims are searched for, on the terms in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
+
+from podsched.decide.decision import ShouldStop
+from podsched.decide.pod_group import GroupDecision, NodesOf, Parts, PodGroupAttempt
+from podsched.framework.pod_groups import GroupTrial, VictimSearch
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+
+
+class Terms(Protocol):
+    """On what a group may start."""
+
+    @property
+    def members(self) -> Collection[str]:
+        """The uids of the members that may start."""
+        ...
+
+    @property
+    def fits(self) -> bool:
+        """Whether no victims are needed, if it fits on nodes."""
+        ...
+
+    @property
+    def may_preempt(self) -> bool:
+        """Whether to search for victims."""
+        ...
+
+    def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
+        """Return the only nodes that a member may use; see ``NodesOf``."""
+        ...
+
+    def annotations(self, pod: PodInfo) -> dict[str, str]:
+        """Return what the binding of a member sets."""
+        ...
+
+    def search(self) -> VictimSearch:
+        """Begin a search for victims."""
+        ...
+
+    def note(self, victim: PodInfo) -> str:
+        """Return the text of the event on a victim that was found."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """What is said of a member that waits for the victims that were found."""
+        ...
+
+
+class TermsAttempt:
+    """One attempt to start a group on one of several terms."""
+
+    def __init__(
+        self,
+        make: Callable[[Sequence[QueuedPodInfo], NodesOf], PodGroupAttempt],
+        members: Sequence[QueuedPodInfo],
+        terms: Iterable[Terms],
+        plugin: str,
+    ) -> None:
+        """``make`` makes an attempt for some members; ``plugin``: the name for what finds victims.
+
+        ``terms`` are asked for one by one, as they are tried.
+        """
+        self._make = make
+        self._members = members
+        self._terms = terms
+        self._plugin = plugin
+        self.result = GroupDecision()
+        self.chosen: Terms | None = None
+        """The terms on which the group starts, or waits for victims."""
+
+    def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
+        """Decide, with the outcome in ``result``, as ``PodGroupAttempt.run`` does."""
+        refused: GroupDecision | None = None
+        tried: list[tuple[Terms, PodGroupAttempt]] = []
+        for terms in self._terms:
+            members = [q for q in self._members if q.info.uid in terms.members]
+            if not members:
+                continue
+            attempt = self._make(members, terms.nodes_of)
+            if terms.fits:
+                yield from attempt.run(trial, should_stop, preempts=False)
+                if not attempt.result.status.code.rejects:
+                    self.result, self.chosen = attempt.result, terms
+                    return
+                refused = refused or attempt.result
+            tried.append((terms, attempt))
+        self.result = refused or self.result
+        for terms, attempt in tried if preempts else ():
+            if not terms.may_preempt:
+                continue
+            yield from attempt.search_victims(trial, should_stop, terms.search, self._plugin)
+            if attempt.result.victims is not None:
+                self.result, self.chosen = attempt.result, terms
+                return

@@ -1,0 +1,593 @@
+"""The queues of a cluster: which units wait, who may be tried, and what is used.
+
+Everything is derived from the cache. Usage is the sum over the pods with a node, bound or assumed,
+of what ``usage`` says; waiting are the pods without one. So a new leader knows what the last one
+knew, but for the victims that a unit waits for, which it chooses again: they are terminating.
+
+A pod of a queue never enters activeQ: the gate keeps it out, and the cycle of admission pops the
+pods of a unit whose turn it is. In each queue only the head is tried; if it fails, it is tried
+again once something has changed that may help:
+
+| a unit that | is tried again after |
+| --- | --- |
+| lacks quota | a release or more quota in its tree of cohorts |
+| fits no nodes | an event that helps one of its pods (queueing hints), or a release in its tree |
+| waits for its victims | the last of them is gone; until then nothing else of its queue is tried |
+
+Pure and synchronous. Without ClusterQueues and LocalQueues nothing is kept and no pod is gated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, NamedTuple
+
+from podsched.api.objects import ClusterQueue as ClusterQueueObject
+from podsched.api.objects import LocalQueue
+from podsched.api.selectors import compile_selector
+from podsched.cache.cache import Cache
+from podsched.framework.pod_groups import PodGroup
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Status, unresolvable
+from podsched.queues.assignment import Waiting
+from podsched.queues.cycle import Rules
+from podsched.queues.objects import Workload
+from podsched.queues.order import Requeue, queue_order, stays_in_heap
+from podsched.queues.pending import Pending
+from podsched.queues.quota import FlavorResource
+from podsched.queues.snapshot import Snapshot
+from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor
+from podsched.term.admission.units import (
+    Unit,
+    created_at,
+    local_queue,
+    priority_of,
+    unit_group,
+    unit_key,
+    waiting_workload,
+)
+from podsched.term.admission.usage import Flavors, read, used
+
+#: The kinds of which a change means that everything is read anew.
+KINDS: Final = frozenset(
+    {
+        "ClusterQueue",
+        "LocalQueue",
+        "Cohort",
+        "ResourceFlavor",
+        "WorkloadPriorityClass",
+        "Namespace",
+    }
+)
+#: The kinds whose changes matter here, beside Pod and Node.
+OBJECTS: Final = KINDS | {"PodGroup"}
+REASON_GATED: Final = "waiting for admission to a queue"
+
+
+class Problem(NamedTuple):
+    """Why a unit cannot wait in a queue."""
+
+    reason: Waiting
+    message: str
+
+
+@dataclass(eq=False, slots=True)
+class Hold:
+    """What is kept for a unit that waits for its victims.
+
+    It is the need, less what the victims still use: they are counted until they are gone.
+    """
+
+    queue: str
+    need: Mapping[FlavorResource, int]
+    victims: set[str]
+    """The keys of their units."""
+    counted: dict[FlavorResource, int] = field(default_factory=dict)
+
+
+class _Place(NamedTuple):
+    """Where a pod is counted."""
+
+    pod: PodInfo
+    unit: str
+    held: bool
+    amounts: Mapping[FlavorResource, int]
+
+
+class Admission:
+    """See the module."""
+
+    def __init__(self, cache: Cache, rules: Rules = Rules()) -> None:
+        self._cache = cache
+        self._cluster = cache.cluster
+        self.rules = rules
+        self.snapshot = Snapshot(())
+        self.active = False
+        """Whether there are queues."""
+        self.current = ""
+        """The key of the unit whose pods may be popped."""
+        self.problems: dict[str, Problem] = {}
+        """Of units that can wait in no queue, by key."""
+        self.units: dict[str, Unit] = {}
+        self.holds: dict[str, Hold] = {}
+        """By the key of the unit that waits for its victims."""
+        self._outdated = True
+        self._pending: dict[str, Pending] = {}
+        #: What waits, or is being decided about, by the unit's key.
+        self._asked: dict[str, Workload] = {}
+        #: By key of the pod.
+        self._places: dict[str, _Place] = {}
+        #: The flavors of pods that were assumed, by uid, until the pod is gone.
+        self._flavors: dict[str, Flavors] = {}
+        self._not_before: dict[str, float] = {}
+        self._stale: dict[str, None] = {}
+        #: The names of queues that may have a head to try, and of others why they do not: the
+        #: place in the queue's order of the head that was tried in vain.
+        self._ready: dict[str, None] = {}
+        self._blocked: dict[str, tuple[Any, ...]] = {}
+        #: Names of queues below roots in which something was released.
+        self._released: dict[str, None] = {}
+        #: Keys of units that could not be placed, and whether an event may have helped them.
+        self._parked: dict[str, bool] = {}
+        #: The uids of pods that have joined or left queues, whose gate has to be asked again.
+        self._gated_anew: dict[str, None] = {}
+        #: Keys of units whose problem has changed.
+        self._new_problems: dict[str, None] = {}
+        self.leaving: Counter[str] = Counter()
+        """By ClusterQueue: pods that use quota although they are terminating."""
+
+    # ------------------------------------------------------------------ what changes
+
+    def note(self, kind: str, old: Any | None, new: Any | None) -> None:
+        """Note a change of an object that is neither a pod nor a node."""
+        if kind in KINDS:
+            if _decides(kind, old) != _decides(kind, new):
+                self._outdated = True
+        elif kind == "PodGroup" and self.active and _decides(kind, old) != _decides(kind, new):
+            metadata = (new if new is not None else old).metadata  # type: ignore[union-attr]
+            for pod in self._cluster.members(f"{metadata.namespace}/{metadata.name}"):
+                self._cluster.note_pod(pod.key)
+                self._stale[unit_key(pod)] = None
+
+    def gate(self, pod: PodInfo) -> Status:
+        """Return whether a pod may enter activeQ, or be popped: only with its unit, in its turn."""
+        if not self.active or not local_queue(self._cluster, pod):
+            return SUCCESS
+        key = unit_key(pod)
+        if key == self.current:
+            return SUCCESS
+        if key in self._parked:
+            self._parked[key] = True
+        return unresolvable(REASON_GATED)
+
+    def refresh(self, now: float) -> None:
+        """Take in what has changed. Call it before heads are taken, with no trial open."""
+        if self._outdated:
+            self._rebuild()
+        if not self.active:
+            return
+        changed = self._cluster.changed_pods
+        assert changed is not None
+        self.count(list(changed))
+        changed.clear()
+        for key, helped in list(self._parked.items()):
+            if helped:
+                self._unpark(key)
+        for key, time in list(self._not_before.items()):
+            if time <= now:
+                del self._not_before[key]
+                if key in self._asked:
+                    self._release(self._asked[key].queue)
+        self._release_trees()
+
+    def count(self, keys: Iterable[str]) -> None:
+        """Take in changes of some pods, given by their keys."""
+        for key in keys:
+            self._count(key)
+        while self._stale:
+            key = next(iter(self._stale))
+            del self._stale[key]
+            self._refresh_unit(key)
+        for hold in self.holds.values():
+            self._recount(hold)
+
+    def discard(self) -> None:
+        """Read everything anew: a decision was given up half-way."""
+        self._outdated = True
+
+    def take_gated_anew(self) -> list[str]:
+        """Remove and return the uids of pods whose gate has to be asked again."""
+        found, self._gated_anew = list(self._gated_anew), {}
+        return found
+
+    def take_new_problems(self) -> list[tuple[str, Problem]]:
+        """Remove and return the problems of units that are new."""
+        found, self._new_problems = self._new_problems, {}
+        return [(key, self.problems[key]) for key in found if key in self.problems]
+
+    # ------------------------------------------------------------------ heads
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether a queue may have a head to try."""
+        return bool(self._ready)
+
+    def next_time(self) -> float | None:
+        """Return when a backoff ends next."""
+        return min(self._not_before.values(), default=None)
+
+    def heads(self) -> list[Workload]:
+        """Take the heads of the queues that have one to try."""
+        found = []
+        waiting = {hold.queue for hold in self.holds.values() if hold.victims}
+        for name in list(self._ready):
+            if name in waiting or name in self._blocked:
+                del self._ready[name]
+                continue
+            head = self._pending[name].pop()
+            if head is None:
+                del self._ready[name]
+            else:
+                found.append(head)
+        for head in found:
+            self.lift(head.key)
+        self.count(())
+        return found
+
+    def lift(self, key: str) -> None:
+        """End the hold of a unit, which is decided about, or gone."""
+        hold = self.holds.pop(key, None)
+        if hold is not None and hold.queue in self.snapshot.queues:
+            self.snapshot.remove_usage(hold.queue, hold.counted)
+            self._stale |= dict.fromkeys(hold.victims)
+
+    def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Iterable[str]) -> None:
+        """Count pods that were assumed: their flavors by uid, and their keys."""
+        self._flavors |= flavors
+        self._asked.pop(key, None)
+        self._parked.pop(key, None)
+        self._stale[key] = None
+        self.count(keys)
+
+    def hold(
+        self, workload: Workload, need: Mapping[FlavorResource, int], victims: set[str]
+    ) -> None:
+        """Keep quota for a unit that waits for victims."""
+        made = self.holds[workload.key] = Hold(workload.queue, dict(need), victims)
+        self._recount(made)
+        for key in victims:
+            self._stale[key] = None
+        self.count(())
+
+    def requeue(self, workload: Workload, reason: Requeue, *, parked: bool = False) -> None:
+        """Put a head back that was not admitted.
+
+        ``parked``: its pods wait for the events that may help them.
+        """
+        key, name = workload.key, workload.queue
+        if self._asked.get(key) is not workload:
+            return  # It has changed, or is gone.
+        if parked:
+            self._parked[key] = False
+        strategy = self.snapshot.queues[name].strategy
+        self._pending[name].requeue(workload, reason)
+        stays = stays_in_heap(strategy, reason, untried=False, backoff=False)
+        if stays and reason is not Requeue.FAILED_AFTER_NOMINATION:
+            self._blocked[name] = queue_order(workload)
+        self._offer(name)
+
+    def back_off(self, workload: Workload, until: float) -> None:
+        """Put a head back that may not be tried for a while."""
+        self._not_before[workload.key] = until
+        if self._asked.get(workload.key) is workload:
+            self._pending[workload.queue].requeue(workload, Requeue.GENERIC, backoff=True)
+
+    # ------------------------------------------------------------------ reading everything
+
+    def _rebuild(self) -> None:
+        before = {place.pod.uid for place in self._places.values()}
+        cluster = self._cluster
+        queues = cluster.list("ClusterQueue")
+        self._outdated = False
+        self.active = bool(queues or cluster.list("LocalQueue"))
+        for held in (self.units, self.problems, self._pending, self._asked, self._places):
+            held.clear()
+        for lost in (self._ready, self._blocked, self._released, self._stale, self.leaving):
+            lost.clear()
+        cluster.changed_pods = {} if self.active else None
+        self.snapshot = Snapshot(
+            [read_cluster_queue(one) for one in queues],
+            [read_cohort(one) for one in cluster.list("Cohort")],
+            [read_flavor(one) for one in cluster.list("ResourceFlavor")],
+        )
+        for name, queue in self.snapshot.queues.items():
+            self._pending[name] = Pending(queue.strategy)
+        if self.active:
+            assumed = [pod.key for pod, _ in self._cache.held_pods()]
+            self.count(dict.fromkeys([*cluster.pods, *assumed]))
+        for key, hold in list(self.holds.items()):
+            hold.counted = {}
+            if key not in self._asked or self._asked[key].queue != hold.queue:
+                del self.holds[key]
+            else:
+                self._recount(hold)
+        after = {place.pod.uid for place in self._places.values()}
+        self._gated_anew |= dict.fromkeys(sorted(before ^ after))
+
+    # ------------------------------------------------------------------ pods
+
+    def _count(self, key: str) -> None:
+        """Count a pod where it is now."""
+        old = self._places.get(key)
+        pod, held = self._find(key, old)
+        name = "" if pod is None else local_queue(self._cluster, pod)
+        if pod is None or not name:
+            if old is not None:
+                del self._places[key]
+                self._leave(old)
+                self._flavors.pop(old.pod.uid, None)
+            return
+        unit = unit_key(pod)
+        if old is not None and (old.pod.uid, old.unit, old.held) == (pod.uid, unit, held):
+            known = self.units[unit]
+            if known.local_queue == name:
+                (known.held if held else known.waiting)[pod.uid] = pod
+                if pod.cls is old.pod.cls and pod.terminating is old.pod.terminating:
+                    self._places[key] = old._replace(pod=pod)
+                    return
+        if old is not None:
+            self._leave(old)
+        self._places[key] = self._join(pod, unit, name, held=held)
+
+    def _find(self, key: str, old: _Place | None) -> tuple[PodInfo | None, bool]:
+        """Return the pod of a key, and whether it has a node.
+
+        One that was deleted while it was being bound has it until its binding is given up.
+        """
+        known = self._cluster.pods.get(key)
+        for uid in (known.uid if known else None, old.pod.uid if old else None):
+            found = self._cache.pod(uid) if uid is not None else None
+            if found is not None:
+                return found, True
+        if known is None or known.terminating:
+            return None, False
+        ours = self._cache.is_responsible_for(known.cls.scheduler_name)
+        return (known if ours else None), False
+
+    def _join(self, pod: PodInfo, key: str, name: str, *, held: bool) -> _Place:
+        unit = self.units.get(key)
+        if unit is None:
+            unit = self.units[key] = Unit(key, name)
+        elif unit.local_queue != name and not unit.held:
+            unit.local_queue = name
+        local: LocalQueue | None = self._cluster.get("LocalQueue", pod.namespace, unit.local_queue)
+        unit.queue = "" if local is None else local.spec.cluster_queue
+        self._stale[key] = None
+        amounts: dict[FlavorResource, int] = {}
+        if not held:
+            unit.waiting[pod.uid] = pod
+        else:
+            unit.held[pod.uid] = pod
+            amounts = self._amounts(pod, unit)
+            for one, amount in amounts.items():
+                unit.usage[one] = unit.usage.get(one, 0) + amount
+            if amounts:
+                self.snapshot.add_usage(unit.queue, amounts)
+                self.leaving[unit.queue] += pod.terminating
+        return _Place(pod, key, held, amounts)
+
+    def _amounts(self, pod: PodInfo, unit: Unit) -> dict[FlavorResource, int]:
+        queue = self.snapshot.queues.get(unit.queue)
+        if queue is None:
+            return {}
+        flavors = self._flavors.get(pod.uid) or read(pod)
+        return used(pod, queue, flavors, self.snapshot.flavors, self._cluster)
+
+    def _leave(self, place: _Place) -> None:
+        unit = self.units[place.unit]
+        self._stale[unit.key] = None
+        if not place.held:
+            unit.waiting.pop(place.pod.uid, None)
+            return
+        unit.held.pop(place.pod.uid, None)
+        if not place.amounts:
+            return
+        for one, amount in place.amounts.items():
+            unit.usage[one] -= amount
+            if not unit.usage[one]:
+                del unit.usage[one]
+        self.snapshot.remove_usage(unit.queue, place.amounts)
+        self.leaving[unit.queue] -= place.pod.terminating
+        self._release(unit.queue)
+
+    # ------------------------------------------------------------------ units
+
+    def _refresh_unit(self, key: str) -> None:
+        """Keep a unit among those that wait, or are admitted, as its pods are."""
+        unit = self.units.get(key)
+        if unit is None:
+            return
+        empty = not unit.held and not unit.waiting
+        group = None if empty else unit_group(self._cluster, unit)
+        admitted = self.snapshot.workloads.get(unit.queue, {})
+        # A victim of one unit is no candidate for others: each waits for victims of its own.
+        if unit.held and not any(key in hold.victims for hold in self.holds.values()):
+            admitted[key] = self._as_admitted(unit, group)
+        else:
+            admitted.pop(key, None)
+        problem, workload = self._problem(unit), None
+        gated = any(pod.pod.spec.scheduling_gates for pod in unit.waiting.values())
+        if problem is None and group is not None and not gated:
+            workload = waiting_workload(self._cluster, unit, group)
+        if problem is None or not unit.waiting:
+            self.problems.pop(key, None)
+        elif self.problems.get(key) != problem:
+            self.problems[key] = problem
+            self._new_problems[key] = None
+        self._ask(key, workload)
+        if empty:
+            del self.units[key]
+            self._not_before.pop(key, None)
+
+    def _as_admitted(self, unit: Unit, group: PodGroup | None) -> Workload:
+        pods = unit.held.values()
+        first = next(iter(pods))
+        created, uid, priority = first.creation_time, first.uid, first.priority
+        if group is not None:
+            created, uid = created_at(self._cluster, unit, group)
+            priority = priority_of(self._cluster, unit, group, first)
+        return Workload(
+            unit.key,
+            (),
+            unit.queue,
+            uid=uid,
+            priority=priority,
+            queued_at=created,
+            reserved_at=max(map(_bound_at, pods)),
+            evicted=all(pod.terminating for pod in pods),
+            usage=unit.usage,
+        )
+
+    def _problem(self, unit: Unit) -> Problem | None:
+        """Return why a unit cannot wait in its queue."""
+        namespace, name = unit.namespace, unit.local_queue
+        local: LocalQueue | None = self._cluster.get("LocalQueue", namespace, name)
+        if local is None:
+            return Problem(Waiting.MISCONFIGURED, f"LocalQueue {name} doesn't exist")
+        if local.spec.stop_policy not in ("", "None"):
+            return Problem(Waiting.SUSPENDED, f"LocalQueue {name} is stopped")
+        queue: ClusterQueueObject | None = self._cluster.get("ClusterQueue", "", unit.queue)
+        if queue is None:
+            return Problem(Waiting.MISCONFIGURED, f"ClusterQueue {unit.queue} doesn't exist")
+        if queue.spec.stop_policy not in ("", "None"):
+            return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is stopped")
+        if not self.snapshot.admits(unit.queue):
+            return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is inactive")
+        space = self._cluster.get("Namespace", "", namespace)
+        has_selector = queue.spec.HasField("namespace_selector")
+        selector = compile_selector(queue.spec.namespace_selector if has_selector else None)
+        if not selector.matches({} if space is None else space.metadata.labels):
+            message = "workload namespace doesn't match ClusterQueue selector"
+            return Problem(Waiting.MISCONFIGURED, message)
+        return None
+
+    def _ask(self, key: str, workload: Workload | None) -> None:
+        """Have a unit wait for what it asks for now; None: for nothing."""
+        old = self._asked.get(key)
+        if old is not None and workload is not None and _same(old, workload):
+            return
+        if old is not None:
+            del self._asked[key]
+            self._pending[old.queue].remove(key)
+            self.lift(key)
+            # Others may wait only because it, of the same shape, was tried in vain.
+            self._parked.pop(key, None)
+            self._release(old.queue)
+        if workload is None:
+            return
+        self._asked[key] = workload
+        pending = self._pending[workload.queue]
+        if key in self._not_before:
+            pending.requeue(workload, Requeue.GENERIC, backoff=True)
+            return
+        pending.push(workload)
+        blocked = self._blocked.get(workload.queue)
+        if blocked is not None and queue_order(workload) < blocked:
+            del self._blocked[workload.queue]
+        self._offer(workload.queue)
+
+    def _unpark(self, key: str) -> None:
+        """Try a unit again, whose pods were woken, and others of its shape."""
+        self._parked.pop(key, None)
+        workload = self._asked.get(key)
+        if workload is not None:
+            self.lift(key)
+            self._try_again(workload.queue)
+
+    # ------------------------------------------------------------------ queues
+
+    def _offer(self, queue: str) -> None:
+        self._ready[queue] = None
+
+    def _release(self, queue: str) -> None:
+        """Note that something was released in a queue, which may help all of its tree."""
+        self._released[queue] = None
+
+    def _release_trees(self) -> None:
+        if not self._released:
+            return
+        nodes = self.snapshot.forest.queues
+        roots = {nodes[name].root for name in self._released if name in nodes}
+        self._released = {}
+        for name, node in nodes.items():
+            if node.root in roots:
+                self._try_again(name)
+
+    def _try_again(self, queue: str) -> None:
+        self._pending[queue].release(lambda workload: workload.key not in self._not_before)
+        self._blocked.pop(queue, None)
+        self._offer(queue)
+
+    def _recount(self, hold: Hold) -> None:
+        """Count a hold as what is missing of the need, once all its victims are gone."""
+        if hold.queue not in self.snapshot.queues:
+            return
+        gone = {key for key in hold.victims if key not in self.units or not self.units[key].held}
+        if gone:
+            hold.victims -= gone
+            if not hold.victims:
+                self._try_again(hold.queue)
+        wanted = {}
+        for key, need in hold.need.items():
+            still = sum(self.units[one].usage.get(key, 0) for one in hold.victims)
+            if need > still:
+                wanted[key] = need - still
+        if wanted != hold.counted:
+            self.snapshot.remove_usage(hold.queue, hold.counted)
+            self.snapshot.add_usage(hold.queue, wanted)
+            hold.counted = wanted
+
+
+class AdmissionGate:
+    """PreEnqueue: keeps the pods of queues out of activeQ."""
+
+    name: ClassVar[str] = "Admission"
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Let a pod pass that is in no queue, or whose unit's turn it is."""
+        return self._admission.gate(pod)
+
+
+def _decides(kind: str, item: Any | None) -> object:
+    """Return the part of an object that decides; None without one."""
+    if item is None:
+        return None
+    if kind == "Namespace":
+        return dict(item.metadata.labels)
+    if kind == "WorkloadPriorityClass":
+        return item.value
+    if kind == "PodGroup":
+        return item.spec, dict(item.metadata.labels), dict(item.metadata.annotations)
+    return item.spec
+
+
+def _same(one: Workload, other: Workload) -> bool:
+    """Whether a unit asks for the same as before, at the same place in the order."""
+    return (
+        one.shape == other.shape
+        and one.queue == other.queue
+        and queue_order(one) == queue_order(other)
+    )
+
+
+def _bound_at(pod: PodInfo) -> float:
+    """Return when a pod got its node, in seconds since 1970; infinity while that is not known."""
+    for condition in pod.pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "True":
+            return float(condition.last_transition_time.seconds)
+    return float("inf")

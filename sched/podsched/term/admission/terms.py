@@ -1,0 +1,253 @@
+"""The flavors of a unit as terms that it may start on, and its victims by quota and placement."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from podsched.api.selectors import compile_selector
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import Victims
+from podsched.framework.pod_groups import VictimSearch
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import unschedulable
+from podsched.queues.assignment import Assignment, Mode
+from podsched.queues.cycle import nominate, victim_search
+from podsched.queues.objects import Policy, Workload
+from podsched.queues.quota import FlavorResource, Node
+from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
+from podsched.term.admission.admission import Admission
+from podsched.term.admission.units import Unit, set_name
+from podsched.term.admission.usage import Flavors, written
+
+REASON_NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
+PENDING: Final = "Pending the preemption of {} workload(s)"
+
+
+#: A part of a search for victims; see ``VictimSearch``.
+_Asking = Generator[Sequence[PodInfo], bool | None, list[Victim]]
+
+
+class FlavorNodes:
+    """The nodes of flavors, kept until a node or flavor changes."""
+
+    def __init__(self, admission: Admission, cluster: ClusterView) -> None:
+        self._admission = admission
+        self._cluster = cluster
+        self._version = -1
+        self._flavors: object = None
+        self._found: dict[frozenset[str], frozenset[str] | None] = {}
+
+    def of(self, flavors: Iterable[str]) -> frozenset[str] | None:
+        """Return the names of the nodes that are of all these flavors; None: all nodes."""
+        known = self._admission.snapshot.flavors
+        version = self._cluster.version("Node")
+        if version != self._version or known is not self._flavors:
+            self._version, self._flavors, self._found = version, known, {}
+        key = frozenset(flavors)
+        if key not in self._found:
+            wanted: dict[str, set[str]] = {}
+            for flavor in key:
+                for label, value in known[flavor].labels.items():
+                    wanted.setdefault(label, set()).add(value)
+            self._found[key] = self._with_labels(wanted) if wanted else None
+        return self._found[key]
+
+    def _with_labels(self, wanted: Mapping[str, Collection[str]]) -> frozenset[str]:
+        nodes = self._cluster.nodes
+        return frozenset(
+            nodes.names[row]
+            for row in np.flatnonzero(nodes.alive).tolist()
+            if all(
+                len(values) == 1 and nodes.node(row).metadata.labels.get(label) in values
+                for label, values in wanted.items()
+            )
+        )
+
+
+class FlavorTerms:
+    """One assignment of flavors to a unit. Implements ``Terms``."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        cluster: ClusterView,
+        nodes: FlavorNodes,
+        unit: Unit,
+        workload: Workload,
+        assignment: Assignment,
+    ) -> None:
+        self._admission = admission
+        self._cluster = cluster
+        self._nodes = nodes
+        self._unit = unit
+        self._workload = workload
+        self._queue = admission.snapshot.queues[workload.queue]
+        self.assignment = assignment
+        self.fits = assignment.mode is Mode.FIT
+        self.victims: list[Victim] = []
+        """Those that were found."""
+        self._flavors = self._by_class()
+        self.members = self._first_members()
+
+    def _by_class(self) -> Mapping[str, Flavors]:
+        return {
+            pods.name: {resource: one.flavor for resource, one in pods.flavors.items()}
+            for pods in self.assignment.pod_sets
+        }
+
+    def _first_members(self) -> frozenset[str]:
+        """Return the uids of the pods that may start: of each pod set as many as are admitted."""
+        left = {pods.name: pods.count for pods in self.assignment.pod_sets}
+        chosen = []
+        for pod in self._unit.waiting.values():
+            name = set_name(self._unit, pod)
+            if left.get(name, 0) > 0:
+                left[name] -= 1
+                chosen.append(pod.uid)
+        return frozenset(chosen)
+
+    @property
+    def may_preempt(self) -> bool:
+        """See ``Terms``."""
+        preemption = self._queue.preemption
+        return preemption.within is not Policy.NEVER or preemption.reclaim is not Policy.NEVER
+
+    def flavors_of(self, pod: PodInfo) -> Flavors:
+        """Return the flavor of each resource of a pod."""
+        return self._flavors.get(set_name(self._unit, pod), {})
+
+    def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
+        """See ``Terms``."""
+        return self._nodes.of(self.flavors_of(pod).values())
+
+    def annotations(self, pod: PodInfo) -> dict[str, str]:
+        """See ``Terms``."""
+        return written(self.flavors_of(pod))
+
+    # ------------------------------------------------------------------ victims
+
+    @property
+    def need(self) -> dict[FlavorResource, int]:
+        """What the unit will use."""
+        return {key: amount for key, amount in self.assignment.usage.items() if amount}
+
+    def search(self) -> VictimSearch:
+        """Search for victims without whom both quota and nodes have room.
+
+        At first only workloads count that use what quota is short of; then all that use anything of
+        what the unit needs, since they may be where it has to go.
+        """
+        need, budgets = self.need, _Budgets(self._cluster)
+        spared = self._spared(budgets)
+        for short in dict.fromkeys((self.assignment.short, frozenset(need))):
+            if not short:
+                continue
+            preemptor = Preemptor(self._workload, self._queue, need, short, spared)
+            search = victim_search(self._admission.snapshot, preemptor, self._admission.rules)
+            found = yield from self._ask(search, budgets)
+            if found:
+                self.victims = found
+                return Victims(self._pods(found))
+        return unschedulable(REASON_NO_VICTIMS)
+
+    def _ask(self, search: Search, budgets: _Budgets) -> _Asking:
+        """Carry on a search by quota with what placement says."""
+        try:
+            victims = next(search)
+            while True:
+                pods = self._pods(victims)
+                fits = (yield pods) if budgets.permit(pods) else False
+                victims = search.send(bool(fits))
+        except StopIteration as end:
+            found: list[Victim] = end.value
+            return found
+
+    def _spared(self, budgets: _Budgets) -> frozenset[str]:
+        if not budgets.exist:
+            return frozenset()
+        return frozenset(
+            key
+            for workloads in self._admission.snapshot.workloads.values()
+            for key in workloads
+            if not budgets.permit(tuple(self._admission.units[key].held.values()))
+        )
+
+    def _pods(self, victims: Iterable[Victim]) -> tuple[PodInfo, ...]:
+        units = self._admission.units
+        return tuple(pod for one in victims for pod in units[one.workload.key].held.values())
+
+    def note(self, victim: PodInfo) -> str:
+        """See ``Terms``."""
+        snapshot = self._admission.snapshot
+        for one in self.victims:
+            if victim.uid in self._admission.units[one.workload.key].held:
+                paths = (
+                    _path(snapshot.node(name)) for name in (self._queue.name, one.workload.queue)
+                )
+                return preempted_message(self._workload, one.reason, *paths)
+        return ""
+
+    @property
+    def message(self) -> str:
+        """See ``Terms``."""
+        return PENDING.format(len(self.victims))
+
+
+def terms_of(
+    admission: Admission,
+    cluster: ClusterView,
+    nodes: FlavorNodes,
+    workload: Workload,
+    first: Assignment,
+) -> Iterator[FlavorTerms]:
+    """Yield the terms of a unit, beginning with the assignment that was found already."""
+    unit, queue = admission.units[workload.key], admission.snapshot.queues[workload.queue]
+    assignment = first
+    while assignment.mode in (Mode.FIT, Mode.PREEMPT):
+        yield FlavorTerms(admission, cluster, nodes, unit, workload, assignment)
+        refused = {
+            key.flavor
+            for key in assignment.usage
+            if (group := queue.group(key.resource)) and len(group.flavors) > 1
+        }
+        if not refused:
+            return
+        workload = replace(workload, refused=workload.refused | refused)
+        assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)
+
+
+class _Budgets:
+    """The PodDisruptionBudgets, which no preemption for a unit may exceed."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._budgets = [
+            (item.metadata.namespace, compile_selector(item.spec.selector), item.status)
+            for item in cluster.list("PodDisruptionBudget")
+        ]
+
+    @property
+    def exist(self) -> bool:
+        return bool(self._budgets)
+
+    def permit(self, pods: Collection[PodInfo]) -> bool:
+        """Whether all these pods may be evicted together."""
+        for namespace, selector, status in self._budgets:
+            counted = sum(
+                pod.namespace == namespace
+                and not pod.terminating
+                and pod.name not in status.disrupted_pods
+                and selector.matches(pod.cls.labels)
+                for pod in pods
+            )
+            if counted > max(0, status.disruptions_allowed):
+                return False
+        return True
+
+
+def _path(node: Node) -> str:
+    names = [node.name, *(above.name for above in node.ancestors)]
+    return "/" + "/".join(reversed(names))

@@ -1,0 +1,76 @@
+"""What a pod uses of a queue's quota: the flavor of each of its resources, and the amounts.
+
+The flavors of a pod are written to an annotation together with its binding, so that the next leader
+knows them. A pod that got its node in another way uses the first flavor that its node is of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pods import PodInfo
+from podsched.queues.objects import PODS, ClusterQueue, Flavor
+from podsched.queues.quota import FlavorResource
+
+#: Annotation of a bound pod: a JSON object with the flavor of each resource.
+FLAVORS_ANNOTATION: Final = "podsched.io/flavors"
+
+#: The flavor of each resource.
+Flavors = Mapping[str, str]
+
+
+def written(flavors: Flavors) -> dict[str, str]:
+    """Return the annotation of a binding."""
+    return {FLAVORS_ANNOTATION: json.dumps(dict(sorted(flavors.items())), separators=(",", ":"))}
+
+
+def read(pod: PodInfo) -> Flavors:
+    """Return the flavors that a pod was bound with; empty if it does not say."""
+    text = pod.pod.metadata.annotations.get(FLAVORS_ANNOTATION, "")
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: flavor for name, flavor in found.items() if isinstance(flavor, str)}
+
+
+def used(
+    pod: PodInfo,
+    queue: ClusterQueue,
+    flavors: Flavors,
+    known: Mapping[str, Flavor],
+    cluster: ClusterView,
+) -> dict[FlavorResource, int]:
+    """Return what a pod with a node uses; resources that the queue does not cover are not counted.
+
+    ``known``: the ResourceFlavors by name.
+    """
+    amounts: dict[FlavorResource, int] = {}
+    for resource, number in (*pod.cls.requests.items(), (PODS, 1)):
+        group = queue.group(resource)
+        if group is None or not number:
+            continue
+        flavor = flavors.get(resource, "")
+        if flavor not in group.flavors:
+            flavor = _flavor_of_node(pod, group.flavors, known, cluster)
+        key = FlavorResource(flavor, resource)
+        amounts[key] = amounts.get(key, 0) + number
+    return amounts
+
+
+def _flavor_of_node(
+    pod: PodInfo, names: tuple[str, ...], known: Mapping[str, Flavor], cluster: ClusterView
+) -> str:
+    """Return the first flavor whose labels the pod's node has; the first of all if none."""
+    node = cluster.get("Node", "", pod.node_name)
+    labels: Mapping[str, str] = {} if node is None else node.metadata.labels
+    for name in names:
+        flavor = known.get(name)
+        if flavor is not None and flavor.labels.items() <= dict(labels).items():
+            return name
+    return names[0]

@@ -1,0 +1,204 @@
+"""The cycle of admission: decides about the heads of the queues, by quota and placement together.
+
+    heads --> nominated (flavors, victims by quota) --> in turn, each with what earlier ones took:
+        quota is short --> waits
+        quota suffices --> one trial on nodes, flavor by flavor (``PodGroupCycle.admit``)
+              placed --> admitted and bound
+              placed without victims --> they are evicted, quota and nodes are kept, waits
+              fits no nodes --> waits, and nothing is evicted
+
+So a unit that has quota has nodes, too, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Final
+
+from podsched.decide.pod_group import GroupDecision
+from podsched.framework.pod_groups import PodGroup
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code
+from podsched.lib.event_loop import Turn
+from podsched.queues.assignment import Waiting
+from podsched.queues.cycle import Cycle, Entry
+from podsched.queues.objects import Workload
+from podsched.queues.order import Requeue
+from podsched.term.admission.terms import FlavorNodes, FlavorTerms, terms_of
+from podsched.term.admission.units import unit_group
+from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
+from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.pod_group_cycle import Attempted, PodGroupCycle
+from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
+
+QUOTA_RESERVED: Final = "QuotaReserved"
+ADMITTED: Final = "Admitted"
+#: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.
+FIRST_BACKOFF: Final = 1.0
+LONGEST_BACKOFF: Final = 60.0
+
+
+class AdmissionCycle:
+    """The cycles of admission of one term."""
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        groups: PodGroupCycle,
+        conditions: PodGroupConditions,
+        failures: FailureHandler,
+        clock: Callable[[], float],
+        turn: Turn,
+    ) -> None:
+        self._state = parts.state
+        self._admission = parts.state.admission
+        self._cluster = parts.state.cache.cluster
+        self._recorder = parts.recorder
+        self._groups = groups
+        self._conditions = conditions
+        self._failures = failures
+        self._clock = clock
+        self._turn = turn
+        self._nodes = FlavorNodes(self._admission, self._cluster)
+        #: Attempts in a row that failed with an error, by the unit's key.
+        self._errors: dict[str, int] = {}
+        #: What was last said of a unit that waits, by key.
+        self._said: dict[str, tuple[str, str]] = {}
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a queue may have a head to try."""
+        return self._admission.has_heads
+
+    def next_wakeup(self) -> float | None:
+        """Return when a head may be tried that backs off; None: not before a change."""
+        return self._admission.next_time()
+
+    def refresh(self, now: float) -> None:
+        """Take in what has changed in the cluster."""
+        admission = self._admission
+        admission.refresh(now)
+        if uids := admission.take_gated_anew():
+            self._state.queue.gate_again(uids, now)
+        for key, problem in admission.take_new_problems():
+            self._say(key, problem.reason, problem.message)
+
+    async def run(self, now: float) -> None:
+        """Decide about the heads."""
+        admission = self._admission
+        cycle = Cycle(admission.snapshot, admission.heads(), admission.rules)
+        with ExitStack() as undo:
+            undo.callback(admission.discard)
+            for entry in cycle:
+                await self._decide(cycle, entry, now)
+                if self._turn.is_over:
+                    await self._turn.give_way()
+            undo.pop_all()
+        cycle.end()
+
+    async def _decide(self, cycle: Cycle, entry: Entry, now: float) -> None:
+        workload = entry.workload
+        if not (entry.admitted or entry.preempts):
+            self._admission.requeue(workload, entry.requeue)
+            self._say(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
+            return
+        cycle.withdraw(entry)
+        unit = self._admission.units.get(workload.key)
+        group = None if unit is None or not unit.waiting else unit_group(self._cluster, unit)
+        if unit is None or group is None:
+            return
+        terms = terms_of(self._admission, self._cluster, self._nodes, workload, entry.assignment)
+        attempted = await self._attempt(group, workload.key, list(unit.waiting), terms, now)
+        if attempted is None or attempted.result.status.code is Code.ERROR:
+            self._back_off(workload)
+            return
+        self._errors.pop(workload.key, None)
+        self._carry_out(cycle, workload, group, attempted)
+
+    async def _attempt(
+        self,
+        group: PodGroup,
+        key: str,
+        uids: list[str],
+        terms: Iterable[FlavorTerms],
+        now: float,
+    ) -> Attempted | None:
+        self._admission.current = key
+        popped = self._state.queue.pop_members(uids, now)
+        self._admission.current = ""
+        return await self._groups.admit(group, popped, terms, now)
+
+    def _carry_out(
+        self, cycle: Cycle, workload: Workload, group: PodGroup, attempted: Attempted
+    ) -> None:
+        admission, result, chosen = self._admission, attempted.result, attempted.chosen
+        if result.status.ok and isinstance(chosen, FlavorTerms):
+            pods = [decision.queued.info for decision in result.placed]
+            flavors = {pod.uid: chosen.flavors_of(pod) for pod in pods}
+            admission.admitted(workload.key, flavors, [pod.key for pod in pods])
+            self._say_admitted(workload, group, pods)
+        elif result.victims is not None and isinstance(chosen, FlavorTerms):
+            victims = {one.workload.key for one in chosen.victims}
+            cycle.claim(chosen.victims)
+            admission.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
+            admission.hold(workload, chosen.need, victims)
+            why = chosen.assignment.message or result.status.message
+            self._say(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
+        else:
+            admission.requeue(workload, Requeue.NO_FIT, parked=True)
+            self._say(workload.key, Waiting.TOPOLOGY, _placement_message(result), told=True)
+
+    def _back_off(self, workload: Workload) -> None:
+        failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1
+        pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(failed - 1, 10))
+        self._admission.back_off(workload, self._clock() + pause)
+
+    # ------------------------------------------------------------------ what is said
+
+    def _quota_message(self, entry: Entry) -> str:
+        node = self._admission.snapshot.node(entry.queue.name)
+        tree = [
+            name
+            for name, other in self._admission.snapshot.forest.queues.items()
+            if other.root is node.root
+        ]
+        leaving = sum(self._admission.leaving[name] for name in tree)
+        if entry.waiting is Waiting.QUOTA and leaving:
+            return f"{entry.message}; {leaving} terminating pod(s) still use quota"
+        return entry.message
+
+    def _say(self, key: str, reason: Waiting, message: str, *, told: bool = False) -> None:
+        """Say why a unit waits; ``told``: its pods know already."""
+        unit = self._admission.units.get(key)
+        if unit is None or not unit.waiting or self._said.get(key) == (reason, message):
+            return
+        self._said[key] = reason, message
+        group = unit_group(self._cluster, unit)
+        if group is not None and group.uid:
+            not_admitted = ("False", "NoReservation", "The workload has no reservation")
+            said = [
+                QueueCondition(QUOTA_RESERVED, "False", reason, message),
+                QueueCondition(ADMITTED, *not_admitted),
+            ]
+            self._conditions.queued(group, said if not unit.held else said[:1])
+        elif not told:
+            for pod in list(unit.waiting.values()):
+                self._failures.record(pod, message)
+                self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message))
+
+    def _say_admitted(self, workload: Workload, group: PodGroup, pods: list[PodInfo]) -> None:
+        self._said.pop(workload.key, None)
+        reserved = f"Quota reserved in ClusterQueue {workload.queue}"
+        said = (
+            QueueCondition(QUOTA_RESERVED, "True", QUOTA_RESERVED, reserved),
+            QueueCondition(ADMITTED, "True", ADMITTED, "The workload is admitted"),
+        )
+        self._conditions.queued(group, said)
+
+
+def _placement_message(result: GroupDecision) -> str:
+    """Return why a unit fits no nodes: its first pod's reasons, and the group's."""
+    found = next((d.diagnosis.fit_error() for d in result.decisions if d.diagnosis), "")
+    return "; ".join(dict.fromkeys(filter(None, (result.status.message, found))))

@@ -1,0 +1,171 @@
+"""Queues on a ``TermWorld``: ClusterQueues with one flavor or several, LocalQueues, gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from podsched.api.objects import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Node,
+    PodGroup,
+    ResourceFlavor,
+    WorkloadPriorityClass,
+)
+from support.engine_world import node
+from support.term_world import TermWorld
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+GPU = "example.com/gpu"
+
+#: Quotas of a flavor by resource: the nominal quota, and limits on borrowing and lending.
+Quotas = Mapping[str, Any]
+
+
+def flavor(world: TermWorld, name: str = "default", **labels: str) -> None:
+    made = ResourceFlavor()
+    made.metadata.name = name
+    made.spec.node_labels.update(labels)
+    world.cluster.create(made)
+
+
+def _add_group(groups: Any, of_flavors: Mapping[str, Quotas]) -> None:
+    group = groups.add()
+    first = next(iter(of_flavors.values()))
+    group.covered_resources.extend(GPU if name == "gpu" else name for name in first)
+    for name, quotas in of_flavors.items():
+        made = group.flavors.add(name=name)
+        for resource, quota in quotas.items():
+            limits = quota if isinstance(quota, tuple) else (quota,)
+            nominal, borrowing, lending = (*limits, None, None)[:3]
+            full = GPU if resource == "gpu" else resource
+            one = made.resources.add(name=full, nominal_quota=str(nominal))
+            if borrowing is not None:
+                one.borrowing_limit = str(borrowing)
+            if lending is not None:
+                one.lending_limit = str(lending)
+
+
+def cluster_queue(
+    world: TermWorld,
+    name: str,
+    quotas: Quotas | None = None,
+    *groups: Mapping[str, Quotas],
+    cohort: str = "",
+    **spec: Any,
+) -> ClusterQueue:
+    """A ClusterQueue for all namespaces, with a LocalQueue of its name in ``default``.
+
+    ``quotas``: those of the flavor ``default``; ``groups``: quotas by flavor, a group each. The
+    resource ``gpu`` is ``GPU``.
+    """
+    made = ClusterQueue()
+    made.metadata.name = name
+    made.spec.namespace_selector.SetInParent()
+    made.spec.cohort_name = cohort
+    for group in [*([{"default": quotas}] if quotas is not None else []), *groups]:
+        _add_group(made.spec.resource_groups, group)
+    made.spec.queueing_strategy = spec.get("strategy", "BestEffortFIFO")
+    preemption = made.spec.preemption
+    preemption.within_cluster_queue = spec.get("within", "Never")
+    preemption.reclaim_within_cohort = spec.get("reclaim", "Never")
+    preemption.borrow_within_cohort.policy = spec.get("borrow", "Never")
+    fungibility = made.spec.flavor_fungibility
+    fungibility.when_can_preempt = spec.get("when_can_preempt", "TryNextFlavor")
+    fungibility.when_can_borrow = spec.get("when_can_borrow", "MayStopSearch")
+    made.spec.stop_policy = spec.get("stop", "None")
+    world.cluster.create(made)
+    local_queue(world, name, name)
+    return made
+
+
+def local_queue(world: TermWorld, name: str, of: str, namespace: str = "default") -> None:
+    made = LocalQueue()
+    made.metadata.name, made.metadata.namespace = name, namespace
+    made.spec.cluster_queue = of
+    world.cluster.create(made)
+
+
+def cohort(world: TermWorld, name: str, parent: str = "", **quotas: Quotas) -> None:
+    made = Cohort()
+    made.metadata.name = name
+    made.spec.parent_name = parent
+    if quotas:
+        _add_group(made.spec.resource_groups, quotas)
+    world.cluster.create(made)
+
+
+def priority_class(world: TermWorld, name: str, value: int) -> None:
+    made = WorkloadPriorityClass(value=value)
+    made.metadata.name = name
+    world.cluster.create(made)
+
+
+def big_node(world: TermWorld, name: str, **parts: Any) -> Node:
+    """A node with 8 CPUs and 8 GPUs, unless said otherwise."""
+    allocatable = {"cpu": "8", "memory": "64Gi", "pods": "110", GPU: "8", **parts.pop("of", {})}
+    labels = {"kubernetes.io/hostname": name, **parts.pop("labels", {})}
+    made = world.cluster.create(node(name, allocatable=allocatable, labels=labels, **parts))
+    assert isinstance(made, Node)
+    return made
+
+
+def job(world: TermWorld, name: str, queue: str, priority: int = 0, **requests: Any) -> None:
+    """A lone pod in a queue; ``gpu`` asks for GPUs, ``spec`` has more of it."""
+    spec = requests.pop("spec", {})
+    labels = {QUEUE: queue, **requests.pop("labels", {})}
+    if "gpu" in requests:
+        requests[GPU] = requests.pop("gpu")
+    amounts = {key: str(value) for key, value in requests.items()}
+    resources = {"requests": amounts, "limits": {k: v for k, v in amounts.items() if k == GPU}}
+    containers = [{"name": "c", "image": "x", "resources": resources}]
+    world.pod(name, cpu="", priority=priority, labels=labels, containers=containers, **spec)
+
+
+def gang(
+    world: TermWorld,
+    name: str,
+    queue: str,
+    count: int,
+    min_count: int | None = None,
+    priority: int = 0,
+    **requests: Any,
+) -> None:
+    """A gang of pods NAME-0, NAME-1, ... in a queue."""
+    made = PodGroup()
+    made.metadata.name, made.metadata.namespace = name, "default"
+    made.metadata.labels[QUEUE] = queue
+    made.spec.scheduling_policy.gang.min_count = count if min_count is None else min_count
+    made.spec.priority = priority
+    world.cluster.create(made)
+    spec = {"schedulingGroup": {"podGroupName": name}, **requests.pop("spec", {})}
+    for index in range(count):
+        job(world, f"{name}-{index}", queue, priority, spec=dict(spec), **requests)
+
+
+def bound(world: TermWorld) -> list[str]:
+    """The names of the pods that have a node, those of earlier worlds included."""
+    pods = world.cluster.objects("Pod")
+    return sorted(pod.metadata.name for pod in pods if pod.spec.node_name)  # type: ignore[union-attr]
+
+
+def usage(world: TermWorld, queue: str) -> dict[str, int]:
+    """What the leader counts as used in a ClusterQueue, by "flavor/resource", holds included."""
+    world.state.admission.refresh(world.clock())
+    node = world.state.admission.snapshot.node(queue)
+    return {f"{key.flavor}/{key.resource}": used for key, used in node.usage.items() if used}
+
+
+def condition(world: TermWorld, group: str, type_: str = "QuotaReserved") -> tuple[str, str, str]:
+    """A condition of a PodGroup: status, reason, message."""
+    found = world.cluster.object("PodGroup", f"default/{group}")
+    assert isinstance(found, PodGroup)
+    one = next(c for c in found.status.conditions if c.type == type_)
+    return one.status, one.reason, one.message
+
+
+def message(world: TermWorld, name: str) -> str:
+    """The message of a lone pod's condition PodScheduled."""
+    return world.scheduled(name).message

@@ -1,0 +1,331 @@
+"""Admission to queues on a cluster in memory: quota and placement in one decision."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.v1.api_pb2 import EvictRequest
+from support.queues import (
+    GPU,
+    QUEUE,
+    big_node,
+    bound,
+    cluster_queue,
+    condition,
+    flavor,
+    gang,
+    job,
+    local_queue,
+    message,
+    usage,
+)
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_a_pod_of_a_queue_starts_within_its_quota_and_the_next_waits_for_a_release() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4})
+    async with world.running():
+        job(world, "a", "team", cpu=3)
+        await asyncio.sleep(1)
+        job(world, "b", "team", cpu=3)
+        await asyncio.sleep(1)
+        assert bound(world) == ["a"]
+        assert usage(world, "team") == {"default/cpu": 3000}
+        assert message(world, "b") == (
+            "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
+            "default, 2 more needed"
+        )
+        world.cluster.delete("Pod", "default/a")
+        await asyncio.sleep(1)
+        assert bound(world) == ["b"]
+        world.check()
+
+
+async def test_pods_without_a_queue_are_outside_of_all_quota() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 0})
+    async with world.running():
+        world.pod("free", cpu="2")
+        await asyncio.sleep(1)
+        assert bound(world) == ["free"]
+        assert usage(world, "team") == {}
+
+
+async def test_without_any_queue_the_label_means_nothing() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    async with world.running():
+        job(world, "a", "team", cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == ["a"]
+
+
+async def test_a_namespace_can_have_a_default_queue() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 1})
+    local_queue(world, "default", "team")
+    async with world.running():
+        for name in ("a", "b"):
+            world.pod(name, cpu="1")
+        await asyncio.sleep(1)
+        assert bound(world) == ["a"]
+
+
+async def test_a_gang_is_admitted_as_a_whole_or_not_at_all() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4})
+    async with world.running():
+        gang(world, "small", "team", 3, cpu=1)
+        await asyncio.sleep(1)
+        gang(world, "large", "team", 2, cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == ["small-0", "small-1", "small-2"]
+        assert condition(world, "small") == (
+            "True",
+            "QuotaReserved",
+            "Quota reserved in ClusterQueue team",
+        )
+        assert condition(world, "small", "Admitted")[:2] == ("True", "Admitted")
+        assert condition(world, "large") == (
+            "False",
+            "WaitingForQuota",
+            "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
+            "default, 1 more needed",
+        )
+        assert condition(world, "large", "Admitted")[:2] == ("False", "NoReservation")
+        world.check()
+
+
+async def test_a_gang_with_a_minimum_is_admitted_in_part_and_the_rest_follows() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 3})
+    async with world.running():
+        job(world, "first", "team", cpu=1)
+        await asyncio.sleep(1)
+        gang(world, "g", "team", 3, min_count=1, cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == ["first", "g-0", "g-1"]
+        world.cluster.delete("Pod", "default/first")
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-1", "g-2"]
+        world.check()
+
+
+async def test_of_a_queue_the_first_of_the_highest_priority_comes_first() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 1})
+    async with world.running():
+        job(world, "running", "team", cpu=1)
+        await asyncio.sleep(2)
+        for name, priority in (("low", 1), ("high", 2), ("later", 2)):
+            job(world, name, "team", priority, cpu=1)
+            await asyncio.sleep(2)
+        order = []
+        for name in ("running", "high", "later"):
+            world.cluster.delete("Pod", f"default/{name}")
+            await asyncio.sleep(2)
+            order += bound(world)
+        assert order == ["high", "later", "low"]
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("StrictFIFO", []), ("BestEffortFIFO", ["b"])])
+async def test_a_head_that_does_not_fit_blocks_its_queue_only_if_it_is_strict(
+    strategy: str, expected: list[str]
+) -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 2}, strategy=strategy)
+    async with world.running():
+        job(world, "a", "team", cpu=3)
+        await asyncio.sleep(2)
+        job(world, "b", "team", cpu=1)
+        await asyncio.sleep(2)
+        assert bound(world) == expected
+
+
+async def test_a_flavor_gets_only_pods_that_fit_on_its_nodes() -> None:
+    """The first flavor has quota, but its node is full: the next one is tried at once."""
+    world = TermWorld()
+    big_node(world, "s1", of={"cpu": "1"}, labels={"kind": "spot"})
+    big_node(world, "d1", labels={"kind": "demand"})
+    flavor(world, "spot", kind="spot")
+    flavor(world, "demand", kind="demand")
+    cluster_queue(world, "team", None, {"spot": {"cpu": 8}, "demand": {"cpu": 8}})
+    async with world.running():
+        for name in ("a", "b"):
+            job(world, name, "team", cpu=1)
+            await asyncio.sleep(1)
+        assert world.nodes_of("a", "b") == ["s1", "d1"]
+        assert usage(world, "team") == {"spot/cpu": 1000, "demand/cpu": 1000}
+        written = world.stored("b").metadata.annotations["podsched.io/flavors"]
+        assert written == '{"cpu":"demand"}'
+
+
+async def test_quota_without_room_on_nodes_is_not_reserved() -> None:
+    world = TermWorld()
+    big_node(world, "n1", of={"cpu": "2"})
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8})
+    async with world.running():
+        gang(world, "g", "team", 3, cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert usage(world, "team") == {}
+        assert condition(world, "g")[:2] == ("False", "TopologyPlacementFailed")
+        big_node(world, "n2")
+        await asyncio.sleep(15)
+        assert bound(world) == ["g-0", "g-1", "g-2"]
+
+
+async def test_a_new_leader_counts_what_runs_by_the_flavors_that_were_written() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    for name in ("one", "two"):
+        flavor(world, name)
+    cluster_queue(world, "team", None, {"one": {"cpu": 1}, "two": {"cpu": 1}})
+    async with world.running():
+        for name in ("a", "b", "c"):
+            job(world, name, "team", cpu=1)
+            await asyncio.sleep(1)
+    world.cluster.delete("Pod", "default/a")
+    after = TermWorld(cluster=world.cluster)
+    async with after.running():
+        await asyncio.sleep(1)
+        assert bound(after) == ["b", "c"]
+        assert usage(after, "team") == {"one/cpu": 1000, "two/cpu": 1000}
+        assert after.stored("c").metadata.annotations["podsched.io/flavors"] == '{"cpu":"one"}'
+
+
+async def test_queues_that_come_later_gate_what_waits_and_let_it_go_when_they_leave() -> None:
+    world = TermWorld()
+    async with world.running():
+        job(world, "a", "team", cpu=1)
+        await asyncio.sleep(1)
+        flavor(world)
+        cluster_queue(world, "team", {"cpu": 0})
+        big_node(world, "n1")
+        await asyncio.sleep(20)
+        assert bound(world) == []
+        world.cluster.delete("LocalQueue", "default/team")
+        world.cluster.delete("ClusterQueue", "team")
+        await asyncio.sleep(20)
+        assert bound(world) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "reason"),
+    [("missing", "LocalQueue missing doesn't exist"), ("held", "ClusterQueue held is stopped")],
+)
+async def test_a_pod_whose_queue_cannot_admit_says_so(queue: str, reason: str) -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "held", {"cpu": 4}, stop="Hold")
+    async with world.running():
+        job(world, "a", queue, cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert message(world, "a") == reason
+
+
+async def test_the_queue_of_a_group_is_that_of_its_label() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4})
+    async with world.running():
+        gang(world, "g", "team", 2, cpu=1, labels={QUEUE: "other"})
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-1"]
+        assert usage(world, "team") == {"default/cpu": 2000}
+
+
+# ---------------------------------------------------------------- failures of two brains
+
+
+async def test_a_node_is_not_given_twice_in_a_cycle() -> None:
+    """Two queues of a cohort, and both heads need its last node."""
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    for name in ("one", "two"):
+        cluster_queue(world, name, {"gpu": 4}, cohort="all")
+        job(world, f"of-{name}", name, gpu=8)
+    async with world.running():
+        await asyncio.sleep(1)
+        assert bound(world) == ["of-one"]
+        assert world.events("of-two", "FailedScheduling")[0] == (
+            "Workload no longer fits after processing another workload"
+        )
+        assert usage(world, "two") == {}
+
+
+async def test_of_two_heads_with_quota_one_gets_the_last_node_and_the_other_no_quota() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    for name in ("one", "two"):
+        cluster_queue(world, name, {"gpu": 8}, cohort="all")
+        job(world, f"of-{name}", name, gpu=8)
+    async with world.running():
+        await asyncio.sleep(1)
+        assert bound(world) == ["of-one"]
+        assert usage(world, "two") == {}
+        assert f"Insufficient {GPU}" in message(world, "of-two")
+
+
+async def test_a_terminating_pod_uses_its_quota_and_node_until_it_is_gone() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 8})
+    async with world.running():
+        job(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        job(world, "new", "team", gpu=8)
+        request = EvictRequest(namespace="default", name="old")
+        await world.cluster.evict_pods([request], fence=world.fence)
+        await asyncio.sleep(5)
+        assert bound(world) == ["old"]
+        assert usage(world, "team") == {f"default/{GPU}": 8}
+        assert message(world, "new").endswith("8 more needed; 1 terminating pod(s) still use quota")
+        world.cluster.delete("Pod", "default/old")
+        await asyncio.sleep(1)
+        assert bound(world) == ["new"]
+
+
+async def test_a_gang_that_only_affinity_keeps_apart_gets_no_quota() -> None:
+    """Two members have to be on two nodes, and one is free."""
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8})
+    term = {
+        "labelSelector": {"matchLabels": {QUEUE: "team"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    async with world.running():
+        gang(world, "g", "team", 2, cpu=1, spec={"affinity": apart})
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert usage(world, "team") == {}
+        assert condition(world, "g")[:2] == ("False", "TopologyPlacementFailed")
