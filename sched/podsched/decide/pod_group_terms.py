@@ -93,7 +93,8 @@ class TermsAttempt:
                     return
                 refused = refused or attempt.result
             tried.append((terms, attempt))
-        self.result = refused or self.result
+        if tried:
+            self.result = refused or tried[0][1].result
         for terms, attempt in tried if preempts else ():
             if not terms.may_preempt:
                 continue

@@ -20,7 +20,7 @@ from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
-from podsched.term.admission.units import Unit, set_name
+from podsched.term.admission.units import Unit, set_name, unit_key
 from podsched.term.admission.usage import Flavors, written
 
 REASON_NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
@@ -90,6 +90,7 @@ class FlavorTerms:
         self.fits = assignment.mode is Mode.FIT
         self.victims: list[Victim] = []
         """Those that were found."""
+        self._notes: dict[str, str] = {}
         self._flavors = self._by_class()
         self.members = self._first_members()
 
@@ -151,6 +152,8 @@ class FlavorTerms:
             found = yield from self._ask(search, budgets)
             if found:
                 self.victims = found
+                # Victims may be gone by the time that they are told.
+                self._notes = {one.workload.key: self._note_of(one) for one in found}
                 return Victims(self._pods(found))
         return unschedulable(REASON_NO_VICTIMS)
 
@@ -182,14 +185,12 @@ class FlavorTerms:
 
     def note(self, victim: PodInfo) -> str:
         """See ``Terms``."""
-        snapshot = self._admission.snapshot
-        for one in self.victims:
-            if victim.uid in self._admission.units[one.workload.key].held:
-                paths = (
-                    _path(snapshot.node(name)) for name in (self._queue.name, one.workload.queue)
-                )
-                return preempted_message(self._workload, one.reason, *paths)
-        return ""
+        return self._notes.get(unit_key(victim), "")
+
+    def _note_of(self, victim: Victim) -> str:
+        snapshot, queues = self._admission.snapshot, (self._queue.name, victim.workload.queue)
+        paths = (_path(snapshot.node(name)) for name in queues)
+        return preempted_message(self._workload, victim.reason, *paths)
 
     @property
     def message(self) -> str:

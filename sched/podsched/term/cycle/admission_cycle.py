@@ -115,7 +115,7 @@ class AdmissionCycle:
             self._back_off(workload)
             return
         self._errors.pop(workload.key, None)
-        self._carry_out(cycle, workload, group, attempted)
+        self._carry_out(cycle, entry, group, attempted)
 
     async def _attempt(
         self,
@@ -130,9 +130,8 @@ class AdmissionCycle:
         self._admission.current = ""
         return await self._groups.admit(group, popped, terms, now)
 
-    def _carry_out(
-        self, cycle: Cycle, workload: Workload, group: PodGroup, attempted: Attempted
-    ) -> None:
+    def _carry_out(self, cycle: Cycle, entry: Entry, group: PodGroup, attempted: Attempted) -> None:
+        workload = entry.workload
         admission, result, chosen = self._admission, attempted.result, attempted.chosen
         if result.status.ok and isinstance(chosen, FlavorTerms):
             pods = [decision.queued.info for decision in result.placed]
@@ -148,7 +147,10 @@ class AdmissionCycle:
             self._say(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
         else:
             admission.requeue(workload, Requeue.NO_FIT, parked=True)
-            self._say(workload.key, Waiting.TOPOLOGY, _placement_message(result), told=True)
+            message, short = _placement_message(result), entry.assignment.message
+            if short:
+                message = f"{short}; {message}"
+            self._say(workload.key, Waiting.TOPOLOGY, message, told=not short)
 
     def _back_off(self, workload: Workload) -> None:
         failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1

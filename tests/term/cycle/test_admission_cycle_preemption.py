@@ -1,0 +1,128 @@
+"""Preemption for queues on a cluster in memory: victims by quota and placement together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.conditions import is_terminating
+from podsched.api.objects import Pod
+from support.queues import (
+    GPU,
+    big_node,
+    bound,
+    cluster_queue,
+    condition,
+    flavor,
+    gang,
+    job,
+    message,
+    usage,
+)
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+
+def all_pods(world: TermWorld) -> list[Pod]:
+    return [pod for pod in world.cluster.objects("Pod") if isinstance(pod, Pod)]
+
+
+def pods(world: TermWorld) -> list[str]:
+    return sorted(pod.metadata.name for pod in all_pods(world))
+
+
+async def test_nothing_is_evicted_for_a_pod_that_would_not_fit_on_nodes() -> None:
+    """Four nodes, each with 6 important and 2 unimportant pods of one GPU, fill the quota."""
+    world = TermWorld()
+    for name in ("n1", "n2", "n3", "n4"):
+        big_node(world, name)
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 32}, within="LowerPriority")
+    for node in ("n1", "n2", "n3", "n4"):
+        for index in range(8):
+            on = {"nodeName": node}
+            job(world, f"{node}-{index}", "team", 0 if index < 2 else 10, gpu=1, spec=on)
+    async with world.running():
+        job(world, "wide", "team", 10, gpu=8)
+        await asyncio.sleep(5)
+        assert len(bound(world)) == 32
+        assert usage(world, "team") == {f"default/{GPU}": 32}
+        assert message(world, "wide") == (
+            "couldn't assign flavors to pod set main: insufficient unused quota for "
+            f"{GPU} in flavor default, 8 more needed; pod group is unschedulable; "
+            "No preemption victims found for incoming preemptor"
+        )
+        job(world, "narrow", "team", 10, gpu=1)
+        await asyncio.sleep(20)
+        assert "narrow" in bound(world)
+        assert len(bound(world)) == 32
+        assert usage(world, "team") == {f"default/{GPU}": 32}
+        world.check()
+
+
+async def test_victims_free_quota_and_the_node_together() -> None:
+    """The CPU is free by quota, and the GPUs are not: one pod of each kind goes, on one node."""
+    world = TermWorld()
+    for name in ("n1", "n2"):
+        big_node(world, name)
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 16, "gpu": 16}, within="LowerPriority")
+    for node in ("n1", "n2"):
+        job(world, f"cpu-{node}", "team", cpu=5, gpu=0, spec={"nodeName": node})
+        job(world, f"gpu-{node}", "team", cpu=0, gpu=8, spec={"nodeName": node})
+    async with world.running():
+        job(world, "standard", "team", 10, cpu=5, gpu=8)
+        await asyncio.sleep(20)
+        [node] = world.nodes_of("standard")
+        left = {"n1": "n2", "n2": "n1"}[node]
+        assert pods(world) == [f"cpu-{left}", f"gpu-{left}", "standard"]
+        world.check()
+
+
+async def test_what_victims_free_is_kept_for_the_unit_that_waits_for_them() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "a", {"gpu": 4}, cohort="all", reclaim="Any")
+    cluster_queue(world, "b", {"gpu": 4}, cohort="all")
+    async with world.running():
+        grace = {"terminationGracePeriodSeconds": 30}
+        for name in ("b1", "b2"):
+            job(world, name, "b", gpu=4, spec=dict(grace))
+            await asyncio.sleep(1)
+        gang(world, "mine", "a", 2, gpu=2)
+        await asyncio.sleep(2)
+        assert condition(world, "mine")[:2] == ("False", "WaitingForPreemptedWorkloads")
+        assert condition(world, "mine")[2].endswith("Pending the preemption of 1 workload(s)")
+        [victim] = [pod.metadata.name for pod in all_pods(world) if is_terminating(pod)]
+        [event] = world.events(victim, "Preempted")
+        why = "due to reclamation within the cohort"
+        assert event.endswith(f"{why}; preemptor path: /all/a; preemptee path: /all/b")
+        job(world, "b3", "b", 5, gpu=4)
+        await asyncio.sleep(5)
+        assert bound(world) == ["b1", "b2"]
+        world.cluster.delete("Pod", f"default/{victim}")
+        await asyncio.sleep(15)
+        assert [name for name in bound(world) if name.startswith("mine")] == ["mine-0", "mine-1"]
+        assert "b3" not in bound(world)
+        world.check()
+
+
+async def test_a_budget_protects_a_unit_from_preemption() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 2}, within="LowerPriority")
+    world.budget("keep", 0, app="kept")
+    async with world.running():
+        job(world, "kept", "team", 0, gpu=1, labels={"app": "kept"})
+        job(world, "other", "team", 1, gpu=1)
+        await asyncio.sleep(1)
+        job(world, "new", "team", 10, gpu=1)
+        await asyncio.sleep(15)
+        assert bound(world) == ["kept", "new"]
+        job(world, "newer", "team", 20, gpu=2)
+        await asyncio.sleep(15)
+        assert bound(world) == ["kept", "new"]
