@@ -51,7 +51,7 @@ async def test_nothing_is_evicted_for_a_pod_that_would_not_fit_on_nodes() -> Non
         assert usage(world, "team") == {f"default/{GPU}": 32}
         assert message(world, "wide") == (
             "couldn't assign flavors to pod set main: insufficient unused quota for "
-            f"{GPU} in flavor default, 8 more needed; pod group is unschedulable; "
+            f"{GPU} in flavor default, 8 more needed; pod group is unschedulable, "
             "No preemption victims found for incoming preemptor"
         )
         job(world, "narrow", "team", 10, gpu=1)
