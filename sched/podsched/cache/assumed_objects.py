@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from podsched.cache.open_trial import OpenTrial
+from podsched.framework.changed_keys import ChangedKeys
 
 #: Namespace and name.
 _Name = tuple[str, str]
-
-#: Max names in the journal of changed objects; at this many the older half is dropped.
-_MOST_CHANGES: Final = 65_536
 
 
 class Objects(Protocol):
@@ -47,9 +45,7 @@ class AssumedKind:
     def __init__(self, cluster: Objects, kind: str) -> None:
         self._cluster, self._kind = cluster, kind
         self._assumptions: dict[_Name, _Assumption] = {}
-        #: The names of changed objects, and the position of the first.
-        self._changes: list[_Name] = []
-        self._start = 0
+        self._changes: ChangedKeys[_Name] = ChangedKeys()
         self.version = 0
 
     def copy(self, cluster: Objects) -> AssumedKind:
@@ -62,19 +58,14 @@ class AssumedKind:
 
     @property
     def position(self) -> int:
-        return self._start + len(self._changes)
+        return self._changes.position
 
     def changed_since(self, position: int) -> Collection[_Name] | None:
-        if position < self._start:
-            return None
-        return dict.fromkeys(self._changes[position - self._start :])
+        return self._changes.since(position)
 
     def note(self, namespace: str, name: str) -> None:
         """Note that an object has changed."""
-        if len(self._changes) >= _MOST_CHANGES:
-            del self._changes[: _MOST_CHANGES // 2]
-            self._start += _MOST_CHANGES // 2
-        self._changes.append((namespace, name))
+        self._changes.add((namespace, name))
 
     def get(self, namespace: str, name: str) -> Any | None:
         found = self._cluster.get(self._kind, namespace, name)

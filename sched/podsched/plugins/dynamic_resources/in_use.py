@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 from podsched.api.quantity import parse
+from podsched.framework.changed_keys import ChangedKeys
 from podsched.plugins.dynamic_resources.model import AllocatedState, DeviceID
 from podsched.v1 import objects_pb2 as v1
-
-#: Max entries of the journal of pools; at this many the older half is dropped.
-_MOST_TOUCHED: Final = 65_536
 
 #: Driver and name of a pool.
 PoolKey = tuple[str, str]
@@ -48,9 +46,8 @@ class DevicesInUse:
         self._names: dict[PoolKey, set[str]] = {}
         self._of_pool: dict[PoolKey, Hashable] = {}
         self._uses: dict[tuple[str, str], Sequence[Use]] = {}
-        #: The pools of which devices were taken or given back, and the position of the first.
-        self._touched: list[PoolKey] = []
-        self._start = 0
+        #: The pools of which devices were taken or given back.
+        self._touched: ChangedKeys[PoolKey] = ChangedKeys()
         self.changed: Callable[[DeviceID], None] = _ignore
         self.allocated = AllocatedState(self._exclusive, self._shares, self._capacity)
 
@@ -78,13 +75,11 @@ class DevicesInUse:
     @property
     def position(self) -> int:
         """The current position in the journal of pools."""
-        return self._start + len(self._touched)
+        return self._touched.position
 
     def touched_since(self, position: int) -> Collection[PoolKey] | None:
         """Return the pools of which the use has changed since; None: maybe all."""
-        if position < self._start:
-            return None
-        return dict.fromkeys(self._touched[position - self._start :])
+        return self._touched.since(position)
 
     def of_pool(self, pool: PoolKey) -> Hashable:
         """Return which devices of a pool are in use, and how; None for no device."""
@@ -129,10 +124,7 @@ class DevicesInUse:
 
     def _note(self, device: DeviceID) -> None:
         self._of_pool.pop(device[:2], None)
-        if len(self._touched) >= _MOST_TOUCHED:
-            del self._touched[: _MOST_TOUCHED // 2]
-            self._start += _MOST_TOUCHED // 2
-        self._touched.append(device[:2])
+        self._touched.add(device[:2])
         self._capacity.pop(device, None)
         if shares := self._shares.get(device):
             amounts = self._capacity[device] = {}
