@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import TaskSet, until_first_ends
 
 _CHUNK = 65536
 #: Simulated loss: seconds until TCP first retransmits a segment, and max number of retransmissions,
@@ -103,16 +103,12 @@ class Relay:
             far_reader, far_writer = await asyncio.open_connection(*self._target)
             writers.append(far_writer)
             # When one direction is closed, close both: gRPC does not use half-closed connections.
-            pumps = (
-                asyncio.ensure_future(self._pump(reader, far_writer, forward=True)),
-                asyncio.ensure_future(self._pump(far_reader, writer, forward=False)),
+            await until_first_ends(
+                {
+                    "relay to the target": self._pump(reader, far_writer, forward=True),
+                    "relay from the target": self._pump(far_reader, writer, forward=False),
+                }
             )
-            try:
-                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for pump in pumps:
-                    pump.cancel()
-                await asyncio.gather(*pumps, return_exceptions=True)
         except OSError:
             pass  # Nothing listens there: the process is down.
         finally:

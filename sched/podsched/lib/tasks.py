@@ -14,11 +14,25 @@ as it is, not in an exception group.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+async def until_first_ends(work: Mapping[str, Coroutine[Any, Any, None]]) -> None:
+    """Run coroutines, by the name of their task, until one ends; then cancel the others.
+
+    An error counts as an end and is not raised, such as that of a connection which breaks.
+    """
+    running = [asyncio.create_task(one, name=name) for name, one in work.items()]
+    try:
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 class TaskSet:

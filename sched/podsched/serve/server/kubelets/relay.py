@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from podsched.lib.tasks import until_first_ends
+
 #: Bytes that are read ahead of a connection, and written at a time.
 PIECE: Final = 64 << 10
 #: Seconds without a byte in either direction after which both connections are closed, as the
@@ -58,17 +60,12 @@ async def relay(
                     limit.reschedule(loop.time() + idle_seconds)
                     await passed(len(data))
 
-            copying = [
-                asyncio.create_task(copy(one, other), name="relay to the kubelet"),
-                asyncio.create_task(copy(other, one), name="relay from the kubelet"),
-            ]
-            try:
-                await asyncio.wait(copying, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in copying:
-                    task.cancel()
-                # Retrieves errors of connections, which end a relay like any other end.
-                await asyncio.gather(*copying, return_exceptions=True)
+            await until_first_ends(
+                {
+                    "relay to the kubelet": copy(one, other),
+                    "relay from the kubelet": copy(other, one),
+                }
+            )
     except TimeoutError:
         pass
     finally:
