@@ -10,7 +10,9 @@ from podsched.api.objects import (
     DaemonSet,
     Deployment,
     Job,
+    ObjectMeta,
     OwnerReference,
+    Pod,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
@@ -39,6 +41,18 @@ def is_left_alone(item: AnyObject) -> bool:
         return not item.status.HasField("start_time") and not item.status.conditions
     observing = Deployment | DaemonSet | ReplicaSet | StatefulSet | ReplicationController
     return isinstance(item, observing) and item.status.observed_generation == 0
+
+
+def add_controlling_pod(metadata: ObjectMeta, pod: Pod) -> None:
+    """Make a pod the controller of an object; a foreground deletion of the pod waits for it."""
+    metadata.owner_references.add(
+        api_version="v1",
+        kind="Pod",
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
 
 
 def owner_kind(reference: OwnerReference) -> Kind | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
+from podsched.api.owners import add_controlling_pod
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, Writes
 
@@ -98,12 +99,5 @@ def _claim(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
     claim.metadata.namespace = pod.metadata.namespace
     claim.metadata.labels.update(template.metadata.labels)
     claim.metadata.annotations.update(template.metadata.annotations)
-    claim.metadata.owner_references.add(
-        api_version="v1",
-        kind="Pod",
-        name=pod.metadata.name,
-        uid=pod.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
+    add_controlling_pod(claim.metadata, pod)
     return claim

@@ -39,6 +39,7 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     object_key,
 )
+from podsched.api.owners import add_controlling_pod
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
     AbsentObject,
@@ -241,14 +242,7 @@ class ResourceClaimController:
         claim.metadata.labels.update(template.spec.metadata.labels)
         claim.metadata.annotations.update(template.spec.metadata.annotations)
         claim.metadata.annotations[POD_CLAIM_NAME] = ref.name
-        claim.metadata.owner_references.add(
-            api_version="v1",
-            kind="Pod",
-            name=pod.metadata.name,
-            uid=pod.metadata.uid,
-            controller=True,
-            block_owner_deletion=True,
-        )
+        add_controlling_pod(claim.metadata, pod)
         return claim
 
     def _reserve(self, pod: Pod, ref: PodResourceClaim, claim: ResourceClaim) -> None:
