@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from podsched.api.objects import WorkloadPriorityClass
+from podsched.api.queue_labels import QUEUE_NAME, QUEUE_PRIORITY_CLASS
 from podsched.api.selectors import Requirement, requirement
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import KIND, PodGroup, pod_group
@@ -22,8 +23,6 @@ from podsched.queues.objects import PodSet, Workload
 from podsched.queues.quota import FlavorResource
 from podsched.v1 import objects_pb2 as v1
 
-QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 #: The LocalQueue of a namespace that pods without the label join.
 DEFAULT_QUEUE: Final = "default"
 #: Where a class keeps its pod set, among what plugins keep there.
@@ -45,10 +44,10 @@ def local_queue(cluster: ClusterView, pod: PodInfo) -> str:
     if pod.group:
         namespace, _, name = pod.group.partition("/")
         group = cluster.get(KIND, namespace, name)
-        named = "" if group is None else group.metadata.labels.get(QUEUE_LABEL, "")
+        named = "" if group is None else group.metadata.labels.get(QUEUE_NAME, "")
         if named:
             return str(named)
-    named = pod.cls.labels.get(QUEUE_LABEL, "")
+    named = pod.cls.labels.get(QUEUE_NAME, "")
     if named:
         return named
     return DEFAULT_QUEUE if cluster.get("LocalQueue", pod.namespace, DEFAULT_QUEUE) else ""
@@ -78,10 +77,10 @@ class Unit:
 
 def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo) -> int:
     """Return the effective priority: that of the WorkloadPriorityClass, if there is one."""
-    name = pod.cls.labels.get(PRIORITY_LABEL, "")
+    name = pod.cls.labels.get(QUEUE_PRIORITY_CLASS, "")
     item = cluster.get(KIND, unit.namespace, group.name) if group.uid else None
     if item is not None:
-        name = item.metadata.labels.get(PRIORITY_LABEL, "") or name
+        name = item.metadata.labels.get(QUEUE_PRIORITY_CLASS, "") or name
     found = cluster.get("WorkloadPriorityClass", "", name) if name else None
     if found is not None:
         return cast(WorkloadPriorityClass, found).value

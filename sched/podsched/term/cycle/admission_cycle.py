@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Final
 
+from podsched.api.conditions import QUOTA_RESERVED
 from podsched.decide.pod_group import GroupDecision
 from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
+from podsched.lib.backoff import exponential
 from podsched.lib.event_loop import Turn
 from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Cycle, Entry
@@ -33,11 +35,12 @@ from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pod_group_cycle import Attempted, PodGroupCycle
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
 
-QUOTA_RESERVED: Final = "QuotaReserved"
 ADMITTED: Final = "Admitted"
 #: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 60.0
+#: Units that are gone, which may be remembered before they are looked for.
+_MOST_GONE: Final = 1_000
 
 
 class AdmissionCycle:
@@ -84,6 +87,10 @@ class AdmissionCycle:
             self._state.queue.gate_again(uids, now)
         for key, problem in admission.take_new_problems():
             self._say(key, problem.reason, problem.message)
+        for of_gone in (self._said, self._errors):
+            if len(of_gone) > 2 * len(admission.units) + _MOST_GONE:
+                for key in of_gone.keys() - admission.units.keys():
+                    del of_gone[key]
 
     async def run(self, now: float) -> None:
         """Decide about the heads."""
@@ -154,7 +161,7 @@ class AdmissionCycle:
 
     def _back_off(self, workload: Workload) -> None:
         failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1
-        pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(failed - 1, 10))
+        pause = exponential(FIRST_BACKOFF, LONGEST_BACKOFF, failed)
         self._admission.back_off(workload, self._clock() + pause)
 
     # ------------------------------------------------------------------ what is said
