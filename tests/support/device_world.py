@@ -28,6 +28,8 @@ Document = dict[str, Any]
 class AttributeSelector:
     """``name=value``: the device has this string; ``name``: fails without the attribute."""
 
+    estimated_cost = 1
+
     def __init__(self, expression: str) -> None:
         self._name, _, self._value = expression.partition("=")
 

@@ -15,7 +15,7 @@ for the next pod of the same class.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
@@ -201,6 +201,19 @@ class ProjectingPlugin(Protocol):
         forks, and must affect each other's results equally when they are placed. Include labels
         only if an existing selector matches them, and claims as the volumes that they are bound to.
         This must be cheap: it is called for every decision, unless it returned NOTHING_READ.
+        """
+        ...
+
+
+@runtime_checkable
+class PreparesPlugin(Protocol):
+    """A plugin that computes much for some decisions; it can do so in steps, before them."""
+
+    def prepare(self, pod: PodInfo, cluster: ClusterView) -> Iterator[Callable[[], object] | None]:
+        """Compute and remember what PreFilter and Filter will need, with pauses about each ms.
+
+        The cluster may change during a pause. A function that is yielded may take long, so it is
+        called in a thread; it reads nothing that changes.
         """
         ...
 

@@ -21,7 +21,7 @@ from podsched.plugins.dynamic_resources.documents import (
     write_allocation,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices
+from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices, KnownPools
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey, Use
 from podsched.plugins.dynamic_resources.model import (
     DeviceID,
@@ -78,7 +78,7 @@ class Situation:
 
     def columns(self) -> FreeDevices:
         pools = by_pool(self.slices)
-        return FreeDevices(pools, self.classes, self.in_use, self.selectors)
+        return FreeDevices(pools, self.classes, self.in_use, self.selectors, KnownPools())
 
     def search(self, claims: Sequence[ResourceClaim]) -> Any:
         """Return the allocations, None, or the error's text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import looptime
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podsched.api import device_selectors
 from podsched.framework.plugin import PreBindPlan
 from podsched.framework.status import SUCCESS, error
 from podsched.serve.client.errors import Unavailable
@@ -514,3 +516,37 @@ async def test_a_pod_that_is_not_bound_gives_its_reservation_back() -> None:
     assert world.nodes_of("p") == [""]
     assert world.users_of("c") == []
     assert world.devices_of("c") == ["n1/d0"]
+
+
+async def test_a_selector_that_takes_long_is_evaluated_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The event loop goes on meanwhile."""
+    threads: set[str] = set()
+    matches = device_selectors.Selector.matches
+
+    def recording(self: Any, device: Any, *limit: int) -> bool:
+        if "[1, 2]" in self.expression:
+            threads.add(threading.current_thread().name)
+        return matches(self, device, *limit)
+
+    monkeypatch.setattr(device_selectors.Selector, "matches", recording)
+    expression = "true"
+    for name in "abcdefghijklmn":
+        expression = f"[1, 2].all({name}, {expression})"
+    world = await a_cluster(n1=["d0"], n2=["d0"])
+    exactly = {
+        "deviceClassName": "gpu",
+        "allocationMode": "ExactCount",
+        "count": 1,
+        "selectors": [{"cel": {"expression": expression}}],
+    }
+    requests = [{"name": "r", "exactly": exactly}]
+    world.make("ResourceClaim", "c", {"devices": {"requests": requests}})
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(30)
+    assert world.nodes_of("p") != [""]
+    assert threads
+    assert threading.main_thread().name not in threads
+    world.check()

@@ -6,11 +6,14 @@ import pytest
 
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.api.device_selectors import Device
+from podsched.plugins.dynamic_resources.errors import AllocationAborted
 from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 
 
 class Counting:
     """Selects devices of driver "a"; fails for driver "bad"; counts its evaluations."""
+
+    estimated_cost = 1
 
     def __init__(self, expression: str) -> None:
         if expression == "wrong":
@@ -56,3 +59,32 @@ def test_an_expression_that_does_not_compile_fails_each_time() -> None:
         with pytest.raises(CompileError):
             selectors("wrong")
     assert compiled == ["wrong"]
+
+
+def test_what_may_take_long_is_left_to_those_who_do_it_in_advance() -> None:
+    class Slow(Counting):
+        estimated_cost = 1_000_000
+
+    selectors = RememberedSelectors(Slow)
+    selectors.holds_back = True
+    devices = [Device("a"), Device("bad")]
+    with pytest.raises(AllocationAborted):
+        selectors("x")
+    selectors.compiled("x")
+    assert not selectors.is_quick("x")
+    with pytest.raises(AllocationAborted):
+        selectors("x").matches(devices[0])
+    selectors.evaluate("x", devices)
+    assert selectors.has_evaluated("x", devices)
+    assert selectors("x").matches(devices[0])
+    with pytest.raises(EvaluationError):
+        selectors("x").matches(devices[1])
+    assert not selectors.has_evaluated("x", [Device("a")])
+
+
+def test_a_quick_selector_is_evaluated_at_once() -> None:
+    selectors = RememberedSelectors(Counting)
+    selectors.holds_back = True
+    selectors.compiled("x")
+    assert selectors.is_quick("x")
+    assert selectors("x").matches(Device("a"))

@@ -36,6 +36,7 @@ from podsched.framework.plugin import (
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    PreparesPlugin,
     PreScorePlugin,
     ProjectingPlugin,
     QueueSortPlugin,
@@ -195,6 +196,10 @@ class ProfileRuntime:
             if hasattr(named.plugin, "pre_score")
         }
         self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
+        #: Plugins that can compute in steps what a decision will need.
+        self.preparing: Sequence[PreparesPlugin] = [
+            plugin for plugin in self.plugins.values() if isinstance(plugin, PreparesPlugin)
+        ]
         #: What of a pod the plugins read, by name; without one that has no projection.
         self.projecting: Mapping[str, Projecting] = self._projecting()
         #: The plugins that feasibility and scores depend on.

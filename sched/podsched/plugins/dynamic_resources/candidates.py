@@ -29,7 +29,10 @@ _PREVENTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 class Selector(Protocol):
-    """A compiled CEL expression."""
+    """A compiled CEL expression; a unit of its estimated cost takes about 0.3 µs."""
+
+    @property
+    def estimated_cost(self) -> int: ...
 
     def matches(self, device: DeviceView) -> bool:
         """Whether the device matches. Raises EvaluationError."""

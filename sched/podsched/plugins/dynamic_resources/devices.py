@@ -6,7 +6,7 @@ Each object is read once for each of its versions. Of claims, only those that ch
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
@@ -19,7 +19,7 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_claim,
     read_resource_slice,
 )
-from podsched.plugins.dynamic_resources.free_devices import FreeDevices
+from podsched.plugins.dynamic_resources.free_devices import FreeDevices, KnownPools
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey, uses_of
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
@@ -59,6 +59,18 @@ class _ReadObjects(Generic[Read]):
                 known = (message, self._read(message))
             self._known[key] = known
         return [read for _, read in self._known.values()]
+
+    def knows(self, message: Any) -> bool:
+        """Whether an object was read."""
+        known = self._known.get((message.metadata.namespace, message.metadata.name))
+        return known is not None and known[0] is message
+
+    def one(self, message: Any) -> Read:
+        """Return what is read of an object."""
+        key = (message.metadata.namespace, message.metadata.name)
+        if not self.knows(message):
+            self._known[key] = (message, self._read(message))
+        return self._known[key][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +173,24 @@ class KnownDevices:
         #: The position in the journal of claims up to which they are read.
         self._position = 0
         self._free: FreeDevices | None = None
+        self._known_pools = KnownPools()
+
+    def prepare(self, cluster: ClusterView) -> Iterator[None]:
+        """Read in steps what has changed, so that ``of`` has little left to do."""
+        version = tuple(cluster.version(kind) for kind in (CLASS, SLICE, RULE))
+        if self._found is not None and self._found[0] == version and self._cluster is cluster:
+            return
+        pools: dict[PoolKey, list[ResourceSlice]] = {}
+        for message in self._tainted.all(cluster):
+            if not self._slices.knows(message):
+                yield
+            piece, _ = self._slices.one(message)
+            pools.setdefault((piece.driver, piece.pool), []).append(piece)
+        for key, pieces in pools.items():
+            pieces.sort(key=lambda piece: piece.name)
+            if not self._known_pools.knows(key, pieces):
+                self._known_pools.pool(key, pieces)
+                yield
 
     def of(self, cluster: ClusterView) -> Devices:
         """Return the devices now; assumed allocations are in use."""
@@ -170,7 +200,7 @@ class KnownDevices:
             self._found = (version, self._read(cluster))
             devices = self._found[1]
             self._free = FreeDevices(
-                devices.pools, devices.classes, self._in_use, self._compile, self._free
+                devices.pools, devices.classes, self._in_use, self._compile, self._known_pools
             )
         return self._found[1]
 

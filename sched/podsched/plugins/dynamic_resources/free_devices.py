@@ -11,8 +11,9 @@ column. What suits a request is found out once for each slice, until the slice c
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -23,6 +24,7 @@ from podsched.framework.nodes import Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler, suits
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
+from podsched.plugins.dynamic_resources.errors import AllocationAborted
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey
 from podsched.plugins.dynamic_resources.model import (
     EXACT_COUNT,
@@ -38,6 +40,7 @@ from podsched.plugins.dynamic_resources.model import (
     ResourceSlice,
 )
 from podsched.plugins.dynamic_resources.pools import Pool
+from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 from podsched.plugins.dynamic_resources.results import make_allocation
 from podsched.plugins.dynamic_resources.taken import Taken
 
@@ -61,6 +64,12 @@ def usual_requests(claims: Sequence[ResourceClaim]) -> list[ExactDeviceRequest] 
             return None
         found += requests
     return found
+
+
+def _kind_of(request: ExactDeviceRequest) -> Hashable:
+    """Return what decides which devices suit a request."""
+    capacity = frozenset((request.capacity or {}).items())
+    return request.device_class_name, request.selectors, request.tolerations, capacity
 
 
 def _is_usual(request: ExactDeviceRequest) -> bool:
@@ -160,6 +169,30 @@ class DevicesAhead:
         return bool(self._left[row] >= taken)
 
 
+class KnownPools:
+    """What was found out about pools, as long as their slices do not change."""
+
+    def __init__(self) -> None:
+        self._pools: Mapping[PoolKey, _Pool] = {}
+        self._new: dict[PoolKey, _Pool] = {}
+
+    def knows(self, key: PoolKey, slices: Sequence[ResourceSlice]) -> bool:
+        """Whether ``pool`` has nothing to find out."""
+        found = self._new.get(key) or self._pools.get(key)
+        return found is not None and found.slices == tuple(slices)
+
+    def pool(self, key: PoolKey, slices: Sequence[ResourceSlice]) -> _Pool:
+        """Return a pool with these slices."""
+        found = self._new.get(key) or self._pools.get(key)
+        if found is None or found.slices != tuple(slices):
+            found = self._new[key] = _Pool.of(key, tuple(slices))
+        return found
+
+    def keep(self, pools: Mapping[PoolKey, _Pool]) -> None:
+        """Forget all pools but these."""
+        self._pools, self._new = pools, {}
+
+
 class FreeDevices:
     """The columns of one cluster's slices."""
 
@@ -169,21 +202,17 @@ class FreeDevices:
         classes: Mapping[str, DeviceClass],
         in_use: DevicesInUse,
         compile_selector: SelectorCompiler,
-        before: FreeDevices | None = None,
+        known: KnownPools,
     ) -> None:
         """``pools``: all slices, in the order in which they are tried.
 
-        ``before``: what was found out about slices that are still the same is used again.
+        ``known``: what was found out about slices that are still the same.
         """
         self._classes = classes
         self._in_use = in_use
         self._compile = compile_selector
-        known = {} if before is None else before._pools
-        self._pools: dict[PoolKey, _Pool] = {}
-        for key, slices in pools.items():
-            found, now = known.get(key), tuple(slices)
-            same = found is not None and found.slices == now
-            self._pools[key] = found if found is not None and same else _Pool.of(key, now)
+        self._pools = {key: known.pool(key, slices) for key, slices in pools.items()}
+        known.keep(self._pools)
         self._simple = [of for of in self._pools.values() if of.node and of.is_simple]
         self._numbers = {of.key: number for number, of in enumerate(self._simple)}
         self._of_node: dict[str, list[_Pool]] = {}
@@ -206,6 +235,39 @@ class FreeDevices:
         in_use.changed = self._changed
         for device in in_use.allocated.shared:
             self._changed(device)
+
+    def prepare(
+        self, claims: Sequence[ResourceClaim], selectors: RememberedSelectors
+    ) -> Iterator[Callable[[], object] | None]:
+        """Find out in steps which devices suit claims; see ``framework.plugin.PreparesPlugin``."""
+        requests = [
+            exactly
+            for claim in claims
+            for request in claim.requests
+            for exactly in (request.first_available or (request.exactly,))
+            if exactly.device_class_name in self._classes
+        ]
+        for request in requests:
+            device_class = self._classes[request.device_class_name]
+            expressions = [of for of in (*device_class.selectors, *request.selectors) if of]
+            for expression in expressions:
+                if not selectors.is_quick(expression):
+                    yield partial(selectors.compiled, expression)
+            slow = [of for of in expressions if not selectors.is_quick(of)]
+            kind = _kind_of(request)
+            if not slow and (kind in self._columns or not _is_usual(request)):
+                continue
+            key = (kind, device_class.selectors)
+            for pool in self._pools.values():
+                if key in pool.suiting:
+                    continue
+                views = [device.view for _, device in pool.devices()]
+                for expression in slow:
+                    if not selectors.has_evaluated(expression, views):
+                        yield partial(selectors.evaluate, expression, views)
+                if pool.is_simple and _is_usual(request):
+                    self._suiting(pool, key, request, device_class)
+                yield None
 
     def fitting(self, claims: Sequence[ResourceClaim], nodes: NodeColumns) -> Fitting | None:
         """Return where claims fit as far as it can be told by columns; None if it cannot.
@@ -275,22 +337,20 @@ class FreeDevices:
         return sum(DeviceID(driver, pool, name) not in self._in_use for name in names)
 
     def _column(self, request: ExactDeviceRequest) -> _Column:
-        kind = (
-            request.device_class_name,
-            request.selectors,
-            request.tolerations,
-            frozenset((request.capacity or {}).items()),
-        )
+        kind = _kind_of(request)
         found = self._columns.get(kind)
         if found is None:
             if len(self._columns) >= _MOST_COLUMNS:
                 self._columns.clear()
                 for of in self._pools.values():
                     of.suiting.clear()
-            found = self._columns[kind] = self._make(kind, request)
+            found, is_complete = self._make(kind, request)
+            if is_complete:
+                self._columns[kind] = found
         return found
 
-    def _make(self, kind: Hashable, request: ExactDeviceRequest) -> _Column:
+    def _make(self, kind: Hashable, request: ExactDeviceRequest) -> tuple[_Column, bool]:
+        """Return a column, and whether everything was found out for it."""
         device_class = self._classes[request.device_class_name]
         # Kinds name classes, which may change.
         key = (kind, device_class.selectors)
@@ -306,9 +366,10 @@ class FreeDevices:
             not of.is_simple or self._suiting(of, key, request, device_class) != frozenset()
             for of in self._others
         )
-        return _Column(
+        column = _Column(
             suiting, np.array(free, dtype=np.int64), np.array(unsure, dtype=np.bool_), elsewhere
         )
+        return column, all(key in of.suiting for of in self._simple)
 
     def _suiting(
         self, pool: _Pool, key: Hashable, request: ExactDeviceRequest, device_class: DeviceClass
@@ -320,6 +381,8 @@ class FreeDevices:
                     for _, device in pool.devices()
                     if suits(request, device_class, device, self._compile)
                 )
+            except AllocationAborted:
+                return None
             except (CompileError, EvaluationError):
                 pool.suiting[key] = None
         return pool.suiting[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -11,10 +11,11 @@ import numpy as np
 
 from podsched.api.node_selectors import NodeTerms
 from podsched.framework.nodes import Int64s, NodeColumns
+from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.devices import Devices
-from podsched.plugins.dynamic_resources.errors import InvalidPools
+from podsched.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 from podsched.plugins.dynamic_resources.free_devices import Fitting
 from podsched.plugins.dynamic_resources.in_use import PoolKey
 from podsched.plugins.dynamic_resources.model import (
@@ -131,6 +132,35 @@ class NodeSearch:
                     known.by_row[row] = Outcomes.UNKNOWN
         return True
 
+    def prepare(
+        self, needs: PodNeeds, nodes: NodeColumns, rows: Rows, most_pauses: int
+    ) -> Iterator[None]:
+        """Search on rows in steps, and keep the outcomes, until so many pauses were made."""
+        pauses = itertools.count()
+        unknown = rows[self.outcomes(needs, nodes)[rows] == Outcomes.UNKNOWN]
+        for row in unknown.tolist():
+            if row >= nodes.size or not nodes.alive[row]:
+                continue
+            node = node_of(nodes, row)
+            key = self._key(node, needs)
+            if key is None or key in self._outcomes:
+                continue
+            found: int | None = None
+            steps = self._allocator(node, needs).allocate_in_steps(node, needs.claims)
+            try:
+                while True:
+                    next(steps)
+                    if next(pauses) > most_pauses:
+                        return
+                    yield
+            except StopIteration as end:
+                found = _score(needs, end.value)
+            except AllocationError:
+                return  # Filter meets the same error.
+            # Devices may have been taken during the pauses.
+            if key == self._key(node, needs):
+                self._remember(key, found)
+
     def find(self, node: Node, needs: PodNeeds, budget: Budget) -> int:
         """Return the outcome on a node.
 
@@ -147,16 +177,22 @@ class NodeSearch:
 
         Raises AllocationError, AllocationAborted when the budget is spent.
         """
-        situation = needs.devices.situation(node)
-        if situation is None:
+        key = self._key(node, needs)
+        if key is None:
             return _score(needs, self.allocate(node, needs, budget))
-        key = (needs.kind, needs.devices.classes_version, situation)
         if key not in self._outcomes:
-            outcome = _score(needs, self.allocate(node, needs, budget))
-            if len(self._outcomes) >= _MOST_OUTCOMES:
-                self._outcomes.clear()
-            self._outcomes[key] = outcome
+            self._remember(key, _score(needs, self.allocate(node, needs, budget)))
         return self._outcomes[key]
+
+    def _key(self, node: Node, needs: PodNeeds) -> Hashable | None:
+        """Return what decides about the outcome on a node; None if that takes long to compare."""
+        situation = needs.devices.situation(node)
+        return None if situation is None else (needs.kind, needs.devices.classes_version, situation)
+
+    def _remember(self, key: Hashable, outcome: int | None) -> None:
+        if len(self._outcomes) >= _MOST_OUTCOMES:
+            self._outcomes.clear()
+        self._outcomes[key] = outcome
 
     def allocate(
         self, node: Node, needs: PodNeeds, budget: Budget
@@ -165,15 +201,23 @@ class NodeSearch:
 
         Raises AllocationError, AllocationAborted when the budget is spent.
         """
+        return self._allocator(node, needs).allocate(node, needs.claims, budget.limit())
+
+    def _allocator(self, node: Node, needs: PodNeeds) -> Allocator:
         devices = needs.devices
-        allocator = Allocator(
+        return Allocator(
             devices.classes.values(),
             devices.slices_for(node),
             devices.allocated,
             self._compile_selector,
             Features(),
         )
-        return allocator.allocate(node, needs.claims, budget.limit())
+
+
+def node_of(nodes: NodeColumns, row: int) -> Node:
+    """Return the node of a row."""
+    metadata = nodes.node(row).metadata
+    return Node(metadata.name, dict(metadata.labels))
 
 
 def _score(needs: PodNeeds, allocations: list[AllocationResult] | None) -> int | None:

@@ -64,7 +64,13 @@ from podsched.plugins.dynamic_resources.model import (
     Node,
     ResourceClaim,
 )
-from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, Outcomes, PodNeeds
+from podsched.plugins.dynamic_resources.node_search import (
+    Budget,
+    NodeSearch,
+    Outcomes,
+    PodNeeds,
+    node_of,
+)
 from podsched.plugins.dynamic_resources.pod_claims import (
     CLAIM,
     ClaimUnusableError,
@@ -96,6 +102,8 @@ REASON_NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 _LONGEST_FILTER: Final = 1.0
 #: The allocator pauses about so often. Pauses are counted, because decisions read no clock.
 _PAUSES_PER_SECOND: Final = 1000
+#: Max pauses of a Filter for which ``prepare`` has searched.
+_SHORT_FILTER: Final = 10
 #: Max nodes with unequal devices that an explanation measures: eight GPUs take 0.1 ms, their
 #: 112 partitions 0.9 ms.
 _MOST_MEASURED: Final = 50
@@ -130,6 +138,9 @@ class DynamicResources:
         self._now = now
         timeout = args.filter_timeout or _LONGEST_FILTER
         self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
+        self._most_in_filter = self._most_pauses
+        #: Of the searches that ``prepare`` makes in steps.
+        self._most_steps = int(timeout * _PAUSES_PER_SECOND)
         self._binding_timeout = float(args.binding_timeout)
         self._compile_selector = RememberedSelectors(compile_selector)
         self._devices = KnownDevices(self._compile_selector)
@@ -186,6 +197,35 @@ class DynamicResources:
         except ClaimUnusableError as why:
             return unresolvable(str(why))
         return SUCCESS
+
+    def prepare(self, pod: PodInfo, cluster: ClusterView) -> Iterator[Callable[[], object] | None]:
+        """Read slices, evaluate selectors and search devices in steps, so that Filter is short.
+
+        From the first call on, decisions do nothing of this that takes long.
+        """
+        if not has_claims(pod):
+            return
+        self._compile_selector.holds_back = True
+        self._most_in_filter = min(self._most_in_filter, _SHORT_FILTER)
+        yield from self._devices.prepare(cluster)
+        try:
+            needs = self._needs(pod, cluster)
+        except ClaimUnusableError:
+            return
+        if not needs.claims:
+            return
+        began = self._devices.of(cluster)
+        jobs = self._devices.free(cluster).prepare(needs.claims, self._compile_selector)
+        for count, job in enumerate(jobs):
+            yield job
+            # Slices may have changed meanwhile.
+            if count > self._most_steps or self._devices.of(cluster) is not began:
+                return
+        fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
+        unsure = cluster.nodes.alive if fitting is None else fitting.unsure
+        if unsure.any():
+            rows = np.flatnonzero(unsure)
+            yield from self._search.prepare(needs, cluster.nodes, rows, self._most_steps)
 
     # ------------------------------------------------------------------ deciding
 
@@ -258,16 +298,17 @@ class DynamicResources:
             none |= ~needs.fitting.fits[base]
             unsure &= needs.fitting.unsure[base] & ~none
         known = self._search.outcomes(needs, nodes)
-        budget = Budget(self._most_pauses)
+        budget = Budget(self._most_in_filter)
         for index in np.flatnonzero(unsure & (known[base] == Outcomes.UNKNOWN)).tolist():
-            node = _node(nodes, int(rows[index]))
+            node = node_of(nodes, int(rows[index]))
             try:
                 known[base[index]] = self._search.find(node, needs, budget)
             except AllocationError as why:
                 # The attempt fails because of this node, whatever the others are like.
                 if len(self._failing) >= _MOST_FAILING:
                     self._failing.clear()
-                self._failing.update(needs.kind)
+                if not isinstance(why, AllocationAborted):
+                    self._failing.update(needs.kind)
                 failed = ~elsewhere
                 failed[:index] = False
                 verdicts.flag(failed, Code.ERROR, self._problem(why, node))
@@ -297,7 +338,7 @@ class DynamicResources:
         measured: dict[Hashable, list[Measured]] = {}
         by_row: list[list[Measured]] = []
         for row in rows.tolist():
-            node = _node(nodes, row)
+            node = node_of(nodes, row)
             situation = needs.devices.situation(node) or node.name
             if situation not in measured and len(measured) < _MOST_MEASURED:
                 measured[situation] = measure(node, needs, self._compile_selector)
@@ -354,7 +395,7 @@ class DynamicResources:
         known = self._search.outcomes(needs, nodes)
         budget = Budget(self._most_pauses)
         for index in np.flatnonzero(known[base] == Outcomes.UNKNOWN).tolist():
-            node = _node(nodes, int(rows[index]))
+            node = node_of(nodes, int(rows[index]))
             known[base[index]] = self._search.find(node, needs, budget)
         return np.maximum(known[base], 0)
 
@@ -400,7 +441,7 @@ class DynamicResources:
         row = cluster.nodes.row_of(node_name)
         if row is None:
             return error(f'node "{node_name}" not found')
-        node = _node(cluster.nodes, row)
+        node = node_of(cluster.nodes, row)
         if needs.claims:
             try:
                 allocations = self._allocate(node, row, needs)
@@ -519,11 +560,6 @@ def _assumed_for(
             "is in the process of being allocated"
         )
     return assumed
-
-
-def _node(nodes: NodeColumns, row: int) -> Node:
-    metadata = nodes.node(row).metadata
-    return Node(metadata.name, dict(metadata.labels))
 
 
 def _allocation_key(claim: v1.ResourceClaim) -> Hashable:

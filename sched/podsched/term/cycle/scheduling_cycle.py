@@ -14,6 +14,7 @@ Source: schedulingCycle in ``schedule_one.go`` of kube-scheduler v1.36.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from podsched.cache.trial import Trial
@@ -148,7 +149,8 @@ class SchedulingCycle:
         It may return all pods, if the first fits nowhere and is to be decided again later.
         """
         first = pods[0]
-        if await self._decider.prepare(runtime, first.info, self._meter.traces.of(first)):
+        waited = await self._prepare(runtime, first)
+        if await self._decider.prepare(runtime, first.info, self._meter.traces.of(first)) or waited:
             # Time has passed, so some of the pods may be gone.
             pods = self._follow_up.not_skipped(pods)
             if not pods:
@@ -162,6 +164,21 @@ class SchedulingCycle:
         if unplaced is not None:
             remaining = await self._carry_out_unplaced(runtime, unplaced, remaining, popped_at)
         return remaining
+
+    async def _prepare(self, runtime: ProfileRuntime, queued: QueuedPodInfo) -> bool:
+        """Let plugins compute in steps what the decision needs; return whether time has passed."""
+        waited, cluster = False, self._state.cache.cluster
+        for plugin in runtime.preparing:
+            for job in plugin.prepare(queued.info, cluster):
+                if job is not None:
+                    await asyncio.to_thread(job)
+                    await self._turn.wait()
+                elif self._turn.is_over:
+                    await self._turn.give_way()
+                else:
+                    continue
+                waited = True
+        return waited
 
     def _decide(
         self,
