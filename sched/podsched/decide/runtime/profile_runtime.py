@@ -196,10 +196,6 @@ class ProfileRuntime:
             if hasattr(named.plugin, "pre_score")
         }
         self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
-        #: Plugins that can compute in steps what a decision will need.
-        self.preparing: Sequence[PreparesPlugin] = [
-            plugin for plugin in self.plugins.values() if isinstance(plugin, PreparesPlugin)
-        ]
         #: What of a pod the plugins read, by name; without one that has no projection.
         self.projecting: Mapping[str, Projecting] = self._projecting()
         #: The plugins that feasibility and scores depend on.
@@ -216,6 +212,11 @@ class ProfileRuntime:
         self.pre_bind: Sequence[Named[PreBindPlugin]] = self._at(ExtensionPoint.PRE_BIND)
         self.bind: Sequence[Named[BindPlugin]] = self._at(ExtensionPoint.BIND)
         self.post_bind: Sequence[Named[PostBindPlugin]] = self._at(ExtensionPoint.POST_BIND)
+
+    @cached_property
+    def preparing(self) -> Sequence[PreparesPlugin]:
+        """The plugins that can compute in steps what a decision will need."""
+        return [plugin for plugin in self.plugins.values() if isinstance(plugin, PreparesPlugin)]
 
     @cached_property
     def placement_generate(self) -> Sequence[Named[Any]]:
