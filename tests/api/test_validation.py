@@ -353,7 +353,7 @@ def test_a_name_of_any_length_is_judged_quickly() -> None:
     pod = new_pod()
     pod.metadata.name = "a-" * 200_000
     (complaint,) = complaints(pod)
-    assert complaint.endswith('a-a-...": must be no more than 253 bytes')
+    assert complaint.endswith('a-a-...": must be no more than 253 characters')
     assert len(complaint) < 500
 
 

@@ -30,8 +30,8 @@ def _regex_error(what: str, pattern: str, *examples: str) -> str:
     return f"{what} (e.g. {quoted}, regex used for validation is '{pattern}')"
 
 
-def _too_long(limit: int) -> str:
-    return f"must be no more than {limit} bytes"
+def _too_long(limit: int, unit: str = "characters") -> str:
+    return f"must be no more than {limit} {unit}"
 
 
 def _label(name: str, rule: re.Pattern[str], what: str, example: str) -> list[str]:
@@ -72,7 +72,7 @@ def dns1123_subdomain(name: str) -> list[str]:
 def path_segment_name(name: str) -> list[str]:
     """Check the name of a role or of a binding, which is almost free: system:node."""
     if len(name) > 253:
-        return [_too_long(253)]
+        return [_too_long(253, "bytes")]
     if name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in name]
@@ -108,11 +108,14 @@ def _qualified_name(key: str) -> tuple[str, ...]:
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
     elif slash:
-        errors += [f"prefix part {problem}" for problem in dns1123_subdomain(prefix)]
+        if len(prefix) > _MOST_SUBDOMAIN:
+            errors.append(f"prefix part {_too_long(_MOST_SUBDOMAIN, 'bytes')}")
+        else:
+            errors += [f"prefix part {problem}" for problem in dns1123_subdomain(prefix)]
     if not name:
         errors.append("name part must be non-empty")
     elif len(name) > 63:
-        errors.append(f"name part {_too_long(63)}")
+        errors.append(f"name part {_too_long(63, 'bytes')}")
     if _QUALIFIED_RE.fullmatch(name) is None:
         what = (
             "name part must consist of alphanumeric characters, '-', '_' or '.', and must start "
@@ -129,7 +132,7 @@ def label_value(value: str) -> tuple[str, ...]:
 
 @lru_cache(_CACHE)
 def _label_value(value: str) -> tuple[str, ...]:
-    errors = [_too_long(63)] if len(value) > 63 else []
+    errors = [_too_long(63, "bytes")] if len(value) > 63 else []
     if _VALUE_RE.fullmatch(value) is None:
         what = (
             "a valid label must be an empty string or consist of alphanumeric characters, '-', "

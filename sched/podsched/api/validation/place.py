@@ -57,9 +57,9 @@ class Place:
         """Add the error that the value is none of those allowed."""
         self.errors.append(not_supported(self.path, value, supported))
 
-    def not_found(self, value: object) -> None:
+    def not_found(self, value: object, reason: str = "") -> None:
         """Add the error that the value names something that does not exist."""
-        self.errors.append(FieldError(self.path, ErrorType.NOT_FOUND, value))
+        self.errors.append(FieldError(self.path, ErrorType.NOT_FOUND, value, reason))
 
     def too_long(self, limit: int) -> None:
         """Add the error that there are more bytes than allowed."""

@@ -26,6 +26,8 @@ _MAX_PORT = 65535
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_NO_CLAIM = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+_TWO_CLAIMS = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
 
 
 def validate_pod(at: Place, pod: o.Pod) -> None:
@@ -47,10 +49,10 @@ def _validate_content(content: bytes) -> Collection[FieldError]:
     spec = o.PodSpec.FromString(content)
     if not spec.HasField("resources"):
         # Without a mistake in either part there is none in the whole; else the whole tells them.
-        at = Place()
+        at, claims = Place(), _claim_names(spec)
         for found in take_resources(spec):
             if found is not None:
-                resource_lists.validate_requirements(at, found)
+                resource_lists.validate_requirements(at, found, claims)
         if not at.errors and not _validate_bare_spec(spec.SerializeToString(deterministic=True)):
             return ()
         spec = o.PodSpec.FromString(content)
@@ -67,6 +69,7 @@ def validate_spec(at: Place, spec: o.PodSpec) -> None:
     at = at("spec")
     at.errors += validate_storable(spec, at.path)
     _check_volumes(at("volumes"), spec)
+    _check_claims(at("resourceClaims"), spec)
     _check_containers(at, spec)
     _check_policies(at, spec)
     _check_names(at, spec)
@@ -84,7 +87,7 @@ def validate_spec(at: Place, spec: o.PodSpec) -> None:
     if spec.overhead:
         resource_lists.validate_quantities(at("overhead"), spec.overhead)
     if spec.HasField("resources"):
-        resource_lists.validate_pod_level(at("resources"), spec)
+        resource_lists.validate_pod_level(at("resources"), spec, _claim_names(spec))
 
 
 def _check_policies(at: Place, spec: o.PodSpec) -> None:
@@ -125,7 +128,7 @@ def _check_names(at: Place, spec: o.PodSpec) -> None:
 def _check_containers(at: Place, spec: o.PodSpec) -> None:
     if not spec.containers:
         at("containers").required()
-    volumes = {volume.name for volume in spec.volumes}
+    volumes, claims = {volume.name for volume in spec.volumes}, _claim_names(spec)
     names: set[str] = set()
     host_ports: set[tuple[str, str, int]] = set()
     for group, containers in (
@@ -135,6 +138,8 @@ def _check_containers(at: Place, spec: o.PodSpec) -> None:
     ):
         for item, container in at(group).each(containers):
             _check_container(item, container, spec.host_network, volumes)
+            place = item("resources")
+            resource_lists.validate_requirements(place, container.resources, claims)
             item("name").once(container.name, names)
             # Init containers run before the others: their ports are free again by then.
             ends = group == "initContainers" and not is_sidecar(container)
@@ -161,7 +166,6 @@ def _check_container(
         if variable.value and variable.HasField("value_from"):
             item("valueFrom").invalid("", "may not be specified when `value` is not empty")
     _check_mounts(at("volumeMounts"), container, volumes)
-    resource_lists.validate_requirements(at("resources"), container.resources)
 
 
 def _check_mounts(at: Place, container: o.Container, volumes: set[str]) -> None:
@@ -227,6 +231,35 @@ def _check_source(at: Place, volume: o.Volume) -> None:
         at("persistentVolumeClaim.claimName").name(claim, dns1123_subdomain)
     if volume.HasField("ephemeral") and not volume.ephemeral.HasField("volume_claim_template"):
         at("ephemeral.volumeClaimTemplate").required()
+
+
+# ---------------------------------------------------------------------------------- devices
+
+
+def _claim_names(spec: o.PodSpec) -> frozenset[str]:
+    return frozenset(claim.name for claim in spec.resource_claims if claim.name)
+
+
+def _check_claims(at: Place, spec: o.PodSpec) -> None:
+    names: set[str] = set()
+    for item, claim in at.each(spec.resource_claims):
+        item("name").name(claim.name, dns1123_label)
+        if claim.name:
+            item("name").once(claim.name, names)
+        name = claim.resource_claim_name if claim.HasField("resource_claim_name") else None
+        from_template = claim.HasField("resource_claim_template_name")
+        template = claim.resource_claim_template_name if from_template else None
+        if (name is None) == (template is None):
+            value = {
+                "Name": claim.name,
+                "ResourceClaimName": name,
+                "ResourceClaimTemplateName": template,
+            }
+            item.invalid(value, _NO_CLAIM if name is None else _TWO_CLAIMS)
+        if name is not None:
+            item("resourceClaimName").rule(name, dns1123_subdomain)
+        if template is not None:
+            item("resourceClaimTemplateName").rule(template, dns1123_subdomain)
 
 
 # ---------------------------------------------------------------------------------- status

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from podsched.api import quantity, resources
 from podsched.api.objects import Pod, PodSpec, ResourceRequirements
-from podsched.api.validation.names import qualified_name
+from podsched.api.validation.names import dns1123_label, qualified_name
 from podsched.api.validation.place import Place
 
+#: Of the names that an error lists; of a valid name all letters.
+_MOST_NAMES, _MOST_LETTERS = 32, 63
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -68,10 +70,43 @@ def container_resource_name(at: Place, name: str) -> None:
         at.invalid(name, "must be a standard resource for containers")
 
 
-def validate_requirements(at: Place, requirements: ResourceRequirements) -> None:
-    """Validate requests and limits of a container."""
-    if _are_plain(requirements):
-        return
+def validate_requirements(
+    at: Place, requirements: ResourceRequirements, claims: Collection[str] = ()
+) -> None:
+    """Validate requests, limits and claims of a container; ``claims``: the names of its pod's."""
+    if not _are_plain(requirements):
+        _check_amounts(at, requirements)
+    if requirements.claims:
+        _check_claims(at("claims"), requirements, claims)
+
+
+def _check_claims(at: Place, requirements: ResourceRequirements, claims: Collection[str]) -> None:
+    seen: dict[str, set[str]] = {}
+    for item, claim in at.each(requirements.claims):
+        name, request = claim.name, claim.request
+        if not name:
+            item.required()
+            continue
+        # Of a claim a container uses some requests, or all: the request "".
+        requests = seen.setdefault(name, set())
+        if "" in requests or (requests and not request):
+            item.duplicate(name)
+        elif request:
+            item("request").rule(request, dns1123_label)
+            item.once(request, requests, f"{name}/{request}")
+        requests.add(request)
+        if name not in claims:
+            known = f": {_some_of(claims)}" if claims else " which is empty"
+            item.not_found(name, f"must be one of the names in pod.spec.resourceClaims{known}")
+
+
+def _some_of(names: Collection[str]) -> str:
+    """Return names in order, but not more than an error message has room for."""
+    first, more = sorted(names)[:_MOST_NAMES], len(names) - _MOST_NAMES
+    return ", ".join([name[:_MOST_LETTERS] for name in first] + ["..."] * (more > 0))
+
+
+def _check_amounts(at: Place, requirements: ResourceRequirements) -> None:
     limits = _validated(at("limits"), requirements.limits)
     requests = _validated(at("requests"), requirements.requests)
     for name, limit in limits.items():
@@ -133,9 +168,15 @@ def _requests_within_limits(
             at("requests").invalid(text, reason)
 
 
-def validate_pod_level(at: Place, spec: PodSpec) -> None:
-    """Validate spec.resources: names, limits, and not less than the containers request."""
+def validate_pod_level(at: Place, spec: PodSpec, claims: Collection[str]) -> None:
+    """Validate spec.resources: names, limits, and not less than the containers request.
+
+    claims: the names of the pod's claims, which only its containers use.
+    """
     known = len(at.errors)
+    if spec.resources.claims:
+        at("claims").forbidden("claims may not be set for Resources at pod-level")
+        _check_claims(at("claims"), spec.resources, claims)
     for part, quantities in (
         ("limits", spec.resources.limits),
         ("requests", spec.resources.requests),
@@ -144,7 +185,7 @@ def validate_pod_level(at: Place, spec: PodSpec) -> None:
             if not resources.is_pod_level_resource(name):
                 at(part)[name].not_supported(name, ("cpu", "hugepages-*", "memory"))
     if len(at.errors) == known:
-        validate_requirements(at, spec.resources)
+        _check_amounts(at, spec.resources)
     if len(at.errors) == known:
         _at_least_the_containers(at("requests"), spec)
 
