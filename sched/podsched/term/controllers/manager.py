@@ -39,7 +39,7 @@ from podsched.v1.api_pb2 import Fence
 
 _OTHER_KINDS = tuple(kind for kind in COLLECTED_KINDS if kind not in WATCHED_KINDS)
 _log = get_logger("controllers")
-#: Seconds for which changes are collected before the controllers work.
+#: Seconds for which changes are collected before the controllers work, if none has work left.
 _COALESCE = 0.02
 #: Min seconds between two rounds of work: rounding might make a smaller wait never end.
 _LEAST_WAIT = 0.001
@@ -204,9 +204,9 @@ class ControllerManager:
             try:
                 async with asyncio.timeout(left):
                     await self._wake.wait()
+                    await asyncio.sleep(_COALESCE)
             except TimeoutError:
                 continue
-            await asyncio.sleep(_COALESCE)
 
     def _retry_later(self, retry: Callable[[], None], wait: float) -> None:
         def fire() -> None:
