@@ -17,6 +17,7 @@ from podsched.api.objects import (
     Pod,
     PodDisruptionBudget,
     ReplicaSet,
+    ResourceClaimTemplate,
 )
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.errors import FenceLost, NotFound, Unavailable, Unreadable
@@ -321,3 +322,23 @@ async def test_a_namespace_goes_with_all_that_is_in_it(term: Term) -> None:
     await term.cluster.patch_many([released], fence=fence)
     await asyncio.sleep(1)
     assert not any(term.cluster.objects(k) for k in ("Pod", "ReplicaSet", "Namespace"))
+
+
+async def test_work_that_is_left_does_not_wait_while_objects_go_on_changing(term: Term) -> None:
+    template = ResourceClaimTemplate()
+    template.metadata.name, template.metadata.namespace = "gpu", "default"
+    term.cluster.create(template)
+    node = ready_node("n1")
+    term.cluster.create(node)
+    for number in range(1000):
+        pod = bound_pod(f"p{number}", "")
+        pod.spec.resource_claims.add(name="gpu", resource_claim_template_name="gpu")
+        term.cluster.create(pod)
+    for change in range(50):
+        node.metadata.annotations["change"] = str(change)
+        term.cluster.update(node)
+        await asyncio.sleep(0.01)
+    assert all(
+        isinstance(pod, Pod) and pod.status.resource_claim_statuses
+        for pod in term.informer.objects("Pod").values()
+    )
