@@ -1,11 +1,16 @@
-"""ResourceClaims: their limits, which ones a pod uses, and which ask for administrators' access."""
+"""ResourceClaims: their limits, which ones a pod uses, how they are made from templates, and which
+ask for administrators' access.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from podsched.api import objects as o
+from podsched.api.metadata_defaulting import generated_name
+from podsched.api.owners import add_controlling_pod
 
 #: Limits of Kubernetes' API; what is beyond is not filled in, because validation refuses it.
 MOST_REQUESTS: Final = 32
@@ -17,6 +22,9 @@ MOST_CONSUMERS: Final = 256
 CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: The annotation of a generated claim: its name in spec.resourceClaims of the pod.
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+
+#: Max characters of the names of pod and claim in the name of a generated claim.
+_LONGEST_BASE: Final = 57
 
 #: The label of namespaces whose claims may have it, if it is "true".
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
@@ -63,3 +71,38 @@ def is_claim_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
 def is_reserved_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
     """Return whether a claim is reserved for the pod."""
     return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+
+
+def claim_of_template(
+    pod: o.Pod,
+    ref: o.PodResourceClaim,
+    template: o.ResourceClaimTemplate,
+    exists: Callable[[str], bool],
+) -> o.ResourceClaim:
+    """Return the claim that is to be generated for a claim of a pod, without a uid.
+
+    ``exists`` tells whether the pod's namespace has a claim of a name. The name depends only on
+    this, on the pod's uid, and on the names of pod and claim.
+    """
+    claim = o.ResourceClaim(spec=template.spec.spec)
+    claim.metadata.namespace = pod.metadata.namespace
+    base = _base_name(pod.metadata.name, ref.name)
+    names = (
+        generated_name(base, f"{pod.metadata.uid}/{ref.name}/{attempt}")
+        for attempt in itertools.count()
+    )
+    claim.metadata.name = next(name for name in names if not exists(name))
+    claim.metadata.labels.update(template.spec.metadata.labels)
+    claim.metadata.annotations.update(template.spec.metadata.annotations)
+    claim.metadata.annotations[POD_CLAIM_NAME] = ref.name
+    add_controlling_pod(claim.metadata, pod)
+    return claim
+
+
+def _base_name(pod: str, claim: str) -> str:
+    """Return the part of a generated name that tells the pod and its claim."""
+    whole = f"{pod}-{claim}"
+    if len(whole) > _LONGEST_BASE:
+        cut_pod = pod[: len(pod) * _LONGEST_BASE // len(whole)]
+        whole = f"{cut_pod}-{claim[: len(claim) * _LONGEST_BASE // len(whole)]}"
+    return f"{whole}-"

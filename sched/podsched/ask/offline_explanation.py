@@ -106,7 +106,7 @@ def _explain(
 
 def _without_node(world: World, info: PodInfo) -> PodInfo:
     """Remove a pod from its node; return it as it was before it was bound."""
-    world.remove(info)
+    world.remove(info, keep_claims=True)
     unbound = Pod()
     unbound.CopyFrom(info.pod)
     unbound.spec.node_name = ""

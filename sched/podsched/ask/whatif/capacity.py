@@ -94,7 +94,7 @@ def _in_turn(world: World, first: PodInfo, most: int, placed: Callable[[int], ob
     """Schedule more pods until one does not fit; the first is already placed."""
     counts = Counter([first.node_name])
     while (done := counts.total()) < most:
-        batch = [_another(first, done + i) for i in range(min(_BATCH, most - done))]
+        batch = [_submitted(world, first, done + i) for i in range(min(_BATCH, most - done))]
         for outcome in world.schedule(batch, preempt=False):
             if not outcome.node_name:
                 return _ended(
@@ -110,6 +110,18 @@ def _another(pod: PodInfo, number: int) -> PodInfo:
     return replace(
         pod, uid=f"{pod.uid}-{number}", name=name, key=f"{pod.namespace}/{name}", node_name=""
     )
+
+
+def _submitted(world: World, pod: PodInfo, number: int) -> PodInfo:
+    """Return another pod; one with claims from templates has claims of its own."""
+    another = _another(pod, number)
+    if not pod.pod.status.resource_claim_statuses:
+        return another
+    message = Pod()
+    message.CopyFrom(pod.pod)
+    message.metadata.name, message.metadata.uid = another.name, another.uid
+    message.ClearField("status")
+    return world.submit(message)
 
 
 def _ended(world: World, pod: PodInfo, counts: Counter[str], *, failed: bool, why: str) -> Capacity:

@@ -11,7 +11,7 @@ Changes inside ``trial`` are undone at its end::
         fits = world.schedule([replacement])[0].node_name
 
 Non-goals: extenders, Permit, time (backoff, grace periods), and controllers other than those that
-replace pods.
+replace pods and those that make ResourceClaims and take devices back.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ from typing import Any
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.ask.explain.changes.question import Question
+from podsched.ask.whatif.claims import (
+    carry_out_pre_bind,
+    give_back_claims,
+    make_claims,
+    write_patches,
+)
 from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info
@@ -36,6 +42,7 @@ from podsched.decide.decision import Decision
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.keys import PlacementKey
 from podsched.decide.pod_group import GroupDecision, PodGroupAttempt, member_order
+from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
@@ -98,6 +105,9 @@ class World:
         """
         state = build_state(config, plugins, seed=_SEED)
         for obj in sorted(objects, key=_names_first):
+            if isinstance(obj, Pod) and not obj.spec.node_name:
+                for claim in make_claims(obj, state.cache.cluster):
+                    state.cache.apply("ResourceClaim", None, claim)
             state.cache.apply(kind_of(obj).name, None, obj)
         return cls(state.cache, state.profiles, state.chance)
 
@@ -184,18 +194,27 @@ class World:
             trial.commit()
 
     def submit(self, pod: Pod) -> PodInfo:
-        """Add a pod without a node; its uid and name must be free. Returns what to schedule."""
+        """Add a pod without a node; its uid and name must be free. Returns what to schedule.
+
+        Claims are made from its templates.
+        """
         if not self.is_ours(pod):
             pod.spec.scheduler_name = self._default_profile
-        info = make_pod_info(pod, self._cache.classes)
         with self._changes() as changes:
+            for claim in make_claims(pod, self.cluster):
+                changes.put("ResourceClaim", claim)
+            info = make_pod_info(pod, self._cache.classes)
             changes.submit(info)
         return info
 
-    def remove(self, pod: PodInfo) -> None:
-        """Take a pod away, bound or not."""
+    def remove(self, pod: PodInfo, *, keep_claims: bool = False) -> None:
+        """Take a pod away, bound or not, with its devices.
+
+        ``keep_claims``: leave the claims that were made for it, for the same pod again.
+        """
         with self._changes() as changes:
             changes.remove(pod)
+            give_back_claims(pod, self.cluster, changes, keep=keep_claims)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Nominate a pending pod to a node, which reserves its room there."""
@@ -296,7 +315,18 @@ class World:
             changes.forget(pod)
             return _refused(pod, status)
         changes.on_undo(lambda: run_unreserve(runtime, assignment))
-        return Outcome(pod, node)
+        status = self._pre_bind(changes, runtime, assignment)
+        return Outcome(pod, node) if status.ok else _refused(pod, status)
+
+    def _pre_bind(self, changes: Trial, runtime: ProfileRuntime, assignment: Assignment) -> Status:
+        try:
+            status = carry_out_pre_bind(runtime, assignment, self.cluster, changes)
+        except PluginFailure as failure:
+            status = failure.status
+        if not status.ok:
+            run_unreserve(runtime, assignment)
+            changes.forget(assignment.pod)
+        return status
 
     def _decide_group(self, members: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
         """Decide on the pending members of a pod group together."""
@@ -312,13 +342,27 @@ class World:
         result = attempt.result
         victims = result.victims.pods if result.victims is not None else ()
         if not victims:
-            return _group_outcomes(members, result)
+            return self._bound_members(members, result)
         for victim in victims:
             self.remove(victim)
         for pod in members:
             self.nominate(pod, result.nominations.get(pod.uid, ""))
         [first, *others] = self._decide_group(members, preempt=False)
         return [replace(first, victims=tuple(victims)), *others]
+
+    def _bound_members(self, members: Sequence[PodInfo], result: GroupDecision) -> list[Outcome]:
+        """Return the outcomes of members; those that have a node get their claims written."""
+        refusals: dict[str, Outcome] = {}
+        decisions = result.decisions if result.status.ok else ()
+        with self._changes() as changes:
+            for decision in decisions:
+                if decision.node_name:
+                    pod, node = decision.queued, decision.node_name
+                    assignment = Assignment(pod, node, decision.state, 0.0)
+                    status = self._pre_bind(changes, self.runtime(pod.info), assignment)
+                    if not status.ok:
+                        refusals[pod.info.uid] = _refused(pod.info, status)
+        return [refusals.get(one.pod.uid, one) for one in _group_outcomes(members, result)]
 
     def _own(self, pod: PodInfo) -> PodInfo:
         """Return a pod that may be assumed here."""
@@ -358,6 +402,10 @@ class World:
         diagnosis, pod = decision.diagnosis, decision.queued.info
         assert diagnosis is not None
         result = self._decider.post_filter(runtime, decision) if preempt else None
+        if decision.state.patches:
+            with self._changes() as changes:
+                write_patches(decision.state.patches, self.cluster, changes)
+            return self._decide([pod], preempt=preempt)[0]
         if result is not None and result.status.ok and result.nominated_node_name:
             victims = result.victims.pods if result.victims is not None else ()
             for victim in victims:

@@ -14,7 +14,6 @@ pkg/controller/resourceclaim of Kubernetes 1.36.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -25,11 +24,11 @@ from podsched.api.device_claims import (
     MOST_CONSUMERS,
     POD_CLAIM_NAME,
     claim_names,
+    claim_of_template,
     is_claim_for,
     is_reserved_for,
 )
 from podsched.api.manifest import to_manifest
-from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import (
     AnyObject,
     Pod,
@@ -39,7 +38,6 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     object_key,
 )
-from podsched.api.owners import add_controlling_pod
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
     AbsentObject,
@@ -52,8 +50,6 @@ from podsched.term.controllers.controller import (
 from podsched.v1.api_pb2 import DeleteRequest
 
 _CLAIM, _TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
-#: Max characters of names of pod and claim in the name of a generated claim.
-_LONGEST_BASE = 57
 #: Max deleted pods that are remembered; of others the API server is asked.
 _MOST_DELETED = 20_000
 #: Max objects examined per call of ``work``.
@@ -225,25 +221,11 @@ class ResourceClaimController:
                 )
                 self._record(pod, ref, why)
             return name
-        made = self._new_claim(pod, ref, template)
+        made = claim_of_template(
+            pod, ref, template, lambda name: self._claim(f"{namespace}/{name}") is not None
+        )
         self._writes.create(object_key(made), made, partial(self._examine, "Pod", [key]))
         return name
-
-    def _new_claim(
-        self, pod: Pod, ref: PodResourceClaim, template: ResourceClaimTemplate
-    ) -> ResourceClaim:
-        claim = ResourceClaim(spec=template.spec.spec)
-        claim.metadata.namespace = pod.metadata.namespace
-        base = _base_name(pod.metadata.name, ref.name)
-        for attempt in itertools.count():
-            claim.metadata.name = generated_name(base, f"{pod.metadata.uid}/{ref.name}/{attempt}")
-            if self._claim(object_key(claim)) is None:
-                break
-        claim.metadata.labels.update(template.spec.metadata.labels)
-        claim.metadata.annotations.update(template.spec.metadata.annotations)
-        claim.metadata.annotations[POD_CLAIM_NAME] = ref.name
-        add_controlling_pod(claim.metadata, pod)
-        return claim
 
     def _reserve(self, pod: Pod, ref: PodResourceClaim, claim: ResourceClaim) -> None:
         """Reserve a claim for a bound pod, if the scheduler has not."""
@@ -356,15 +338,6 @@ def _owner_uid(claim: AnyObject | None) -> str:
         return ""
     owners = (of for of in claim.metadata.owner_references if of.controller and of.kind == "Pod")
     return next((owner.uid for owner in owners if owner.api_version == "v1"), "")
-
-
-def _base_name(pod: str, claim: str) -> str:
-    """Return the part of a generated name that tells the pod and its claim."""
-    whole = f"{pod}-{claim}"
-    if len(whole) > _LONGEST_BASE:
-        cut_pod = pod[: len(pod) * _LONGEST_BASE // len(whole)]
-        whole = f"{cut_pod}-{claim[: len(claim) * _LONGEST_BASE // len(whole)]}"
-    return f"{whole}-"
 
 
 def _deallocation(claim: ResourceClaim) -> dict[str, Any]:

@@ -1,0 +1,118 @@
+"""What controllers, and the patches of plugins, do to the ResourceClaims of a world's pods.
+
+    a pod comes              claims are made from its templates
+    a pod gets a node        its PreBind plugins' patches are written
+    PostFilter patches       are written, and the pod is tried again
+    a pod goes               it is dropped from status.reservedFor; with the last consumer goes the
+                             allocation; the claims that were made for it are deleted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from podsched.api.device_claims import claim_names, claim_of_template, is_claim_for
+from podsched.api.manifest import apply_merge_patch
+from podsched.api.objects import Pod, ResourceClaim
+from podsched.cache.objects import ClusterState
+from podsched.cache.trial import Trial
+from podsched.decide.runtime.plugin_calls import guarded
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.plugin import ObjectPatch
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Status
+from podsched.term.cycle.pre_bind import PRE_BIND_WORDING
+from podsched.term.writes.bind_queue import Assignment
+
+_CLAIM: Final = "ResourceClaim"
+_TEMPLATE: Final = "ResourceClaimTemplate"
+
+
+def make_claims(pod: Pod, cluster: ClusterState) -> list[ResourceClaim]:
+    """Return the claims that a pod lacks and whose templates exist, and name them in its status."""
+    namespace = pod.metadata.namespace
+
+    def exists(name: str) -> bool:
+        return cluster.get(_CLAIM, namespace, name) is not None
+
+    made = {}
+    for ref, name in list(claim_names(pod)):
+        if ref.resource_claim_template_name and (name is None or not exists(name)):
+            template = cluster.get(_TEMPLATE, namespace, ref.resource_claim_template_name)
+            if template is not None:
+                claim = made[ref.name] = claim_of_template(pod, ref, template, exists)
+                claim.metadata.uid = f"uid-{claim.metadata.name}-of-{pod.metadata.uid}"
+    kept = [of for of in pod.status.resource_claim_statuses if of.name not in made]
+    del pod.status.resource_claim_statuses[:]
+    pod.status.resource_claim_statuses.extend(kept)
+    for ref_name, claim in made.items():
+        pod.status.resource_claim_statuses.add(
+            name=ref_name, resource_claim_name=claim.metadata.name
+        )
+    return list(made.values())
+
+
+def carry_out_pre_bind(
+    runtime: ProfileRuntime, assignment: Assignment, cluster: ClusterState, changes: Trial
+) -> Status:
+    """Write what the PreBind plugins want to; return the first status that is not a success.
+
+    Where others have to act after the patches, such as a driver or a volume controller, nothing is
+    written, and what Reserve has assumed stays. Raises PluginFailure.
+    """
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    for named in runtime.pre_bind:
+        pre_flight = named.plugin.pre_bind_pre_flight
+        status = guarded(named.name, PRE_BIND_WORDING, pre_flight, state, pod, node)
+        if status.skipped:
+            continue
+        if status.ok:
+            call = named.plugin.pre_bind
+            plan = guarded(named.name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+            status = plan.status
+        if not status.ok:
+            return status.by(named.name)
+        if not plan.patches:
+            continue
+        with changes.inner() as trial:
+            write_patches(plan.patches, cluster, trial)
+            wait = plan.wait
+            if wait is None or guarded(named.name, PRE_BIND_WORDING, wait, cluster).ok:
+                trial.commit()
+    return SUCCESS
+
+
+def write_patches(patches: Iterable[ObjectPatch], cluster: ClusterState, changes: Trial) -> None:
+    """Apply patches to the objects that exist."""
+    for patch in patches:
+        found = cluster.get(patch.kind, patch.namespace, patch.name)
+        if found is not None:
+            changes.put(patch.kind, apply_merge_patch(found, dict(patch.merge_patch)).message)
+
+
+def give_back_claims(
+    pod: PodInfo, cluster: ClusterState, changes: Trial, *, keep: bool = False
+) -> None:
+    """Take a pod out of the consumers of its claims.
+
+    ``keep`` those that were made for it, without devices; else they are deleted.
+    """
+    for name in (name for _, name in claim_names(pod.pod) if name):
+        cluster.assumed(_CLAIM).restore(pod.namespace, name)
+        claim = cluster.get(_CLAIM, pod.namespace, name)
+        if not isinstance(claim, ResourceClaim):
+            continue
+        if is_claim_for(pod.pod, claim) and not keep:
+            changes.delete(_CLAIM, pod.namespace, name)
+            continue
+        left = [of for of in claim.status.reserved_for if of.uid != pod.uid]
+        if len(left) == len(claim.status.reserved_for):
+            continue
+        changed = ResourceClaim()
+        changed.CopyFrom(claim)
+        del changed.status.reserved_for[:]
+        changed.status.reserved_for.extend(left)
+        if not left:
+            changed.ClearField("status")
+        changes.put(_CLAIM, changed)
