@@ -31,10 +31,9 @@ from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import CycleState, PluginFactory
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import error
+from podsched.lab.memory_cluster import MemoryCluster
 from podsched.lab.replay.recording import Change, Recording
-from podsched.lab.replay.simulated_cluster import SimulatedCluster
 from podsched.lab.replay.simulation import VirtualTimeLoop, run_in_virtual_time, scheduling_loop
-from podsched.lab.replay.workload import Workload
 from podsched.serve.client.informer import Event, EventType
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
@@ -246,9 +245,7 @@ class _Repetition:
         assert isinstance(running, VirtualTimeLoop)
         self._clock = running
         # Nothing is ever sent there: tasks of this loop have no turn.
-        cluster = SimulatedCluster(
-            Workload(0.0, 0.0), lambda batch: None, self._clock.time, self._clock.call_later
-        )
+        cluster = MemoryCluster(self._clock.time)
         fence = api_pb2.Fence(lock="replay", term=checkpoint["term"])
         self._loop = scheduling_loop(
             self._state, cluster, fence, self._decider, meter, decisions=self._collector

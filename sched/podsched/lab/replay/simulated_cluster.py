@@ -7,25 +7,35 @@ node.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable
+from typing import Final
 
-from podsched.api.conditions import is_finished, is_terminating, set_pod_condition
-from podsched.api.kinds import find_kind, kind_of
-from podsched.api.manifest import ManifestError, apply_merge_patch
-from podsched.api.objects import AnyObject, Node, Pod, PodCondition, object_key, timestamp
-from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.conditions import (
+    POD_SCHEDULED,
+    TRUE,
+    is_finished,
+    is_terminating,
+    set_pod_condition,
+)
+from podsched.api.kinds import kind_of
+from podsched.api.objects import AnyObject, Node, Pod, PodCondition, object_key
+from podsched.lab.memory_cluster import MemoryCluster, message_of
 from podsched.lab.replay.history import History, PodHistory
 from podsched.lab.replay.workload import NodeSpans, Step, Workload, requests_of
-from podsched.serve.client.errors import NotFound
 from podsched.serve.client.informer import Batch, Event, EventType
+from podsched.serve.server.entries import Entry
 from podsched.v1 import api_pb2 as v1
 
-_SCHEDULED = PodCondition(type="PodScheduled", status="True")
-_ADDED, _MODIFIED, _DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
+_SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
+_TYPES: Final = {
+    v1.ADDED: EventType.ADDED,
+    v1.MODIFIED: EventType.MODIFIED,
+    v1.DELETED: EventType.DELETED,
+}
 
 
-class SimulatedCluster:
+class SimulatedCluster(MemoryCluster):
     """See the module."""
 
     def __init__(
@@ -36,96 +46,61 @@ class SimulatedCluster:
         later: Callable[[float, Callable[[], None]], object],
     ) -> None:
         """``now``: seconds since the start; ``later`` calls a function after some seconds."""
+        super().__init__(lambda: workload.began + now())
         self._workload = workload
         self._deliver = deliver
-        self._now = now
+        self._since_start = now
         self._later = later
-        self._objects: dict[tuple[str, str], AnyObject] = {}
-        self._revision = 0
         self._spans = NodeSpans()
         self._on_node: dict[str, set[str]] = {}
         self._histories: dict[str, PodHistory] = {}
+        #: The objects as the scheduler has them.
+        self._delivered: dict[tuple[str, str], AnyObject] = {}
 
     # ------------------------------------------------------------------ the run
 
     def begin(self) -> None:
         """Deliver the initial objects."""
         for item in self._workload.objects:
-            self.step(Step(0.0, _ADDED, kind_of(item).name, object_key(item), item))
+            self.step(Step(0.0, EventType.ADDED, kind_of(item).name, object_key(item), item))
 
     def step(self, step: Step) -> None:
         """Carry out a recorded change by others."""
-        known = self._objects.get((step.kind, step.key))
-        if step.type is _DELETED:
+        known = self._delivered.get((step.kind, step.key))
+        if step.type is EventType.DELETED:
             self._remove(step.kind, step.key, step.item.metadata.uid)
         elif isinstance(step.item, Pod):
             self._pod_step(step.key, step.item, known)
         else:
             if isinstance(step.item, Node):
-                self._spans.seen(self._now(), step.item)
-            self._store(step.item)
+                self._spans.seen(self._since_start(), step.item)
+            self._put(step.item, known)
 
     def history(self) -> History:
         """Return the history after the end of the run."""
         seconds = self._workload.seconds
         return History(seconds, self._histories, self._spans.until(seconds))
 
-    # ------------------------------------------------------------------ what the scheduler writes
+    # ------------------------------------------------------------------ from MemoryCluster
 
-    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
-        """See ``TermCluster``."""
-        item = self._objects.get((kind, f"{namespace}/{name}" if namespace else name))
-        if item is None:
-            raise NotFound(f"{kind} {name} does not exist")
-        return item
+    def changed(self, event: v1.EventType, entry: Entry, old: Entry | None) -> None:
+        """Deliver the change, and note where pods are and when they end."""
+        kind, key = entry.kind.name, entry.key
+        before = self._delivered.pop((kind, key), None)
+        item = None
+        if event != v1.DELETED:
+            item = self._delivered[kind, key] = message_of(entry)
+        if isinstance(before, Pod) and item is None:
+            self._histories[before.metadata.uid].ended = self._since_start()
+            self._on_node.get(before.spec.node_name, set()).discard(key)
+        if isinstance(item, Pod) and item.spec.node_name:
+            self._on_node.setdefault(item.spec.node_name, set()).add(key)
+        self._deliver(Batch(self.revision, [Event(_TYPES[event], kind, key, before, item)]))
 
-    async def bind_pods(
-        self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
-    ) -> Sequence[v1.BatchResult]:
-        """See ``ClusterWrites``."""
-        del fence, traceparent
-        return [self._bind(binding) for binding in bindings]
-
-    async def evict_pods(
-        self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
-    ) -> Sequence[v1.BatchResult]:
-        """See ``ClusterWrites``."""
-        del fence
-        return [self._evict(eviction) for eviction in evictions]
-
-    async def patch_pod_statuses(
-        self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
-    ) -> Sequence[v1.BatchResult]:
-        """See ``ClusterWrites``."""
-        del fence
-        return [self._patch_status(patch) for patch in patches]
-
-    async def patch_many(
-        self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
-    ) -> Sequence[v1.BatchResult]:
-        """See ``ClusterWrites``."""
-        del fence
-        return [self._patch(patch) for patch in patches]
-
-    def _bind(self, binding: v1.Binding) -> v1.BatchResult:
-        pod = self._pod(binding.namespace, binding.name, binding.uid)
-        if pod is None or ("Node", binding.node_name) not in self._objects:
-            return _missing(binding.name)
-        if pod.spec.node_name or is_terminating(pod):
-            already = bool(pod.spec.node_name)
-            reason = StatusReason.ALREADY_BOUND if already else StatusReason.POD_DELETING
-            return v1.BatchResult(code=StatusCode.FAILED_PRECONDITION, reason=reason)
-        pod.spec.node_name = binding.node_name
-        pod.status.nominated_node_name = ""
-        pod.metadata.annotations.update(binding.annotations)
-        self._run(pod)
-        self._store(pod)
-        return v1.BatchResult(resource_version=self._revision)
-
-    def _run(self, pod: Pod) -> None:
+    def starts(self, pod: Pod) -> None:
         """Let a pod run on its node, and end at its time."""
-        uid, key, now = pod.metadata.uid, object_key(pod), self._now()
-        stamp = timestamp(self._workload.began + now, whole=True)
+        uid, key, now = pod.metadata.uid, object_key(pod), self._since_start()
+        stamp = self._stamp()
         set_pod_condition(pod.status, _SCHEDULED, stamp)
         pod.status.phase = "Running"
         if not pod.status.HasField("start_time"):
@@ -136,54 +111,30 @@ class SimulatedCluster:
         if run_time is not None:
             self._later(run_time, lambda: self._remove("Pod", key, uid))
 
-    def _evict(self, request: v1.EvictRequest) -> v1.BatchResult:
-        pod = self._pod(request.namespace, request.name, request.preconditions.uid)
-        if pod is None:
-            return _missing(request.name)
-        uid, key, wait = pod.metadata.uid, object_key(pod), self._workload.termination
+    def _evict(self, request: v1.EvictRequest) -> Entry:
+        """Evict a pod; it ends after the time that terminations took in the recording."""
+        key, uid = f"{request.namespace}/{request.name}", request.preconditions.uid
+        before = self._delivered.get(("Pod", key))
+        wait = self._workload.termination
+        graceful = v1.EvictRequest()
+        graceful.CopyFrom(request)
+        graceful.grace_period_seconds = max(1, math.ceil(wait))
+        entry = super()._evict(graceful)
         self._histories[uid].preempted = True
-        if is_terminating(pod):
-            return v1.BatchResult()
-        stamp = timestamp(self._workload.began + self._now(), whole=True)
-        set_pod_condition(pod.status, request.condition, stamp)
-        pod.metadata.deletion_timestamp.CopyFrom(stamp)
-        self._store(pod)
-        self._later(wait, lambda: self._remove("Pod", key, uid))
-        return v1.BatchResult(resource_version=self._revision)
+        if isinstance(before, Pod) and not is_terminating(before):
+            self._later(wait, lambda: self._remove("Pod", key, uid))
+        return entry
 
-    def _patch_status(self, patch: v1.PodStatusPatch) -> v1.BatchResult:
-        pod = self._pod(patch.namespace, patch.name, patch.uid)
-        if pod is None:
-            return _missing(patch.name)
-        stamp = timestamp(self._workload.began + self._now(), whole=True)
-        changed = False
-        for condition in patch.conditions:
-            changed |= set_pod_condition(pod.status, condition, stamp)
-            if condition.reason == "Unschedulable":
-                self._histories[pod.metadata.uid].unschedulable = True
-        if patch.HasField("nominated_node_name"):
-            changed |= pod.status.nominated_node_name != patch.nominated_node_name
-            pod.status.nominated_node_name = patch.nominated_node_name
-        if changed:
-            self._store(pod)
-        return v1.BatchResult(resource_version=self._revision)
-
-    def _patch(self, patch: v1.PatchRequest) -> v1.BatchResult:
-        kind = find_kind(patch.kind)
-        key = f"{patch.namespace}/{patch.name}" if kind.namespaced else patch.name
-        known = self._objects.get((kind.name, key))
-        if known is None:
-            return _missing(patch.name)
-        try:
-            self._store(apply_merge_patch(known, json.loads(patch.merge_patch)).message)
-        except ManifestError as error:
-            return v1.BatchResult(code=StatusCode.INVALID_ARGUMENT, message=str(error))
-        return v1.BatchResult(resource_version=self._revision)
+    def _patch_status(self, patch: v1.PodStatusPatch) -> Entry:
+        entry = super()._patch_status(patch)
+        if any(condition.reason == "Unschedulable" for condition in patch.conditions):
+            self._histories[entry.message.metadata.uid].unschedulable = True
+        return entry
 
     # ------------------------------------------------------------------ objects
 
     def _pod_step(self, key: str, item: Pod, known: AnyObject | None) -> None:
-        uid, now = item.metadata.uid, self._now()
+        uid, now = item.metadata.uid, self._since_start()
         if known is not None and known.metadata.uid != uid:
             self._remove("Pod", key, known.metadata.uid)  # others have made it anew meanwhile
             known = None
@@ -199,10 +150,10 @@ class SimulatedCluster:
             history.priority = item.spec.priority
             self._histories[uid] = history
             if bound:
-                self._run(pod)
+                self.starts(pod)
         elif foreign:
             if pod.spec.node_name and self._histories[uid].bound is None:
-                self._run(pod)
+                self.starts(pod)
             if is_finished(pod):
                 self._remove("Pod", key, uid)
                 return
@@ -213,46 +164,21 @@ class SimulatedCluster:
             if is_terminating(known):
                 stamp = known.metadata.deletion_timestamp
                 pod.metadata.deletion_timestamp.CopyFrom(stamp)
-        self._store(pod)
+        self._put(pod, known)
 
-    def _pod(self, namespace: str, name: str, uid: str) -> Pod | None:
-        """Return a copy of a pod to be changed."""
-        known = self._objects.get(("Pod", f"{namespace}/{name}"))
-        if not isinstance(known, Pod) or (uid and known.metadata.uid != uid):
-            return None
-        pod = Pod()
-        pod.CopyFrom(known)
-        return pod
-
-    def _store(self, item: AnyObject) -> None:
-        """Store an object, which is not changed afterwards, and deliver the event."""
-        kind, key = kind_of(item).name, object_key(item)
-        known = self._objects.get((kind, key))
-        self._objects[kind, key] = item
-        if isinstance(item, Pod) and item.spec.node_name:
-            self._on_node.setdefault(item.spec.node_name, set()).add(key)
-        self._tell([Event(_MODIFIED if known else _ADDED, kind, key, known, item)])
+    def _put(self, item: AnyObject, known: AnyObject | None) -> None:
+        if known is None:
+            self.create(item)
+        else:
+            self.update(item)
 
     def _remove(self, kind: str, key: str, uid: str = "") -> None:
         """Remove an object if it exists; a node with its pods."""
-        known = self._objects.get((kind, key))
+        known = self._delivered.get((kind, key))
         if known is None or (uid and known.metadata.uid not in ("", uid)):
             return
-        del self._objects[kind, key]
-        if isinstance(known, Pod):
-            self._histories[known.metadata.uid].ended = self._now()
-            self._on_node.get(known.spec.node_name, set()).discard(key)
-        self._tell([Event(_DELETED, kind, key, known, None)])
+        self.delete(kind, key)
         if kind == "Node":
-            self._spans.gone(self._now(), key)
+            self._spans.gone(self._since_start(), key)
             for pod in sorted(self._on_node.pop(key, ())):
                 self._remove("Pod", pod)
-
-    def _tell(self, events: Iterable[Event]) -> None:
-        self._revision += 1
-        self._deliver(Batch(self._revision, list(events)))
-
-
-def _missing(name: str) -> v1.BatchResult:
-    reason = StatusReason.NOT_FOUND
-    return v1.BatchResult(code=StatusCode.NOT_FOUND, reason=reason, message=f'"{name}" not found')

@@ -20,6 +20,7 @@ from podsched.config.load import SchedulerConfiguration
 from podsched.config.settings import SchedulerSettings
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.framework.plugin import PluginFactory
+from podsched.lab.memory_cluster import MemoryCluster
 from podsched.lab.replay.history import History
 from podsched.lab.replay.simulated_cluster import SimulatedCluster
 from podsched.lab.replay.workload import Workload
@@ -84,7 +85,6 @@ def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-_FENCE: Final = api_pb2.Fence(lock="replay", term=1)
 #: The pod that fits and was not woken would be found by an audit: a bug that a replay is to show.
 _SETTINGS: Final = SchedulerSettings(audit_period=0.0)
 #: Where preemption begins its search is drawn with it.
@@ -135,7 +135,12 @@ class _Simulation(LoopListener):
         cluster.begin()
         decider = self.state.decider()
         self._loop = scheduling_loop(
-            self.state, cluster, _FENCE, decider, self._meter, changes=self._changes
+            self.state,
+            cluster,
+            cluster.new_term("replay"),
+            decider,
+            self._meter,
+            changes=self._changes,
         )
         tasks = TaskSet("replay")
         tasks.start(self._loop.run(), "scheduling", endless=True)
@@ -163,7 +168,7 @@ class _Simulation(LoopListener):
 
 def scheduling_loop(
     state: SchedulingState,
-    cluster: SimulatedCluster,
+    cluster: MemoryCluster,
     fence: api_pb2.Fence,
     decider: AcceleratedDecider,
     meter: CycleMeter,
