@@ -45,6 +45,16 @@ class Cluster(TermWorld):
         request = {"name": "r", "exactly": exactly}
         return self.make("ResourceClaim", name, {"devices": {"requests": [request]}}, **more)
 
+    def allocate(self, name: str, *devices: str) -> None:
+        """Give devices ("pool/device") to a claim, as another scheduler does."""
+        claim = self.stored_claim(name)
+        for device in devices:
+            pool, _, device_name = device.rpartition("/")
+            claim.status.allocation.devices.results.add(
+                request="r", driver="gpu.example.com", pool=pool, device=device_name
+            )
+        self.cluster.update(claim)
+
     def cordon(self, name: str) -> None:
         """Make a node unschedulable."""
         node = self.cluster.object("Node", name)

@@ -47,6 +47,16 @@ def admin_result(claim: o.ResourceClaim) -> str:
     return ""
 
 
+def exclusive_devices(claim: o.ResourceClaim) -> Iterator[tuple[str, str, str]]:
+    """Yield driver, pool and name of the devices that are allocated to this claim alone.
+
+    Not those of which it has a share, and not those that it may only look at (adminAccess).
+    """
+    for result in claim.status.allocation.devices.results:
+        if not result.share_id and not result.admin_access:
+            yield result.driver, result.pool, result.device
+
+
 def claim_names(pod: o.Pod) -> Iterator[tuple[o.PodResourceClaim, str | None]]:
     """Yield the claims of a pod in order, with their names; None for one that is not created yet.
 

@@ -7,6 +7,7 @@
     /podsched/compaction                              its version counts the compactions
     /podsched/schedulers                              the locks whose holders bind pods
     /podsched/bound/<node>/<namespace>/<name>         put by a binding to a node under that lock
+    /podsched/devices/<driver>/<pool>/<device>        the claim to which a device is allocated
 
 One prefix holds them all, so that one watch sees every change in the order of revisions.
 
@@ -27,6 +28,7 @@ SYNC = f"{ROOT}sync"
 COMPACTION = f"{ROOT}compaction"
 SCHEDULERS = f"{ROOT}schedulers"
 BOUND = f"{ROOT}bound/"
+DEVICES = f"{ROOT}devices/"
 
 _BY_PLURAL = {kind.plural: kind for kind in KINDS.values()}
 
@@ -68,6 +70,14 @@ def term_key(lock: str) -> str:
 def bound_key(node: str, lock: str) -> str:
     """Return the key that bindings to a node put under the lock "namespace/name"."""
     return f"{BOUND}{node}/{lock}"
+
+
+def device_key(driver: str, pool: str, device: str) -> str:
+    """Return the key that names the claim to which a device is allocated.
+
+    Only names of pools may contain slashes, so the keys of different devices differ.
+    """
+    return f"{DEVICES}{driver}/{pool}/{device}"
 
 
 def liveness_key(lock: str) -> str:

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podsched.api import device_selectors
+from podsched.api.reasons import StatusCode
 from podsched.framework.plugin import PreBindPlan
 from podsched.framework.status import SUCCESS, error
 from podsched.serve.client.errors import Unavailable
+from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 from support.device_cluster import Cluster, a_cluster
 
@@ -238,6 +240,36 @@ async def test_a_patch_without_an_answer_keeps_its_devices() -> None:
         await asyncio.sleep(20)
     assert world.devices_of("a") == ["n1/d0"]
     assert world.nodes_of("pa", "pb") == ["n1", ""]
+
+
+async def test_a_device_that_another_scheduler_got_first_is_replaced() -> None:
+    """The API server refuses the write; nothing of it is in doubt, so no device is held back."""
+    world = await a_cluster(n1=["d0", "d1", "d2"])
+    world.claim("theirs")
+    world.claim("mine")
+    patch_many = world.cluster.patch_many
+    refused = []
+
+    async def patched(patches: Any, *, fence: Any) -> Any:
+        if b'"d0"' not in patches[0].merge_patch:
+            return await patch_many(patches, fence=fence)
+        if not refused:
+            world.allocate("theirs", "n1/d0")
+        refused.append(patches)
+        return [api_pb2.BatchResult(code=StatusCode.ABORTED, message="it is theirs")]
+
+    world.cluster.patch_many = patched  # type: ignore[method-assign]
+    world.user("p", "mine")
+    async with world.running():
+        await asyncio.sleep(5)
+        assert world.nodes_of("p") == ["n1"]
+        world.claim("next")
+        world.user("q", "next")
+        await asyncio.sleep(5)
+    assert len(refused) == 1
+    assert world.devices_of("theirs") == ["n1/d0"]
+    assert sorted(world.devices_of("mine") + world.devices_of("next")) == ["n1/d1", "n1/d2"]
+    world.check()
 
 
 async def test_a_change_of_a_claim_does_not_free_what_is_assumed_for_it() -> None:

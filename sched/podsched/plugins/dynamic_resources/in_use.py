@@ -59,6 +59,10 @@ class DevicesInUse:
         """Whether a device is in use exclusively."""
         return device in self._exclusive
 
+    def is_given_twice(self, device: DeviceID) -> bool:
+        """Whether two claims have a device exclusively, stored or assumed."""
+        return self._exclusive.get(device, 0) > 1
+
     def is_shared(self, device: DeviceID) -> bool:
         """Whether shares of a device are in use."""
         return device in self._shares

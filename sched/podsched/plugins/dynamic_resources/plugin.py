@@ -82,6 +82,7 @@ from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 from podsched.plugins.dynamic_resources.reservation import (
     Reservation,
     assume_allocation,
+    check_not_lost,
     check_reachable,
     claim_patches,
     deallocation,
@@ -505,6 +506,7 @@ class DynamicResources:
         reserved = self._reserved.get(pod.uid)
         try:
             claims = usable_claims(pod, cluster)
+            check_not_lost(claims, reserved, self._devices.of(cluster).in_use, cluster)
             check_reachable(claims, node_name, cluster)
             patches = tuple(claim_patches(pod, claims, cluster, self._now()))
         except (ClaimUnusableError, LookupError) as why:

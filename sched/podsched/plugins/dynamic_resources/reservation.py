@@ -1,7 +1,8 @@
 """Allocate the claims of a pod: assume it, write it, wait until the devices are ready.
 
     Reserve      assume_allocation()   counts the devices as in use from now on
-    PreBind      claim_patches()       writes finalizer, allocation and reservation
+    PreBind      check_not_lost()      gives up what another scheduler has allocated meanwhile
+                 claim_patches()       writes finalizer, allocation and reservation
                  device_status()       PENDING until the devices' binding conditions are met
     Unreserve    Reservation.drop()    takes the assumptions back, unless they may be written
                  without_consumer()    takes back the reservation that is written
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podsched.api import codec
-from podsched.api.device_claims import CLAIM_FINALIZER, is_reserved_for
+from podsched.api.device_claims import CLAIM_FINALIZER, exclusive_devices, is_reserved_for
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.node_selectors import compile_node_selector
 from podsched.api.objects import timestamp
@@ -29,7 +30,8 @@ from podsched.framework.plugin import ObjectPatch
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.plugins.dynamic_resources.documents import write_allocation
-from podsched.plugins.dynamic_resources.model import AllocationResult
+from podsched.plugins.dynamic_resources.in_use import DevicesInUse
+from podsched.plugins.dynamic_resources.model import AllocationResult, DeviceID
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.v1 import objects_pb2 as v1
 
@@ -93,6 +95,30 @@ def assume_allocation(
         return found.metadata.uid != uid or found.status.HasField("allocation")
 
     cluster.assumed(CLAIM).assume(changed, is_settled)
+
+
+def check_not_lost(
+    claims: Sequence[v1.ResourceClaim],
+    reserved: Reservation | None,
+    in_use: DevicesInUse,
+    cluster: ClusterView,
+) -> None:
+    """Take back assumed allocations of devices that another claim has got from another scheduler.
+
+    The API server refuses to store them. Raises LookupError if there was one.
+    """
+    for claim in claims:
+        assumed = in_flight(claim, cluster)
+        devices = () if assumed is None else map(DeviceID._make, exclusive_devices(assumed))
+        lost = next(filter(in_use.is_given_twice, devices), None)
+        if lost is not None:
+            name = claim.metadata.name
+            cluster.assumed(CLAIM).restore(claim.metadata.namespace, name)
+            if reserved is not None:
+                reserved.names = tuple(other for other in reserved.names if other != name)
+            raise LookupError(
+                f"device {'/'.join(lost)} for resourceclaim {name} is allocated to another claim"
+            )
 
 
 def check_reachable(

@@ -80,7 +80,9 @@ class ServerCore:
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         growth = GrowthCharging(quotas, self.quota_recounter, now=now)
-        self.registry = Registry(storage, self.lister, sources, guard, namespaces, growth, now=now)
+        self.registry = Registry(
+            storage, self.cache, self.lister, sources, guard, namespaces, growth, now=now
+        )
         self.rewriter = Rewriter(storage, sources, growth, now=now)
         self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)
         self._has_built_in = False

@@ -37,6 +37,7 @@ from podsched.serve.server.deletion import (
     deletion_step,
     marked_first,
 )
+from podsched.serve.server.device_guard import with_device_keys
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.turns import Work
@@ -51,6 +52,7 @@ from podsched.serve.server.patching import parse_patch, patched
 from podsched.serve.server.quotas.growth import GrowthCharging
 from podsched.serve.server.scope import Scope, kind_named
 from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
+from podsched.serve.server.watchcache import WatchCache
 from podsched.v1.api_pb2 import (
     DeleteCollectionRequest,
     DeleteRequest,
@@ -71,6 +73,7 @@ class Registry:
     def __init__(
         self,
         storage: ObjectStorage,
+        cache: WatchCache,
         lister: Lister,
         sources: AdmissionSources,
         guard: BindGuard,
@@ -80,6 +83,7 @@ class Registry:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._storage = storage
+        self._cache = cache
         self._lister = lister
         self._sources = sources
         self._guard = guard
@@ -145,9 +149,16 @@ class Registry:
         mutation = Mutation(kind, key, change)
         if subresource != "status":
             (mutation,) = await self._growth.charged([mutation])
-        entry = await self._storage.mutate_one(mutation, fence, dry_run=dry_run)
+        entry = only_entry(await self._write([mutation], fence, dry_run=dry_run))
         await self._settle([entry], dry_run=dry_run)
         return entry
+
+    async def _write(
+        self, mutations: Sequence[Mutation], fence: Fence | None, *, dry_run: bool
+    ) -> list[Outcome]:
+        """Write changes of objects, with the keys of the devices that claims have."""
+        guarded = [with_device_keys(mutation, fence, self._cache) for mutation in mutations]
+        return await self._storage.mutate(guarded, fence, dry_run=dry_run)
 
     async def _settle(self, outcomes: Sequence[Outcome], *, dry_run: bool) -> None:
         """Wait until admission sees the written objects; return at once after a dry run.
@@ -253,7 +264,7 @@ class Registry:
         self, planned: Sequence[Mutation | ApiError], fence: Fence | None, *, dry_run: bool
     ) -> list[Outcome]:
         """Execute the mutations; an error in place of a mutation becomes the item's outcome."""
-        results = await self._storage.mutate(_mutations(planned), fence, dry_run=dry_run)
+        results = await self._write(_mutations(planned), fence, dry_run=dry_run)
         await self._settle(results, dry_run=dry_run)
         done = iter(results)
         return [next(done) if isinstance(plan, Mutation) else plan for plan in planned]
@@ -277,7 +288,7 @@ class Registry:
             return marked_first(entry, step, self._now(), request.propagation_policy)
 
         marking = deletion._replace(change=change)
-        entry = await self._storage.mutate_one(marking, None, dry_run=dry_run)
+        entry = only_entry(await self._write([marking], None, dry_run=dry_run))
         if dry_run:
             return entry
         if entry.kind.name == "Pod" and entry.is_readable() and can_be_removed(entry.message):
@@ -345,7 +356,7 @@ class Registry:
                 Mutation(kind, entry.key, lambda found: self._removal(found, request))
                 for entry in selected[start : start + _DELETE_AT_ONCE]
             ]
-            outcomes = await self._storage.mutate(mutations, fence, dry_run=request.dry_run)
+            outcomes = await self._write(mutations, fence, dry_run=request.dry_run)
             for outcome in outcomes:
                 if not isinstance(outcome, ApiError):
                     deleted += 1
