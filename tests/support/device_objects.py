@@ -45,9 +45,7 @@ def _device(name: str, index: int, device: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def claim_spec(
-    count: int = 1, *selectors: str, match: str = "", **exactly: Any
-) -> dict[str, Any]:
+def claim_spec(count: int = 1, *selectors: str, match: str = "", **exactly: Any) -> dict[str, Any]:
     """A claim's spec with one request, named gpus."""
     wanted = {
         "deviceClassName": "gpu",
@@ -77,9 +75,7 @@ def template(name: str, *selectors: str, count: int = 1, **of: Any) -> v1.Resour
     return made
 
 
-def user(
-    name: str, *, template: str = "", claim: str = "", group: str = "", **spec: Any
-) -> v1.Pod:
+def user(name: str, *, template: str = "", claim: str = "", group: str = "", **spec: Any) -> v1.Pod:
     """A pod with one claim."""
     ref = {"resourceClaimTemplateName": template} if template else {"resourceClaimName": claim}
     made = pod(name, {"resourceClaims": [{"name": "mine", **ref}], **spec})

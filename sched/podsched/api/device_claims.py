@@ -1,6 +1,4 @@
-"""ResourceClaims: their limits, which ones a pod uses, how they are made from templates, and which
-ask for administrators' access.
-"""
+"""ResourceClaims: their limits, which ones a pod uses, how templates make them, admin access."""
 
 from __future__ import annotations
 

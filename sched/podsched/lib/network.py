@@ -6,6 +6,8 @@ import ipaddress
 import itertools
 import os
 import socket
+import sys
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,21 +15,45 @@ from typing import Final
 #: from 32768 on, others from 49152 on), because such a port may be taken between the check and the
 #: start of the listener.
 _PORTS: Final = range(20_000, 32_768)
-#: Indices into _PORTS, modulo its length. Each process starts at a different one, so that two
-#: processes that search at the same time find different ports.
+#: Indices into _PORTS, modulo its length. Processes start at different ones.
 _places: Iterator[int] = itertools.count(os.getpid() * 127)
+#: The latest ports given out, reserved against other processes that search on this machine. It is
+#: bounded because each is a file descriptor, and a port is listened on soon or not at all.
+_reserved: Final[deque[socket.socket]] = deque(maxlen=64)
 
 
 def free_port(host: str = "127.0.0.1") -> int:
     """Return a free TCP port of a host's address, a different one each time.
 
-    Another process may take it before the caller does. Raises OSError if no port is free.
+    On Linux, no other process gets it from this function for as long as this process runs and
+    asks for no more than 64 others. A program that does not use this function may still take it.
+    Raises OSError if no port is free.
     """
     for place in itertools.islice(_places, len(_PORTS)):
         port = _PORTS[place % len(_PORTS)]
-        if can_listen(host, port):
+        if can_listen(host, port) and _reserve(port):
             return port
     raise OSError(f"no port of {host} from {_PORTS.start} to {_PORTS.stop - 1} is free")
+
+
+def _reserve(port: int) -> bool:
+    """Reserve a port against other processes; return False if one of them has it.
+
+    The reservation is a socket in Linux's abstract namespace, which leaves nothing on the disk and
+    ends with the process. Other systems have none, so two processes may get the same port there.
+    """
+    if sys.platform != "linux":
+        return True
+    reservation = socket.socket(socket.AF_UNIX)
+    try:
+        reservation.bind(f"\0podsched-port-{port}")
+    except OSError:
+        reservation.close()
+        return False
+    if len(_reserved) == _reserved.maxlen:
+        _reserved.popleft().close()
+    _reserved.append(reservation)
+    return True
 
 
 def can_listen(host: str, port: int) -> bool:

@@ -101,7 +101,7 @@ def test_a_claim_that_keeps_its_only_pod_from_nodes_is_given_back_and_allocated_
     made = a_world(resource_claim("mine"))
     first = made.submit(user("p", claim="mine"))
     made.schedule([first])
-    where = made.pods_on("a") and "a" or "b"
+    where = "a" if made.pods_on("a") else "b"
     [claim] = made.cluster.list("ResourceClaim")
     allocated = type(claim)()
     allocated.CopyFrom(claim)

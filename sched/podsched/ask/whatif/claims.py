@@ -1,10 +1,10 @@
 """What controllers, and the patches of plugins, do to the ResourceClaims of a world's pods.
 
-    a pod comes              claims are made from its templates
-    a pod gets a node        its PreBind plugins' patches are written
-    PostFilter patches       are written, and the pod is tried again
-    a pod goes               it is dropped from status.reservedFor; with the last consumer goes the
-                             allocation; the claims that were made for it are deleted
+a pod comes              claims are made from its templates
+a pod gets a node        its PreBind plugins' patches are written
+PostFilter patches       are written, and the pod is tried again
+a pod goes               it is dropped from status.reservedFor; with the last consumer goes the
+                         allocation; the claims that were made for it are deleted
 """
 
 from __future__ import annotations
