@@ -77,3 +77,12 @@ def test_a_what_if_world_gives_no_device_twice(tmp_path: Path, sched: Commands) 
     assert done.code == 1, "the third pod does not fit"
     placed = {each["pod"]: each.get("node", "") for each in json.loads(done.out)["pods"]}
     assert sorted(placed.values(), key=str) == ["", "a", "b"]
+
+
+def test_one_more_node_like_another_brings_its_devices(explain: Explain) -> None:
+    used = claim("used", [request("r", H100)], on="a/gpu-0,a/gpu-1,a/gpu-2")
+    asked = claim("mine", [request("gpus", H100, 2)])
+    plain = [item for item in node("b", f"2x{H100}") if item["kind"] == "Node"]
+    text = explain(*node("a", f"4x{H100}"), *plain, used, asked, pod("web", "mine"))
+    assert "add a node like a (cpu 16, memory 64Gi, 4 devices)" in text
+    assert "add a node like b" not in text

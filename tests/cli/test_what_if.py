@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from podsched.api.manifest import to_manifest
 from support.commands import Commands
+from support.device_objects import device_class, devices, template, user
 
 OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u",
           "controller": True}]  # fmt: skip
@@ -90,6 +92,30 @@ def test_nodes_can_be_added_from_a_file_or_like_another(
     added = ("--add-node", f"{large}:2", "--add-node", "b")
     result = sched.ok("simulate", "-f", cluster, "--pod", file, *added, "-o", "json")
     assert json.loads(result)["pods"][0]["node"] == "a-added-1"
+
+
+def with_devices(name: str, count: int) -> list[dict[str, Any]]:
+    """A node and its devices."""
+    return [node(name), to_manifest(devices(name, count))]
+
+
+def test_added_nodes_have_devices_like_the_one_they_are_like_or_those_of_their_file(
+    sched: Commands, tmp_path: Path
+) -> None:
+    objects = [device_class(), template("one")]
+    cluster = written(
+        tmp_path / "gpus.json", *with_devices("a", 1), node("b"), *map(to_manifest, objects)
+    )
+    file = written(tmp_path / "pod.json", to_manifest(user("p", template="one")))
+    more = written(tmp_path / "more.json", *with_devices("c", 2))
+    question = ("simulate", "-f", cluster, "--pod", file, "--replicas", "9", "-o", "json")
+    added = (("a:2", 3), ("b:2", 1), (f"{more}:2", 5))
+    for like, fitting in added:
+        found = json.loads(sched(*question, "--add-node", like).out)
+        assert sum("node" in one for one in found["pods"]) == fitting, like
+    told = sched(*question, "--add-node", file)
+    assert told.code == 2
+    assert "must contain exactly one Node" in told.err
 
 
 def test_a_removed_node_loses_what_nobody_replaces(

@@ -24,6 +24,7 @@ from podsched.ask.case_lines import results_of
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.changes.search import find_changes
 from podsched.ask.explain.fitting import Choosing, Fitting, fit
+from podsched.ask.whatif.claims import make_claims
 from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info
@@ -151,6 +152,8 @@ def _read(scenario: Mapping[str, Any]) -> tuple[Cache, PodInfo]:
     if not isinstance(pending, v1.Pod):
         raise BadScenario('"pod" is not a Pod')
     pending.metadata.uid = pending.metadata.uid or "uid-pending"
+    for claim in make_claims(pending, cache.cluster):
+        cache.apply("ResourceClaim", None, claim)
     return cache, make_pod_info(pending, cache.classes)
 
 

@@ -29,8 +29,8 @@ from podsched.cli.options import Form
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 
-#: Kinds that no scheduling decision depends on.
-_IRRELEVANT = UNDECIDING_KINDS | {"ConfigMap", "Event", "ResourceQuota"}
+#: Kinds that no answer depends on. Templates are needed for the claims of pods to come.
+_IRRELEVANT = UNDECIDING_KINDS - {"ResourceClaimTemplate"} | {"ConfigMap", "Event", "ResourceQuota"}
 #: Kinds that are read of a Kubernetes cluster.
 _READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "PriorityClass")
 

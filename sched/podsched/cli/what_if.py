@@ -10,7 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from podsched.api.objects import AnyObject, Node, Pod
+from podsched.api.node_copies import HOSTNAME, NodeDevices, copy_of_node
+from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
 from podsched.api.quantity import QuantityError
 from podsched.ask.whatif.evacuation import Move, MoveOutcome, Report, Scenario, play
 from podsched.ask.whatif.world import Outcome, World
@@ -26,7 +27,6 @@ from podsched.config.load import SchedulerConfiguration, default_config
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories
 
-HOSTNAME = "kubernetes.io/hostname"
 #: Nodes that one question may add.
 MAX_NODES = 10_000
 #: Pods shown one by one; of more, how many each node gets.
@@ -62,19 +62,21 @@ def what_if(
     _check_names("--drain", changes.drain, nodes)
     if both := sorted({*changes.remove_node} & {*changes.drain}):
         fail(f"--remove-node and --drain: {both[0]}: a node is either removed or drained", USAGE)
-    added = [node for text in changes.add_node for node in _added(text, nodes)]
+    devices = NodeDevices(o for o in objects if isinstance(o, ResourceSlice))
+    added = [pair for text in changes.add_node for pair in _added(text, nodes, devices)]
+    new_nodes = [node for node, _ in added]
     taken = {(pod.metadata.namespace, pod.metadata.name) for pod in workload.pods}
     objects = [
         o
         for o in objects
         if not (isinstance(o, Pod) and (o.metadata.namespace, o.metadata.name) in taken)
     ]
-    objects += workload.others
+    objects += [*workload.others, *(piece for _, slices in added for piece in slices)]
     for pod in workload.pods:
         pod.spec.node_name = ""  # It may have been read from a cluster where it runs.
-    admit([*objects, *added], workload.pods)
+    admit([*objects, *new_nodes], workload.pods)
     pending = changes.pending or bool(added and not workload.pods)
-    scenario = Scenario(workload.pods, pending, added, changes.remove_node, changes.drain)
+    scenario = Scenario(workload.pods, pending, new_nodes, changes.remove_node, changes.drain)
     report = play(world_of(objects, config_of(source)), scenario)
     if as_json:
         print(json.dumps(report_document(report), indent=2))
@@ -105,8 +107,13 @@ def _check_names(option: str, names: Sequence[str], nodes: dict[str, Any]) -> No
             fail(f'{option}: there is no node "{name}"', USAGE)
 
 
-def _added(text: str, nodes: dict[str, Any]) -> Iterator[Node]:
-    """Yield the nodes that ``FILE[:COUNT]`` or ``NODE[:COUNT]`` stands for, with free names."""
+def _added(
+    text: str, nodes: dict[str, Any], devices: NodeDevices
+) -> Iterator[tuple[Node, Sequence[ResourceSlice]]]:
+    """Yield the nodes that ``FILE[:COUNT]`` or ``NODE[:COUNT]`` stands for, with their slices.
+
+    Their names are free.
+    """
     what, colon, number = text.rpartition(":")
     if not colon or not number.isdigit():
         what, number = text, ""
@@ -115,25 +122,32 @@ def _added(text: str, nodes: dict[str, Any]) -> Iterator[Node]:
         fail(f"--add-node {text}: the number of nodes must be 1 to {MAX_NODES:,}", USAGE)
     template = nodes.get(what) if not Path(what).exists() else None
     if template is None:
-        found = read_known([what], "default", strict=False).objects
-        if len(found) != 1 or not isinstance(found[0], Node):
-            fail(f"--add-node {what}: the file must contain exactly one object, a Node", USAGE)
-        template = found[0]
-    free = 0
+        template, devices = _read_node(what)
+    free, like = 0, template.metadata.name
     for _ in range(count):
-        node = Node()
-        node.CopyFrom(template)
-        name = template.metadata.name
+        name = like
         while name in nodes:
             free += 1
-            name = f"{template.metadata.name}-added-{free}"
-        node.metadata.name = name
-        node.metadata.uid = f"simulated-node-{name}"
-        if HOSTNAME in node.metadata.labels or name != template.metadata.name:
+            name = f"{like}-added-{free}"
+        nodes[name] = node = copy_of_node(template, name)
+        if name != like:
             node.metadata.labels[HOSTNAME] = name
-        node.spec.unschedulable = False
-        nodes[name] = node
-        yield node
+        yield node, devices.of(name) if name == like else devices.copies(like, name)
+
+
+def _read_node(file: str) -> tuple[Node, NodeDevices]:
+    """Return the node in a file with its devices; exit if there is anything else."""
+    found = read_known([file], "default", strict=False).objects
+    nodes = [o for o in found if isinstance(o, Node)]
+    slices = [o for o in found if isinstance(o, ResourceSlice)]
+    names = {piece.spec.node_name for piece in slices} - {node.metadata.name for node in nodes}
+    if len(nodes) != 1 or len(found) != 1 + len(slices) or names:
+        fail(
+            f"--add-node {file}: the file must contain exactly one Node, and beside it nothing "
+            "but ResourceSlices of this node",
+            USAGE,
+        )
+    return nodes[0], NodeDevices(slices)
 
 
 # ---------------------------------------------------------------------- results

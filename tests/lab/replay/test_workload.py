@@ -10,6 +10,8 @@ from podsched.api.objects import PodCondition, timestamp
 from podsched.lab.replay.recording import Recording
 from podsched.lab.replay.workload import Workload, resized, workload_of
 from podsched.serve.client.informer import EventType
+from podsched.v1 import objects_pb2 as v1
+from support.device_objects import devices
 from support.recordings import BEGAN, Script, a_node, a_pod
 
 
@@ -108,6 +110,10 @@ def test_nodes_are_added_like_those_there_are_and_removed_with_what_is_on_them(
     more = resized(found, 3)
     names = [item.metadata.name for item in more.objects]
     assert names == ["added-0000", "added-0001", "added-0002", "n1", "n2", "old"]
+    found.objects.append(devices("n1", 2))
+    slices = [item for item in resized(found, 3).objects if isinstance(item, v1.ResourceSlice)]
+    assert [piece.spec.node_name for piece in slices] == ["added-0000", "added-0002", "n1"]
+    found.objects.pop()
     fewer = resized(found, -1)
     assert [item.metadata.name for item in fewer.objects] == ["n1", "old"]
     assert fewer.steps == []

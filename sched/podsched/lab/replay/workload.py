@@ -16,7 +16,8 @@ from statistics import median
 from typing import NamedTuple
 
 from podsched.api.conditions import DISRUPTION_TARGET, is_finished, is_terminating, pod_condition
-from podsched.api.objects import AnyObject, Node, Pod, object_key
+from podsched.api.node_copies import NodeDevices, copy_of_node
+from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice, object_key
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import allocatable_in_units, requests_in_units
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
@@ -25,7 +26,6 @@ from podsched.lab.replay.recording import Recording
 from podsched.serve.agent.pods import run_seconds
 from podsched.serve.client.informer import EventType
 
-HOSTNAME = "kubernetes.io/hostname"
 #: Seconds from the eviction of a pod to its end, where the recording does not tell.
 TERMINATION = 1.0
 
@@ -274,7 +274,7 @@ def _others_part(pod: Pod) -> tuple[bytes, bytes]:
 
 
 def resized(workload: Workload, difference: int) -> Workload:
-    """Return the workload with more nodes, like the existing ones, or fewer.
+    """Return the workload with more nodes, like the existing ones with their devices, or fewer.
 
     Raises ValueError if there are not enough nodes.
     """
@@ -283,20 +283,15 @@ def resized(workload: Workload, difference: int) -> Workload:
     if not nodes or len(nodes) + difference < 0:
         raise ValueError(f"there are {len(nodes)} nodes to begin with")
     if difference >= 0:
-        added = [_like(nodes[number % len(nodes)], number) for number in range(difference)]
+        devices = NodeDevices(i for i in workload.objects if isinstance(i, ResourceSlice))
+        added: list[AnyObject] = []
+        for number in range(difference):
+            like, name = nodes[number % len(nodes)], f"added-{number:04}"
+            added.append(copy_of_node(like, name))
+            added += devices.copies(like.metadata.name, name)
         return replace(workload, objects=[*added, *workload.objects])
     gone = {node.metadata.name for node in nodes[difference:]}
     kept = [i for i in workload.objects if not isinstance(i, Node) or i.metadata.name not in gone]
     kept = [i for i in kept if not (isinstance(i, Pod) and i.spec.node_name in gone)]
     steps = [step for step in workload.steps if not (step.kind == "Node" and step.key in gone)]
     return replace(workload, objects=kept, steps=steps)
-
-
-def _like(node: Node, number: int) -> Node:
-    added = Node()
-    added.CopyFrom(node)
-    name = f"added-{number:04}"
-    added.metadata.name, added.metadata.uid = name, f"uid-{name}"
-    if HOSTNAME in added.metadata.labels:
-        added.metadata.labels[HOSTNAME] = name
-    return added

@@ -6,7 +6,7 @@ would be feasible wins.
 Among nodes to add, the smallest that is enough wins: by cpu, then memory, then the sum of all other
 resources. A new node is a copy of an existing one with its own host name, not cordoned and without
 the taints of the node controller (``node.kubernetes.io/``). It has the DaemonSets' pods of the
-original.
+original, and devices like those that only the original reaches.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 
+from podsched.api.node_copies import HOSTNAME, NodeDevices, copy_of_node
 from podsched.api.quantity import format_decimal, format_quantity
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
 from podsched.api.tolerations import TAINT_UNSCHEDULABLE
@@ -31,7 +32,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
-_HOSTNAME: Final = "kubernetes.io/hostname"
+_SLICE: Final = "ResourceSlice"
 _TROUBLE: Final = "node.kubernetes.io/"
 _DAEMONS: Final = "DaemonSet"
 
@@ -98,6 +99,7 @@ class _Shape:
     cpu: int
     memory: int
     rest: int
+    devices: int
     name: str
 
 
@@ -109,7 +111,8 @@ def add_node(question: Question) -> Change | None:
             if not len(rows):
                 continue
             cpu, memory = format_decimal(Fraction(shape.cpu, 1000)), format_quantity(shape.memory)
-            text = f"add a node like {shape.name} (cpu {cpu}, memory {memory})"
+            devices = f", {shape.devices} devices" if shape.devices else ""
+            text = f"add a node like {shape.name} (cpu {cpu}, memory {memory}{devices})"
             cores = shape.cpu / 1000
             return question.cluster_change(Kind.NODE, text, cores, rows, node=shape.name)
     return None
@@ -122,28 +125,43 @@ def shapes(question: Question) -> list[_Shape]:
     """
     columns = question.cluster.columns
     question.feasible(question.pod)
-    keys = [key for key in columns.table.label_keys if key != _HOSTNAME]
+    keys = [key for key in columns.table.label_keys if key != HOSTNAME]
     labels = np.stack([columns.taint_set, *map(columns.label, keys)], axis=1)
     found: dict[tuple[object, ...], _Shape] = {}
+    wants_devices = bool(question.pod.cls.spec.resource_claims)
+    devices = NodeDevices(question.cluster.list(_SLICE) if wants_devices else ())
     fits = np.ones(columns.size, dtype=np.bool_)
     for resource, amount in question.demand.items():
         fits &= columns.allocatable(resource) >= amount
     for row in columns.live_rows[fits[columns.live_rows]].tolist():
         allocatable = columns.node(row).status.allocatable
         daemons = tuple(sorted(pod.cls.id for pod in _daemons(columns.pods(row).values())))
-        key = (labels[row].tobytes(), tuple(sorted(allocatable.items())), daemons)
+        mine = devices.of(columns.names[row])
+        offered = tuple(sorted(map(_devices_of, mine)))
+        key = (labels[row].tobytes(), tuple(sorted(allocatable.items())), daemons, offered)
         known = found.get(key)
         if known is None:
-            found[key] = _shape(columns.names[row], allocatable)
+            count = sum(len(piece.spec.devices) for piece in mine)
+            found[key] = _shape(columns.names[row], allocatable, count)
         elif columns.names[row] < known.name:
             found[key] = replace(known, name=columns.names[row])
     return list(found.values())
 
 
-def _shape(name: str, allocatable: Mapping[str, str]) -> _Shape:
+def _devices_of(piece: v1.ResourceSlice) -> bytes:
+    """Return what a slice offers, without the names of its node and pool."""
+    devices = v1.ResourceSliceSpec(
+        driver=piece.spec.driver,
+        devices=piece.spec.devices,
+        shared_counters=piece.spec.shared_counters,
+    )
+    return devices.SerializeToString(deterministic=True)
+
+
+def _shape(name: str, allocatable: Mapping[str, str], devices: int) -> _Shape:
     amounts = allocatable_in_units(allocatable)
     rest = sum(n for resource, n in amounts.items() if resource not in (CPU, MEMORY))
-    return _Shape(amounts.get(CPU, 0), amounts.get(MEMORY, 0), rest, name)
+    return _Shape(amounts.get(CPU, 0), amounts.get(MEMORY, 0), rest, devices, name)
 
 
 def _daemons(pods: Iterable[PodInfo]) -> Iterator[PodInfo]:
@@ -165,20 +183,13 @@ def one_more(question: Question, like: str) -> Iterator[None]:
             own.CopyFrom(csi)
             own.metadata.name = name
             trial.put("CSINode", own)
-        trial.put_node(_like(columns.node(row), name))
+        added = copy_of_node(columns.node(row), name)
+        _keep_taints(added, lambda taint: not taint.key.startswith(_TROUBLE))
+        trial.put_node(added)
+        for piece in NodeDevices(cluster.list(_SLICE)).copies(like, name):
+            trial.put(_SLICE, piece)
         for daemon in list(_daemons(columns.pods(row).values())):
             # Its name stays, by which claims are known.
             uid, key = f"{daemon.uid}-on-{name}", f"{daemon.key}-on-{name}"
             trial.assume(replace(daemon, uid=uid, key=key), name)
         yield
-
-
-def _like(node: v1.Node, name: str) -> v1.Node:
-    added = v1.Node()
-    added.CopyFrom(node)
-    added.metadata.name = name
-    if _HOSTNAME in added.metadata.labels:
-        added.metadata.labels[_HOSTNAME] = name
-    added.spec.unschedulable = False
-    _keep_taints(added, lambda taint: not taint.key.startswith(_TROUBLE))
-    return added

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from podsched.api.node_copies import HOSTNAME
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.replay.history import History, PodHistory
-from podsched.lab.replay.workload import HOSTNAME, NodeSpans, Step, Workload, requests_of
+from podsched.lab.replay.workload import NodeSpans, Step, Workload, requests_of
 from podsched.lib.bounded_text import Lines, bounded_lines
 from podsched.lib.files import open_file
 from podsched.serve.client.informer import EventType

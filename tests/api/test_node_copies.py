@@ -1,0 +1,38 @@
+"""Copies of nodes with devices of their own."""
+
+from __future__ import annotations
+
+from podsched.api.node_copies import HOSTNAME, NodeDevices, copy_of_node
+from support.device_objects import devices
+from support.whatif_world import node
+
+
+def test_a_copy_has_its_own_host_name_and_takes_pods() -> None:
+    copy = copy_of_node(node("a", labels={HOSTNAME: "a", "zone": "z"}, unschedulable=True), "b")
+    assert copy.metadata.name == "b"
+    assert dict(copy.metadata.labels) == {HOSTNAME: "b", "zone": "z"}
+    assert not copy.spec.unschedulable
+
+
+def test_a_copy_has_as_many_devices_in_a_pool_of_its_own() -> None:
+    [piece] = NodeDevices([devices("a", 2), devices("b", 3)]).copies("a", "c")
+    assert piece.spec.node_name == "c"
+    assert piece.spec.pool.name == "c"
+    assert piece.spec.pool.resource_slice_count == 1
+    assert [device.name for device in piece.spec.devices] == ["gpu-0", "gpu-1"]
+
+
+def test_pools_of_other_names_stay_apart() -> None:
+    first, second = devices("a", 1), devices("a", 1)
+    for piece, pool in ((first, "left"), (second, "right")):
+        piece.metadata.name = piece.spec.pool.name = pool
+    names = [piece.spec.pool.name for piece in NodeDevices([first, second]).copies("a", "c")]
+    assert names == ["left-of-c", "right-of-c"]
+
+
+def test_slices_that_other_nodes_reach_are_not_copied_and_not_counted() -> None:
+    mine, others = devices("a", 1), devices("b", 1)
+    for piece in (mine, others):
+        piece.spec.pool.name, piece.spec.pool.resource_slice_count = "network", 2
+    [piece] = NodeDevices([mine, others]).copies("a", "c")
+    assert piece.spec.pool.resource_slice_count == 1
