@@ -153,7 +153,8 @@ def bound(world: TermWorld) -> list[str]:
 
 def usage(world: TermWorld, queue: str) -> dict[str, int]:
     """What the leader counts as used in a ClusterQueue, by "flavor/resource", holds included."""
-    world.state.admission.refresh(world.clock())
+    for _ in world.state.admission.refresh(world.clock()):
+        pass
     node = world.state.admission.snapshot.node(queue)
     return {f"{key.flavor}/{key.resource}": used for key, used in node.usage.items() if used}
 

@@ -27,6 +27,8 @@ POD_GROUP_SCHEDULED = "PodGroupScheduled"
 QUOTA_RESERVED = "QuotaReserved"
 #: True while the members of a group are being bound; removed afterwards.
 POD_GROUP_BINDING = "podsched.io/Binding"
+#: The reason of POD_GROUP_BINDING.
+REASON_BINDING = "MembersAreBeingBound"
 
 REASON_UNSCHEDULABLE = "Unschedulable"
 REASON_SCHEDULER_ERROR = "SchedulerError"
@@ -102,14 +104,9 @@ def is_pod_group_binding(status: PodGroupStatus) -> bool:
     return any(c.type == POD_GROUP_BINDING and c.status == TRUE for c in status.conditions)
 
 
-def set_pod_group_binding(status: PodGroupStatus, message: str, now: Timestamp) -> None:
-    """Set the condition podsched.io/Binding to True."""
-    set_condition(status, POD_GROUP_BINDING, TRUE, "MembersAreBeingBound", message, now)
-
-
-def remove_pod_group_binding(status: PodGroupStatus) -> None:
-    """Remove the condition podsched.io/Binding."""
-    kept = [c for c in status.conditions if c.type != POD_GROUP_BINDING]
+def remove_condition(status: PodGroupStatus, type_: str) -> None:
+    """Remove a condition of a group."""
+    kept = [c for c in status.conditions if c.type != type_]
     del status.conditions[:]
     status.conditions.extend(kept)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import looptime
@@ -13,48 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.objects import Pod, PodGroup
-from podsched.api.reasons import StatusCode
 from podsched.framework.plugin import PermitResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unschedulable
 from podsched.serve.client.errors import Unavailable
-from podsched.term.cycle.scheduling_loop import SchedulingLoop
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
+from support.dying_binder import DyingBinder
 from support.term_world import WALL, TermWorld
 
 pytestmark = pytest.mark.looptime
 
 Bindings = Sequence[api_pb2.Binding]
 Results = Sequence[api_pb2.BatchResult]
-
-
-class Binder:
-    """Binds on the cluster, as far as the test lets it."""
-
-    def __init__(self, world: TermWorld) -> None:
-        self._cluster = world.cluster
-        self.before: Callable[[], Any] = lambda: None
-        #: Names of pods that cannot be bound.
-        self.refused: set[str] = set()
-        #: Bindings that are carried out before the replica dies; None: all.
-        self.dies_after: int | None = None
-        self.calls = 0
-        world.term = SchedulingLoop(replace(world.parts(), binder=self))
-
-    async def bind_pods(
-        self, bindings: Bindings, *, fence: api_pb2.Fence, traceparent: str = ""
-    ) -> Results:
-        self.before()
-        self.calls += 1
-        if self.dies_after is not None:
-            done, self.dies_after = self.dies_after, 0
-            await self._cluster.bind_pods(bindings[:done], fence=fence)
-            await asyncio.Event().wait()
-        wanted = [one for one in bindings if one.name not in self.refused]
-        results = iter(await self._cluster.bind_pods(wanted, fence=fence))
-        failed = api_pb2.BatchResult(code=StatusCode.INTERNAL, message="no such luck")
-        return [failed if one.name in self.refused else next(results) for one in bindings]
 
 
 class UnwillingCluster(FakeCluster):
@@ -106,7 +76,7 @@ TAKEN_BACK = {"PodGroupScheduled": "False"}
 
 async def partly_bound(world: TermWorld, count: int) -> None:
     """Run a term that dies in the middle of the bindings of gang g, of members a, b, c, d."""
-    binder = Binder(world)
+    binder = DyingBinder(world)
     binder.dies_after = count
     async with world.running():
         gang(world, "a", "b", "c", "d")
@@ -168,7 +138,7 @@ async def test_a_gang_is_recorded_before_its_first_binding_and_not_after_the_las
     world = TermWorld()
     world.node("n1")
     seen: list[dict[str, str]] = []
-    Binder(world).before = lambda: seen.append(conditions(world))
+    DyingBinder(world).before = lambda: seen.append(conditions(world))
     async with world.running():
         gang(world, "a", "b", "c")
         await asyncio.sleep(1)
@@ -193,7 +163,7 @@ async def test_single_members_and_basic_groups_need_no_record() -> None:
     world = TermWorld()
     world.node("n1")
     seen: list[dict[str, str]] = []
-    Binder(world).before = lambda: seen.append(conditions(world))
+    DyingBinder(world).before = lambda: seen.append(conditions(world))
     async with world.running():
         gang(world, "a", "b", min_count=1)
         await asyncio.sleep(1)
@@ -247,7 +217,7 @@ async def test_members_wait_for_one_that_permit_holds_and_go_with_it() -> None:
 async def test_a_member_whose_binding_failed_once_is_bound_at_once() -> None:
     world = TermWorld()
     world.node("n1")
-    binder = Binder(world)
+    binder = DyingBinder(world)
     binder.refused = {"b"}
 
     def before() -> None:
@@ -266,7 +236,7 @@ async def test_a_member_whose_binding_failed_once_is_bound_at_once() -> None:
 async def test_a_gang_one_of_whose_members_can_never_be_bound_is_taken_back() -> None:
     world = TermWorld()
     world.node("n1")
-    Binder(world).refused = {"b"}
+    DyingBinder(world).refused = {"b"}
     async with world.running():
         gang(world, "a", "b", "c")
         await asyncio.sleep(0.5)
@@ -282,7 +252,7 @@ async def test_a_gang_one_of_whose_members_can_never_be_bound_is_taken_back() ->
 async def test_a_gang_that_can_start_without_the_failed_member_is_not_taken_back() -> None:
     world = TermWorld()
     world.node("n1")
-    Binder(world).refused = {"c"}
+    DyingBinder(world).refused = {"c"}
     async with world.running():
         gang(world, "a", "b", "c", min_count=2)
         await asyncio.sleep(0.5)
@@ -354,7 +324,7 @@ async def test_a_gang_that_was_bound_whole_is_only_cleared_by_the_next_leader() 
 async def test_a_gang_that_ran_and_lost_members_is_never_taken_back() -> None:
     world = TermWorld()
     world.node("n1", cpu="3")
-    binder = Binder(world)
+    binder = DyingBinder(world)
     async with world.running():
         gang(world, "a", "b", "c")
         await asyncio.sleep(1)
@@ -378,7 +348,7 @@ async def _leaders_die(data: st.DataObject) -> None:
     sizes: dict[str, int] = {}
     for term in range(data.draw(st.integers(2, 4), "terms")):
         world = TermWorld(cluster=cluster)
-        binder = Binder(world)
+        binder = DyingBinder(world)
         for number in range(data.draw(st.integers(0, 2), "new nodes")):
             world.node(f"n{term}-{number}", cpu=str(data.draw(st.integers(1, 4), "cpu")))
         async with world.running():

@@ -20,7 +20,7 @@ Pure and synchronous. Without ClusterQueues and LocalQueues nothing is kept and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -52,17 +52,10 @@ from podsched.term.admission.usage import Flavors, read, used
 
 #: The kinds of which a change means that everything is read anew.
 KINDS: Final = frozenset(
-    {
-        "ClusterQueue",
-        "LocalQueue",
-        "Cohort",
-        "ResourceFlavor",
-        "WorkloadPriorityClass",
-        "Namespace",
-    }
+    {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass"}
 )
 #: The kinds whose changes matter here, beside Pod and Node.
-OBJECTS: Final = KINDS | {"PodGroup"}
+OBJECTS: Final = KINDS | {"Namespace", "PodGroup"}
 REASON_GATED: Final = "waiting for admission to a queue"
 
 
@@ -122,15 +115,18 @@ class Admission:
         #: The flavors of pods that were assumed, by uid, until the pod is gone.
         self._flavors: dict[str, Flavors] = {}
         self._not_before: dict[str, float] = {}
+        #: Keys of units to look at again: as a part of the change that has been counted, and later.
         self._stale: dict[str, None] = {}
+        self._stale_later: dict[str, None] = {}
         #: The names of queues that may have a head to try, and of others why they do not: the
         #: place in the queue's order of the head that was tried in vain.
         self._ready: dict[str, None] = {}
         self._blocked: dict[str, tuple[Any, ...]] = {}
         #: Names of queues below roots in which something was released.
         self._released: dict[str, None] = {}
-        #: Keys of units that could not be placed, and whether an event may have helped them.
-        self._parked: dict[str, bool] = {}
+        #: Keys of units that could not be placed, and of those that an event may have helped.
+        self._parked: dict[str, None] = {}
+        self._helped: dict[str, None] = {}
         #: The uids of pods that have joined or left queues, whose gate has to be asked again.
         self._gated_anew: dict[str, None] = {}
         #: Keys of units whose problem has changed.
@@ -145,11 +141,18 @@ class Admission:
         if kind in KINDS:
             if _decides(kind, old) != _decides(kind, new):
                 self._outdated = True
-        elif kind == "PodGroup" and self.active and _decides(kind, old) != _decides(kind, new):
+                # Pods that come after the first queue are gated before all is read.
+                self.active |= new is not None and kind in ("ClusterQueue", "LocalQueue")
+        elif self.active and _decides(kind, old) != _decides(kind, new):
             metadata = (new if new is not None else old).metadata  # type: ignore[union-attr]
+            if kind == "Namespace":
+                self._stale_later |= dict.fromkeys(
+                    key for key, unit in self.units.items() if unit.namespace == metadata.name
+                )
+                return
             for pod in self._cluster.members(f"{metadata.namespace}/{metadata.name}"):
                 self._cluster.note_pod(pod.key)
-                self._stale[unit_key(pod)] = None
+                self._stale_later[unit_key(pod)] = None
 
     def gate(self, pod: PodInfo) -> Status:
         """Return whether a pod may enter activeQ, or be popped: only with its unit, in its turn."""
@@ -159,22 +162,27 @@ class Admission:
         if key == self.current:
             return SUCCESS
         if key in self._parked:
-            self._parked[key] = True
+            self._helped[key] = None
         return unresolvable(REASON_GATED)
 
-    def refresh(self, now: float) -> None:
-        """Take in what has changed. Call it before heads are taken, with no trial open."""
-        if self._outdated:
-            self._rebuild()
+    def refresh(self, now: float) -> Iterator[None]:
+        """Take in what has changed, in steps. All have to be done before heads are taken.
+
+        No trial may be open during a step.
+        """
+        while self._outdated:
+            yield from self._rebuild()
         if not self.active:
             return
         changed = self._cluster.changed_pods
         assert changed is not None
-        self.count(list(changed))
-        changed.clear()
-        for key, helped in list(self._parked.items()):
-            if helped:
-                self._unpark(key)
+        while changed or self._stale_later:
+            while changed:
+                self.count((_pop_first(changed),))
+                yield
+            yield from self._refresh_later()
+        while self._helped:
+            self._unpark(_pop_first(self._helped))
         for key, time in list(self._not_before.items()):
             if time <= now:
                 del self._not_before[key]
@@ -186,10 +194,7 @@ class Admission:
         """Take in changes of some pods, given by their keys."""
         for key in keys:
             self._count(key)
-        while self._stale:
-            key = next(iter(self._stale))
-            del self._stale[key]
-            self._refresh_unit(key)
+        self._refresh_units()
         for hold in self.holds.values():
             self._recount(hold)
 
@@ -213,6 +218,10 @@ class Admission:
     def has_heads(self) -> bool:
         """Whether a queue may have a head to try."""
         return bool(self._ready)
+
+    def waiting(self, key: str) -> Workload | None:
+        """Return what a unit waits for in its queue, also while it is decided about."""
+        return self._asked.get(key)
 
     def next_time(self) -> float | None:
         """Return when a backoff ends next."""
@@ -246,7 +255,9 @@ class Admission:
     def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Iterable[str]) -> None:
         """Count pods that were assumed: their flavors by uid, and their keys."""
         self._flavors |= flavors
-        self._asked.pop(key, None)
+        workload = self._asked.pop(key, None)
+        if workload is not None:
+            self._pending[workload.queue].remove(key)
         self._parked.pop(key, None)
         self._stale[key] = None
         self.count(keys)
@@ -270,7 +281,7 @@ class Admission:
         if self._asked.get(key) is not workload:
             return  # It has changed, or is gone.
         if parked:
-            self._parked[key] = False
+            self._parked[key] = None
         strategy = self.snapshot.queues[name].strategy
         self._pending[name].requeue(workload, reason)
         stays = stays_in_heap(strategy, reason, untried=False, backoff=False)
@@ -286,16 +297,18 @@ class Admission:
 
     # ------------------------------------------------------------------ reading everything
 
-    def _rebuild(self) -> None:
-        before = {place.pod.uid for place in self._places.values()}
+    def _rebuild(self) -> Iterator[None]:
         cluster = self._cluster
-        queues = cluster.list("ClusterQueue")
         self._outdated = False
+        queues = cluster.list("ClusterQueue")
         self.active = bool(queues or cluster.list("LocalQueue"))
-        for held in (self.units, self.problems, self._pending, self._asked, self._places):
+        before, self._places = self._places, {}
+        for held in (self.units, self.problems, self._pending, self._asked, self._parked):
             held.clear()
-        for lost in (self._ready, self._blocked, self._released, self._stale, self.leaving):
+        for lost in (self._ready, self._blocked, self._released, self._helped, self.leaving):
             lost.clear()
+        for hold in self.holds.values():
+            hold.counted = {}
         cluster.changed_pods = {} if self.active else None
         self.snapshot = Snapshot(
             [read_cluster_queue(one) for one in queues],
@@ -306,15 +319,26 @@ class Admission:
             self._pending[name] = Pending(queue.strategy)
         if self.active:
             assumed = [pod.key for pod, _ in self._cache.held_pods()]
-            self.count(dict.fromkeys([*cluster.pods, *assumed]))
+            for key in dict.fromkeys([*cluster.pods, *assumed]):
+                self._count(key)
+                yield
+        self._stale_later, self._stale = self._stale, {}
+        yield from self._refresh_later()
         for key, hold in list(self.holds.items()):
-            hold.counted = {}
             if key not in self._asked or self._asked[key].queue != hold.queue:
                 del self.holds[key]
             else:
                 self._recount(hold)
-        after = {place.pod.uid for place in self._places.values()}
-        self._gated_anew |= dict.fromkeys(sorted(before ^ after))
+        yield from self._gate_anew(before)
+
+    def _gate_anew(self, before: Mapping[str, _Place]) -> Iterator[None]:
+        """Find the pods that joined or left queues while everything was read."""
+        for old, new in ((before, self._places), (self._places, before)):
+            for key, place in old.items():
+                other = new.get(key)
+                if other is None or other.pod.uid != place.pod.uid:
+                    self._gated_anew[place.pod.uid] = None
+                yield
 
     # ------------------------------------------------------------------ pods
 
@@ -403,6 +427,15 @@ class Admission:
         self._release(unit.queue)
 
     # ------------------------------------------------------------------ units
+
+    def _refresh_units(self) -> None:
+        while self._stale:
+            self._refresh_unit(_pop_first(self._stale))
+
+    def _refresh_later(self) -> Iterator[None]:
+        while self._stale_later:
+            self._refresh_unit(_pop_first(self._stale_later))
+            yield
 
     def _refresh_unit(self, key: str) -> None:
         """Keep a unit among those that wait, or are admitted, as its pods are."""
@@ -561,6 +594,13 @@ class AdmissionGate:
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Let a pod pass that is in no queue, or whose unit's turn it is."""
         return self._admission.gate(pod)
+
+
+def _pop_first(keys: dict[str, None]) -> str:
+    """Remove and return the first key."""
+    key = next(iter(keys))
+    del keys[key]
+    return key
 
 
 def _decides(kind: str, item: Any | None) -> object:

@@ -19,12 +19,11 @@ from typing import Final
 from podsched.api.conditions import QUOTA_RESERVED
 from podsched.decide.pod_group import GroupDecision
 from podsched.framework.pod_groups import PodGroup
-from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.lib.backoff import exponential
 from podsched.lib.event_loop import Turn
-from podsched.queues.assignment import Waiting
-from podsched.queues.cycle import Cycle, Entry
+from podsched.queues.assignment import Mode, Waiting
+from podsched.queues.cycle import Cycle, Entry, nominate
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, terms_of
@@ -39,6 +38,8 @@ ADMITTED: Final = "Admitted"
 #: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 60.0
+#: Pods whose gates are asked again in one step.
+_GATED_AT_ONCE: Final = 100
 #: Units that are gone, which may be remembered before they are looked for.
 _MOST_GONE: Final = 1_000
 
@@ -79,12 +80,18 @@ class AdmissionCycle:
         """Return when a head may be tried that backs off; None: not before a change."""
         return self._admission.next_time()
 
-    def refresh(self, now: float) -> None:
+    async def refresh(self, now: float) -> None:
         """Take in what has changed in the cluster."""
         admission = self._admission
-        admission.refresh(now)
-        if uids := admission.take_gated_anew():
-            self._state.queue.gate_again(uids, now)
+        for _ in admission.refresh(now):
+            if self._turn.is_over:
+                await self._turn.give_way()
+        uids = admission.take_gated_anew()
+        while uids:
+            self._state.queue.gate_again(uids[-_GATED_AT_ONCE:], now)
+            del uids[-_GATED_AT_ONCE:]
+            if uids:
+                await self._turn.give_way()
         for key, problem in admission.take_new_problems():
             self._say(key, problem.reason, problem.message)
         for of_gone in (self._said, self._errors):
@@ -105,6 +112,26 @@ class AdmissionCycle:
             undo.pop_all()
         cycle.end()
 
+    async def complete(self, key: str, now: float) -> None:
+        """Decide for the missing members of a gang that may be partly bound, or take it back.
+
+        Those of a queue need quota, too; the members that are bound have theirs.
+        """
+        admission = self._admission
+        workload, terms = admission.waiting(key), None
+        if workload is not None:
+            queue = admission.snapshot.queues[workload.queue]
+            assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)
+            if assignment.mode is Mode.FIT:
+                found = terms_of(admission, self._cluster, self._nodes, workload, assignment)
+                terms = (one for one in found if one.fits)
+                admission.current = key
+        popped = self._groups.pop_members(key, now)
+        admission.current = ""
+        attempted = await self._groups.complete(key, popped, now, terms)
+        if attempted is not None and workload is not None:
+            self._admit(workload, attempted)
+
     async def _decide(self, cycle: Cycle, entry: Entry, now: float) -> None:
         workload = entry.workload
         if not (entry.admitted or entry.preempts):
@@ -122,7 +149,7 @@ class AdmissionCycle:
             self._back_off(workload)
             return
         self._errors.pop(workload.key, None)
-        self._carry_out(cycle, entry, group, attempted)
+        self._carry_out(cycle, entry, attempted)
 
     async def _attempt(
         self,
@@ -137,15 +164,23 @@ class AdmissionCycle:
         self._admission.current = ""
         return await self._groups.admit(group, popped, terms, now)
 
-    def _carry_out(self, cycle: Cycle, entry: Entry, group: PodGroup, attempted: Attempted) -> None:
+    def _admit(self, workload: Workload, attempted: Attempted) -> bool:
+        """Count what was placed as admitted; return whether that is so."""
+        result, chosen = attempted.result, attempted.chosen
+        if not result.status.ok or not isinstance(chosen, FlavorTerms):
+            return False
+        pods = [decision.queued.info for decision in result.placed]
+        flavors = {pod.uid: chosen.flavors_of(pod) for pod in pods}
+        self._admission.admitted(workload.key, flavors, [pod.key for pod in pods])
+        self._say_admitted(workload)
+        return True
+
+    def _carry_out(self, cycle: Cycle, entry: Entry, attempted: Attempted) -> None:
         workload = entry.workload
         admission, result, chosen = self._admission, attempted.result, attempted.chosen
-        if result.status.ok and isinstance(chosen, FlavorTerms):
-            pods = [decision.queued.info for decision in result.placed]
-            flavors = {pod.uid: chosen.flavors_of(pod) for pod in pods}
-            admission.admitted(workload.key, flavors, [pod.key for pod in pods])
-            self._say_admitted(workload, group, pods)
-        elif result.victims is not None and isinstance(chosen, FlavorTerms):
+        if self._admit(workload, attempted):
+            return
+        if result.victims is not None and isinstance(chosen, FlavorTerms):
             victims = {one.workload.key for one in chosen.victims}
             cycle.claim(chosen.victims)
             admission.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
@@ -197,8 +232,12 @@ class AdmissionCycle:
                 self._failures.record(pod, message)
                 self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message))
 
-    def _say_admitted(self, workload: Workload, group: PodGroup, pods: list[PodInfo]) -> None:
+    def _say_admitted(self, workload: Workload) -> None:
         self._said.pop(workload.key, None)
+        unit = self._admission.units.get(workload.key)
+        group = None if unit is None else unit_group(self._cluster, unit)
+        if group is None:
+            return
         reserved = f"Quota reserved in ClusterQueue {workload.queue}"
         said = (
             QueueCondition(QUOTA_RESERVED, "True", QUOTA_RESERVED, reserved),

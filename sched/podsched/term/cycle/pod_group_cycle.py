@@ -145,20 +145,35 @@ class PodGroupCycle:
             await self._schedule_guarded(members, now, group, terms)
         return self._attempted
 
-    async def complete(self, key: str, now: float) -> None:
-        """Decide for the missing members of a gang that may be partly bound, or take it back."""
-        cluster = self._state.cache.cluster
-        group = pod_group(cluster, key)
+    def pop_members(self, key: str, now: float) -> list[QueuedPodInfo]:
+        """Take the pending members of a group out of the queue, as far as they are not gated."""
+        uids = [pod.uid for pod in self._state.cache.cluster.members(key)]
+        return self._state.queue.pop_members(uids, now)
+
+    async def complete(
+        self,
+        key: str,
+        popped: Sequence[QueuedPodInfo],
+        now: float,
+        terms: Iterable[Terms] | None = None,
+    ) -> Attempted | None:
+        """Decide for the missing members of a gang that may be partly bound, or take it back.
+
+        Return the outcome if it is decided on ``terms``.
+        """
+        self._attempted = None
+        members = self._follow_up.not_skipped(popped)
+        group = pod_group(self._state.cache.cluster, key)
         if group is None:
-            return
-        waiting = self._state.queue.pop_members([pod.uid for pod in cluster.members(key)], now)
-        members = self._follow_up.not_skipped(waiting)
+            self._state.queue.return_unattempted(members, self._clock())
+            return None
         if members and not self._starts.failed_too_often(key):
             with working_on(members[0].info.pod):
-                await self._schedule_guarded(members, now)
-            return
+                await self._schedule_guarded(members, now, group, terms)
+            return self._attempted
         self._state.queue.return_unattempted(members, self._clock())
         self._starts.take_back(group, unschedulable(REASON_UNSCHEDULABLE))
+        return None
 
     async def _schedule_guarded(
         self,

@@ -15,21 +15,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from podsched.api.codec import write
 from podsched.api.conditions import (
     FALSE,
+    POD_GROUP_BINDING,
     POD_GROUP_SCHEDULED,
+    REASON_BINDING,
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
     TRUE,
     is_pod_group_binding,
-    remove_pod_group_binding,
+    remove_condition,
     set_condition,
-    set_pod_group_binding,
-    set_pod_group_condition,
 )
 from podsched.api.objects import object_key, timestamp
 from podsched.api.reasons import StatusCode
@@ -45,6 +45,8 @@ from podsched.v1 import objects_pb2 as v1
 
 #: Seconds for which a call that does not get through is repeated.
 RETRY_FOR: Final = 5.0
+#: Groups with unseen writes, above which those are looked for that are gone.
+_MOST_UNSEEN: Final = 1_000
 
 _log = get_logger("status")
 
@@ -64,11 +66,33 @@ class QueueCondition(NamedTuple):
 
 class _Write(NamedTuple):
     patch: api_pb2.PatchRequest
+    number: int
     written: Written | None = None
 
 
+#: What a condition shall be: its status, reason and message; None: absent.
+_Wanted = tuple[str, str, str] | None
+
+
+class _Unseen:
+    """What was written of a group, or is about to be, and may not be in the cache yet."""
+
+    __slots__ = ("number", "sent", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted: dict[str, _Wanted] = {}
+        """By type of the condition."""
+        self.number = 0
+        """Of the last write."""
+        self.sent = False
+        """Whether the last write has been answered."""
+
+
 class PodGroupConditions:
-    """Writes the outcomes of attempts to schedule groups."""
+    """Writes the outcomes of attempts to schedule groups.
+
+    A write replaces all conditions. So each has those of earlier writes that the cache lacks.
+    """
 
     def __init__(
         self,
@@ -89,32 +113,26 @@ class PodGroupConditions:
         )
         #: The keys of the groups whose members are being bound.
         self._binding: set[str] = set()
-        #: By key, what the queue says of a group, until it is written.
-        self._of_queue: dict[str, Sequence[QueueCondition]] = {}
+        #: By uid of the group.
+        self._unseen: dict[str, _Unseen] = {}
+        self._most_unseen = _MOST_UNSEEN
 
     # ------------------------------------------------------------------ outcomes of attempts
 
     def decided(self, group: PodGroup, status: Status) -> None:
         """Write the outcome of an attempt, unless the group's status has it already."""
-        known = self._known(group)
-        if known is None or group.key in self._binding:
+        if group.key in self._binding:
             return
-        before = known.status
-        if any(c.type == POD_GROUP_SCHEDULED and c.status == TRUE for c in before.conditions):
+        now = self._current(group)
+        if now is None:
             return
-        after = self._with_outcome(before, status)
-        if after != before:
-            self._put(group, after)
+        old, new = now.get(POD_GROUP_SCHEDULED), _outcome(status)
+        if old != new and (old is None or old[0] != TRUE):
+            self._put(group, {POD_GROUP_SCHEDULED: new})
 
     def queued(self, group: PodGroup, conditions: Sequence[QueueCondition]) -> None:
-        """Write what the group's queue says of it; later writes of the group repeat it."""
-        known = self._known(group)
-        if known is None:
-            return
-        self._of_queue[group.key] = conditions
-        after = v1.PodGroupStatus()
-        after.CopyFrom(known.status)
-        self._put(group, after)
+        """Write what the group's queue says of it."""
+        self._put(group, {one.type: one[1:] for one in conditions})
 
     # ------------------------------------------------------------------ groups being bound
 
@@ -123,23 +141,17 @@ class PodGroupConditions:
 
         ``message`` is the condition's.
         """
-        known = self._known(group)
-        if known is None:
-            written("the pod group is gone")
-            return
         self._binding.add(group.key)
-        after = self._with_outcome(known.status, SUCCESS)
-        set_pod_group_binding(after, message, timestamp(self._wall(), whole=True))
-        self._put(group, after, written)
+        binding = TRUE, REASON_BINDING, message
+        wanted = {POD_GROUP_SCHEDULED: _outcome(SUCCESS), POD_GROUP_BINDING: binding}
+        if not self._put(group, wanted, written):
+            self._binding.discard(group.key)
+            written("the pod group is gone")
 
     def binding_ended(self, group: PodGroup, status: Status) -> None:
         """Write that no member is being bound any more; ``status`` is the attempt's outcome."""
         self._binding.discard(group.key)
-        known = self._known(group)
-        if known is not None:
-            after = self._with_outcome(known.status, status)
-            remove_pod_group_binding(after)
-            self._put(group, after)
+        self._put(group, {POD_GROUP_SCHEDULED: _outcome(status), POD_GROUP_BINDING: None})
 
     def is_binding(self, key: str) -> bool:
         """Whether members of this group ("namespace/name") may be bound while others are not."""
@@ -162,23 +174,43 @@ class PodGroupConditions:
         known: v1.PodGroup | None = self._cluster.get(KIND, namespace, name)
         return known if known is not None and known.metadata.uid == group.uid else None
 
-    def _with_outcome(self, before: v1.PodGroupStatus, status: Status) -> v1.PodGroupStatus:
-        after = v1.PodGroupStatus()
-        after.CopyFrom(before)
-        set_pod_group_condition(after, *_outcome(status), timestamp(self._wall(), whole=True))
-        return after
+    def _current(self, group: PodGroup) -> dict[str, _Wanted] | None:
+        """Return the conditions of a group, with what the cache lacks; None if it is gone."""
+        known = self._known(group)
+        if known is None:
+            self._unseen.pop(group.uid, None)
+            return None
+        found: dict[str, _Wanted] = {
+            c.type: (c.status, c.reason, c.message) for c in known.status.conditions
+        }
+        unseen = self._unseen.get(group.uid)
+        if unseen is None:
+            return found
+        if unseen.sent and all(found.get(type_) == it for type_, it in unseen.wanted.items()):
+            del self._unseen[group.uid]
+        return found | unseen.wanted
 
     def _put(
-        self, group: PodGroup, after: v1.PodGroupStatus, written: Written | None = None
-    ) -> None:
-        namespace, _, name = group.key.partition("/")
-        now = timestamp(self._wall(), whole=True)
-        known = self._known(group)
-        for one in self._of_queue.get(group.key, ()):
-            set_condition(after, *one, now)
-        if known is not None and known.status == after:
-            self._of_queue.pop(group.key, None)
+        self, group: PodGroup, wanted: Mapping[str, _Wanted], written: Written | None = None
+    ) -> bool:
+        """Write conditions of a group; return False if it is gone."""
+        known, current = self._known(group), self._current(group)
+        if known is None or current is None:
+            return False
+        self._forget_gone()
+        unseen = self._unseen.setdefault(group.uid, _Unseen())
+        unseen.wanted |= wanted
+        unseen.number += 1
+        unseen.sent = False
+        after, now = v1.PodGroupStatus(), timestamp(self._wall(), whole=True)
+        after.CopyFrom(known.status)
+        for type_, it in unseen.wanted.items():
+            if it is None:
+                remove_condition(after, type_)
+            else:
+                set_condition(after, type_, *it, now)
         conditions = [write(condition) for condition in after.conditions]
+        namespace, _, name = group.key.partition("/")
         patch = api_pb2.PatchRequest(
             kind=KIND,
             namespace=namespace,
@@ -186,7 +218,15 @@ class PodGroupConditions:
             uid=group.uid,
             merge_patch=json.dumps({"status": {"conditions": conditions}}).encode(),
         )
-        self._outbox.put(group.key, _Write(patch, written))
+        self._outbox.put(group.uid, _Write(patch, unseen.number, written))
+        return True
+
+    def _forget_gone(self) -> None:
+        if len(self._unseen) > self._most_unseen:
+            present = {item.metadata.uid for item in self._cluster.list(KIND)}
+            for uid in self._unseen.keys() - present:
+                del self._unseen[uid]
+            self._most_unseen = 2 * len(self._unseen) + _MOST_UNSEEN
 
     async def run(self) -> None:
         """Send until cancelled. Raises FenceLost when the term is over."""
@@ -197,7 +237,10 @@ class PodGroupConditions:
         raise_if_fence_lost(results)
         return results
 
-    def _answered(self, _: str, sent: _Write, result: api_pb2.BatchResult) -> None:
+    def _answered(self, uid: str, sent: _Write, result: api_pb2.BatchResult) -> None:
+        unseen = self._unseen.get(uid)
+        if unseen is not None and unseen.number == sent.number:
+            unseen.sent = True
         if sent.written is not None:
             failed = result.code != StatusCode.OK
             sent.written((result.message or result.reason) if failed else "")

@@ -1,0 +1,75 @@
+"""Admission to queues over terms: what the next leader finds, completes and takes back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.objects import ClusterQueue
+from support.dying_binder import DyingBinder
+from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+
+async def partly_bound(count: int, **quotas: int) -> TermWorld:
+    """A cluster on which a leader died while it bound a gang of four in the queue ``team``."""
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", quotas or {"cpu": 8}, strategy="StrictFIFO")
+    binder = DyingBinder(world)
+    binder.dies_after = count
+    async with world.running():
+        gang(world, "g", "team", 4, cpu=1)
+        await asyncio.sleep(1)
+    assert len(bound(world)) == count
+    return world
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+async def test_the_next_leader_completes_a_partly_bound_gang_of_a_queue(count: int) -> None:
+    first = await partly_bound(count)
+    job(first, "important", "team", 100, cpu=5)
+    world = TermWorld(cluster=first.cluster)
+    async with world.running():
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-1", "g-2", "g-3"]
+        assert condition(world, "g")[:2] == ("True", "QuotaReserved")
+        assert usage(world, "team") == {"default/cpu": 4000}
+        world.check()
+
+
+async def test_the_next_leader_takes_a_gang_back_for_which_quota_has_become_short() -> None:
+    first = await partly_bound(2)
+    found = first.cluster.object("ClusterQueue", "team")
+    assert isinstance(found, ClusterQueue)
+    found.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "3"
+    first.cluster.update(found)
+    world = TermWorld(cluster=first.cluster)
+    async with world.running():
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert usage(world, "team") == {}
+        job(world, "small", "team", 100, cpu=3)
+        await asyncio.sleep(1)
+        assert bound(world) == ["small"]
+        world.check()
+
+
+async def test_a_gang_of_a_queue_whose_binding_failed_once_is_completed() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8})
+    binder = DyingBinder(world)
+    binder.refused = {"g-1"}
+    binder.before = lambda: binder.refused.clear() if binder.calls else None
+    async with world.running():
+        gang(world, "g", "team", 3, cpu=1)
+        await asyncio.sleep(2)
+        assert bound(world) == ["g-0", "g-1", "g-2"]
+        assert usage(world, "team") == {"default/cpu": 3000}
+        world.check()
