@@ -1,0 +1,61 @@
+"""Admission reads large clusters in steps, between which other tasks run."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.objects import ClusterQueue, Namespace
+from support.queues import big_node, bound, cluster_queue, flavor, job
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+
+async def waiting_world(count: int) -> TermWorld:
+    world = TermWorld()
+    big_node(world, "n1", of={"cpu": "1000"})
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 0})
+    for index in range(count):
+        job(world, f"p{index}", "team", cpu=1)
+    return world
+
+
+async def test_after_a_change_of_quota_each_pod_is_read_in_a_step_of_its_own() -> None:
+    world = await waiting_world(100)
+    async with world.running():
+        await asyncio.sleep(1)
+        found = world.cluster.object("ClusterQueue", "team")
+        assert isinstance(found, ClusterQueue)
+        admission = world.state.admission
+        admission.note("ClusterQueue", None, found)
+        # Each is counted, its unit is looked at, and who has joined or left is found in two steps.
+        assert sum(1 for _ in admission.refresh(world.clock())) >= 4 * 100
+        found.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "3"
+        world.cluster.update(found)
+        await asyncio.sleep(1)
+        assert len(bound(world)) == 3
+
+
+async def test_a_changed_namespace_is_looked_at_without_reading_all_pods() -> None:
+    world = await waiting_world(0)
+    space = Namespace()
+    space.metadata.name = "default"
+    world.cluster.create(space)
+    cluster_queue(world, "other", {"cpu": 8})
+    async with world.running():
+        job(world, "p", "other", cpu=1)
+        found = world.cluster.object("ClusterQueue", "other")
+        assert isinstance(found, ClusterQueue)
+        found.spec.namespace_selector.match_labels["team"] = "blue"
+        world.cluster.update(found)
+        await asyncio.sleep(5)
+        assert bound(world) == []
+        before = world.state.admission.snapshot
+        space.metadata.labels["team"] = "blue"
+        world.cluster.update(space)
+        await asyncio.sleep(1)
+        assert bound(world) == ["p"]
+        assert world.state.admission.snapshot is before
