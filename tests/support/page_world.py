@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 
-from podsched.api.conditions import set_pod_group_condition
+from podsched.api.conditions import POD_GROUP_SCHEDULED, set_condition
 from podsched.api.objects import AnyObject, Event, Node, Pod, PodCondition, PodGroup, Timestamp
 from podsched.ask.web.sources import KINDS, Change, Leadership, Load, Replica
 
@@ -68,7 +68,7 @@ def pod_group(
         made.spec.scheduling_policy.basic.SetInParent()
     if scheduled or message:
         came = ("True", "Scheduled", "") if scheduled else ("False", "Unschedulable", message)
-        set_pod_group_condition(made.status, *came, Timestamp(seconds=int(at)))
+        set_condition(made.status, POD_GROUP_SCHEDULED, *came, Timestamp(seconds=int(at)))
     return made
 
 

@@ -92,13 +92,6 @@ def set_budget_condition(
     condition.observed_generation = status.observed_generation
 
 
-def set_pod_group_condition(
-    status: PodGroupStatus, value: str, reason: str, message: str, now: Timestamp
-) -> None:
-    """Set the condition PodGroupScheduled of a group."""
-    set_condition(status, POD_GROUP_SCHEDULED, value, reason, message, now)
-
-
 def is_pod_group_binding(status: PodGroupStatus) -> bool:
     """Whether the condition podsched.io/Binding is True."""
     return any(c.type == POD_GROUP_BINDING and c.status == TRUE for c in status.conditions)

@@ -126,3 +126,27 @@ async def test_a_budget_protects_a_unit_from_preemption() -> None:
         job(world, "newer", "team", 20, gpu=2)
         await asyncio.sleep(15)
         assert bound(world) == ["kept", "new"]
+
+
+async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "a", {"gpu": 8}, cohort="all", reclaim="Any")
+    cluster_queue(world, "b", {"gpu": 0}, cohort="all")
+    async with world.running():
+        for name in ("b1", "b2"):
+            job(world, name, "b", gpu=4, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        job(world, "mine", "a", gpu=8)
+        await asyncio.sleep(1)
+        assert all(is_terminating(pod) for pod in all_pods(world) if pod.spec.node_name)
+        world.cluster.delete("Pod", "default/b1")
+        job(world, "b3", "b", 100, gpu=4)
+        await asyncio.sleep(10)
+        assert bound(world) == ["b2"]
+        world.cluster.delete("Pod", "default/b2")
+        await asyncio.sleep(10)
+        assert bound(world) == ["mine"]
+        assert len(world.events("b1", "Preempted")) == 1
+        world.check()
