@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from support import scenario_engine
+from support import scenario_devices, scenario_engine
 from support.scenario_backend import PodschedBackend
 from support.scenario_engine import Runner, load
 
@@ -30,6 +30,7 @@ def _by_configuration() -> list[dict[str, Any]]:
     named = [Path(name) for name in os.environ.get("SCENARIO_FILES", "").split()]
     for path in {path for name in named for path in name.absolute().parents[1].glob("engine_*.py")}:
         _import_assertions(path)
+    scenario_devices.register()
     scenarios = load(named or own)
     keys = [_key(scenario) for scenario in scenarios]
     first = {key: place for place, key in reversed(list(enumerate(["null", *keys])))}

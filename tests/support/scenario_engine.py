@@ -680,6 +680,10 @@ def check(snap, a, ctx):
     return ASSERTIONS[name](snap, v, ctx)
 
 
+#: Functions of a snapshot that return "" or what is broken, asked at every poll of every `expect`.
+INVARIANTS = []
+
+
 def overcommitted(snap):
     """'' unless some node carries more than it can."""
     used = {}
@@ -834,10 +838,11 @@ class Runner:
                 if why:
                     why = f"{next(iter(a))}: {why}"
                     break
+            broken = [invariant(snap) for invariant in INVARIANTS]
             if self.check_capacity:
-                over = overcommitted(snap)
-                if over:
-                    raise ScenarioFailure(f"invariant broken: {over}")
+                broken.append(overcommitted(snap))
+            for what in filter(None, broken):
+                raise ScenarioFailure(f"invariant broken: {what}")
             now = time.monotonic()
             if not why:
                 since = since or now

@@ -1,27 +1,48 @@
-"""Manifests of versions that are read, and stored in a later one: ``kueue.x-k8s.io/v1beta1``.
+"""Manifests of versions that are read, and stored in a later one.
 
-Source: Kueue 0.20, apis/kueue/v1beta1/clusterqueue_conversion.go. Of the other kinds, what a client
-writes is the same in both versions.
+Source: Kueue 0.20, apis/kueue/v1beta1/clusterqueue_conversion.go; Kubernetes v1.36,
+pkg/apis/resource/v1beta1/conversion.go. Of the other kinds, what a client writes is the same in
+both versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-_FORMER: Final = "kueue.x-k8s.io/v1beta1"
-_CURRENT: Final = "kueue.x-k8s.io/v1beta2"
+_QUEUES: Final = "kueue.x-k8s.io/v1beta1"
+_DEVICES: Final = "resource.k8s.io/v1beta1"
+_CURRENT: Final = {
+    _QUEUES: "kueue.x-k8s.io/v1beta2",
+    _DEVICES: "resource.k8s.io/v1",
+    "resource.k8s.io/v1beta2": "resource.k8s.io/v1",
+}
+#: Stored in a version that is a former one of other kinds.
+_NOT_FORMER: Final = ("resource.k8s.io/v1beta2", "DeviceTaintRule")
 #: Former values of a flavorFungibility.
 _STOPS: Final = ("Borrow", "Preempt")
+#: What v1beta1 has in a request itself, beside ``name`` and ``firstAvailable``.
+_EXACTLY: Final = (
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+)
 
 
 def current_version(document: dict[str, Any]) -> dict[str, Any]:
     """Return a manifest in the version that is stored; others are returned as they are."""
-    if document.get("apiVersion") != _FORMER:
+    former, kind = document.get("apiVersion"), document.get("kind")
+    if not isinstance(former, str) or not isinstance(kind, str) or former not in _CURRENT:
         return document
-    found = {**document, "apiVersion": _CURRENT}
-    if document.get("kind") == "ClusterQueue" and isinstance(document.get("spec"), dict):
-        found["spec"] = _queue_spec(document["spec"])
+    if (former, kind) == _NOT_FORMER:
+        return document
+    found, convert = {**document, "apiVersion": _CURRENT[former]}, _CONVERT.get((former, kind))
+    if convert is not None and isinstance(document.get("spec"), dict):
+        found["spec"] = convert(document["spec"])
     return found
 
 
@@ -41,3 +62,49 @@ def _queue_spec(former: Mapping[str, Any]) -> dict[str, Any]:
             key: "MayStopSearch" if value in _STOPS else value for key, value in fungibility.items()
         }
     return spec
+
+
+def _slice_spec(former: Mapping[str, Any]) -> dict[str, Any]:
+    return _each(former, "devices", _device)
+
+
+def _device(former: dict[str, Any]) -> dict[str, Any]:
+    device = dict(former)
+    basic = device.pop("basic", None)
+    return {**device, **basic} if isinstance(basic, dict) else former
+
+
+def _template_spec(former: Mapping[str, Any]) -> dict[str, Any]:
+    spec = former.get("spec")
+    return {**former, "spec": _claim_spec(spec)} if isinstance(spec, dict) else dict(former)
+
+
+def _claim_spec(former: Mapping[str, Any]) -> dict[str, Any]:
+    devices = former.get("devices")
+    if not isinstance(devices, dict):
+        return dict(former)
+    return {**former, "devices": _each(devices, "requests", _request)}
+
+
+def _request(former: dict[str, Any]) -> dict[str, Any]:
+    exactly = {name: former[name] for name in _EXACTLY if name in former}
+    rest = {name: value for name, value in former.items() if name not in exactly}
+    return {**rest, "exactly": exactly} if exactly else rest
+
+
+def _each(
+    parent: Mapping[str, Any], name: str, convert: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a parent with the objects of its list of this name converted."""
+    items = parent.get(name)
+    if not isinstance(items, list):
+        return dict(parent)
+    return {**parent, name: [convert(each) if isinstance(each, dict) else each for each in items]}
+
+
+_CONVERT: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    (_QUEUES, "ClusterQueue"): _queue_spec,
+    (_DEVICES, "ResourceSlice"): _slice_spec,
+    (_DEVICES, "ResourceClaim"): _claim_spec,
+    (_DEVICES, "ResourceClaimTemplate"): _template_spec,
+}
