@@ -28,7 +28,8 @@ def test_certificates_of_every_role_are_made_and_shown(tmp_path: Path) -> None:
     for part in (
         "subject:  CN=kube-apiserver\n",
         "subject:  CN=system:kube-scheduler\n",
-        "subject:  CN=system:node:n1,O=system:volume-controllers,O=system:nodes\n",
+        "subject:  CN=system:node:n1,"
+        "O=system:hollow-devices,O=system:volume-controllers,O=system:nodes\n",
         "subject:  CN=admin,O=system:masters\n",
         "hosts:    localhost, 127.0.0.1, ::1, api-0, 10.0.0.7\n",
     ):

@@ -15,7 +15,7 @@ import grpc
 import pytest
 
 from podsched.api.etcd_keys import term_key
-from podsched.api.objects import Lease, Pod
+from podsched.api.objects import DeviceClass, Lease, Pod
 from podsched.app.role_certificates import Wanted, make_missing
 from podsched.lib.certificates import Request, certify, read_pair
 from podsched.serve.client import errors
@@ -149,6 +149,11 @@ async def test_each_role_does_its_own_and_nothing_else(guarded: Guarded) -> None
     lease.metadata.namespace, lease.metadata.name = "kube-system", "kube-scheduler"
     assert "can only access node lease" in await refused(agent.create(lease))
     assert isinstance(of((await agent.create_many([node("n3")]))[0]), Forbidden)
+    devices = DeviceClass()
+    devices.metadata.name = "gpu"
+    assert isinstance(of((await agent.create_many([devices]))[0]), Forbidden)
+    groups = ("system:nodes", "system:hollow-devices")
+    await guarded.with_certificate("system:node:n1", *groups).create(devices)
     assert isinstance(of((await agent.create_many([node("n1")]))[0]), AlreadyExists)
 
     # The scheduler binds in its term only, and never without one.

@@ -59,8 +59,8 @@ def requests_of(wanted: Wanted) -> dict[str, Request]:
     hosts = tuple(dict.fromkeys((*_LOCAL, *wanted.hosts)))
     both = (SERVER, CLIENT)
     node = f"system:node:{wanted.node}"
-    # The agent is a node's agent, and the controller that binds claims to volumes as well.
-    agent = ("system:nodes", "system:volume-controllers")
+    # The agent is a node's agent. It also binds claims to volumes, and creates DeviceClasses.
+    agent = ("system:nodes", "system:volume-controllers", "system:hollow-devices")
     return {
         "server": Request("kube-apiserver", (), hosts, (SERVER,)),
         "scheduler": Request("system:kube-scheduler", (), hosts, both),

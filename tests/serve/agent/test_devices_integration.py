@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from podsched.api.hollow_devices import DEVICES_ANNOTATION
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import Node, ResourceSlice
+from podsched.api.objects import AnyObject, DeviceClass, Node, ResourceSlice
+from podsched.serve.agent import agent
+from podsched.serve.client.errors import Forbidden, as_result
+from podsched.v1.api_pb2 import BatchResult
 from support.agent_world import AgentWorld
 from support.eventually import eventually
 
@@ -94,6 +99,25 @@ async def test_an_agent_that_starts_again_keeps_the_slices(world: AgentWorld) ->
     await agent.stop()
     await world.play(nodes=1, node_devices=("2xa.example",))
     assert await slices(world) == before
+
+
+async def test_devices_and_classes_that_were_refused_are_created_later(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "_RETRY_ERROR", 0.1)
+    create_many, refused = world.client.create_many, list[AnyObject]()
+
+    async def refuse_once(items: Sequence[AnyObject]) -> Sequence[BatchResult]:
+        if refused or not any(isinstance(item, DeviceClass) for item in items):
+            return await create_many(items)
+        refused.extend(items)
+        return [as_result(Forbidden("not yet"))] * len(items)
+
+    monkeypatch.setattr(world.client, "create_many", refuse_once)
+    await world.play(nodes=1, node_devices=("2xa.example",))
+    await eventually("the class", lambda: _has_class(world, "a.example"))
+    await eventually("1 slices", lambda: _count(world), 1)
+    assert {type(item) for item in refused} == {DeviceClass, ResourceSlice}
 
 
 async def _count(world: AgentWorld) -> int:

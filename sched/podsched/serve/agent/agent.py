@@ -105,7 +105,7 @@ class Agent:
         self._names = {node.metadata.name for node in self._given}
         volume_kinds = VOLUME_KINDS if settings.volume_controller else ()
         self._informer = Informer(client, [*DEVICE_KINDS, "Node", "Pod", *volume_kinds])
-        self._devices = DevicePublisher(client, self._informer)
+        self._devices = DevicePublisher(client, self._informer, self._publish_later)
         self._volumes: VolumeController | None = None
         if settings.volume_controller:
             self._volumes = VolumeController(
@@ -287,6 +287,9 @@ class Agent:
         if found is not None and node in self._simulated:
             self._devices.publish(cast(Node, found))
 
+    def _publish_later(self, node: str) -> None:
+        self._handle_at("Node", node, self._now() + _RETRY_ERROR)
+
     def _pod_changed(self, event: Event) -> None:
         """Update what is recorded of a pod, and execute its next step."""
         old, new = cast(Pod | None, event.old), cast(Pod | None, event.new)
@@ -390,8 +393,10 @@ class Agent:
         item = self._informer.get(kind, key)
         if isinstance(item, Pod) and item.spec.node_name:
             self._handle_pod(key, item)
-        elif isinstance(item, Node) and self._simulated.get(key) is False:
-            self._repair(item)
+        elif isinstance(item, Node):
+            self._publish(key)
+            if self._simulated.get(key) is False:
+                self._repair(item)
 
     async def _beat(self) -> None:
         """Renew each lease once per period."""

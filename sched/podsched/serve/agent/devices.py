@@ -2,12 +2,13 @@
 
 The slices of a node are those of its annotation (``api.hollow_devices``). One that is missing is
 created, one that is of an earlier node or annotation is deleted. Slices that others have made are
-left alone. A class is created if there is none; it stays when the nodes leave.
+left alone. A class is created if there is none; it stays when the nodes leave. What could not be
+created is tried again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from podsched.api.hollow_devices import (
@@ -33,12 +34,17 @@ _log = get_logger("agent")
 class DevicePublisher:
     """Call ``changed`` for events of DEVICE_KINDS, ``publish`` for nodes, and run the outboxes."""
 
-    def __init__(self, client: ApiClient, informer: Informer) -> None:
+    def __init__(
+        self, client: ApiClient, informer: Informer, failed: Callable[[str], None]
+    ) -> None:
+        """``failed`` is called with a node that is to be published again after a while."""
         self._client = client
         self._informer = informer
+        self._failed = failed
         #: Names of the slices that agents have made, by node.
         self._made: dict[str, set[str]] = {}
-        self._classes: set[str] = set()
+        #: The drivers whose classes were created, or are being, and the first node of each.
+        self._classes: dict[str, str] = {}
         self.creations = Outbox[AnyObject](client.create_many, self._created)
         self.deletions = Outbox[ResourceSlice](self._delete, most=50)
 
@@ -64,7 +70,7 @@ class DevicePublisher:
             return
         for of in devices:
             if of.driver not in self._classes:
-                self._classes.add(of.driver)
+                self._classes[of.driver] = node.metadata.name
                 self.creations.put(f"class {of.driver}", class_of(of))
         for name in self._made.get(node.metadata.name, set()) - wanted.keys():
             self._put_deletion(name)
@@ -100,8 +106,12 @@ class DevicePublisher:
         failed = errors.of_result(result)
         if failed is None or isinstance(failed, AlreadyExists):
             return
-        kind = "DeviceClass" if isinstance(made, DeviceClass) else "ResourceSlice"
-        _log.warning("Publishing devices failed", kind=kind, name=name, error=str(failed))
+        if isinstance(made, DeviceClass):
+            node = self._classes.pop(made.metadata.name)
+        else:
+            node = cast(ResourceSlice, made).spec.node_name
+        _log.warning("Publishing devices failed", name=name, node=node, error=str(failed))
+        self._failed(node)
 
 
 def _is_outdated(found: ResourceSlice, wanted: ResourceSlice) -> bool:

@@ -20,6 +20,8 @@ from podsched.serve.server.methods import PASSED_ON
 
 SCHEDULER = "system:kube-scheduler"
 VOLUME_CONTROLLERS = "system:volume-controllers"
+#: Agents whose hollow nodes have devices: group and role.
+HOLLOW_DEVICES = "system:hollow-devices"
 VOLUME_BINDER = "system:controller:persistent-volume-binder"
 KUBELET_API = "system:kubelet-api-admin"
 #: The user by which kubelets know API servers, as kubeadm names it.
@@ -128,6 +130,7 @@ CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
     SCHEDULER: _SCHEDULING,
     "system:node": _NODE,
     VOLUME_BINDER: _VOLUMES,
+    HOLLOW_DEVICES: ((("create",), _DEVICES, ("deviceclasses",)),),
     KUBELET_API: _KUBELET_API,
 }
 #: Kind and name of the subject that each cluster role is bound to.
@@ -136,6 +139,7 @@ BOUND: dict[str, tuple[str, str]] = {
     SCHEDULER: (USER, SCHEDULER),
     "system:node": (GROUP, NODES),
     VOLUME_BINDER: (GROUP, VOLUME_CONTROLLERS),
+    HOLLOW_DEVICES: (GROUP, HOLLOW_DEVICES),
     KUBELET_API: (USER, KUBELET_CLIENT),
 }
 
