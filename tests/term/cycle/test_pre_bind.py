@@ -49,7 +49,7 @@ class World:
         self.requests: list[api_pb2.PatchRequest] = []
         self.result = api_pb2.BatchResult()
         self.fault: Exception | None = None
-        self.told: list[tuple[str, str]] = []
+        self.told: list[tuple[str, str] | None] = []
         self.asked = 0
         self.runs: list[PluginRun] = []
 
@@ -76,7 +76,7 @@ class World:
             self.patch,
             self.changes,
             self.runs,
-            lambda reason, message: self.told.append((reason, message)),
+            self.told.append,
         )
 
     def until(self, *answers: Status) -> Any:

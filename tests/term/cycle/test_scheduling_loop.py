@@ -407,6 +407,19 @@ async def test_a_pre_bind_that_wants_nothing_is_skipped() -> None:
         assert world.stored("a").status.nominated_node_name == ""
 
 
+async def test_the_node_of_a_pod_whose_pre_bind_only_writes_is_not_published_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = TermWorld()
+    world.node("n1")
+    monkeypatch.setattr(world.cluster, "patch_pod_statuses", None)
+    world.script.on_pre_bind = lambda pod: PreBindPlan(patches=(annotate(pod.name, "yes"),))
+    async with world.running():
+        world.pod("a")
+        await asyncio.sleep(1)
+        assert world.nodes_of("a") == ["n1"]
+
+
 FAILING_PLANS = {
     "its answer": (PreBindPlan(error("no luck")), 'running PreBind plugin "Script": no luck'),
     "a patch": (

@@ -179,9 +179,8 @@ class BindingCycle:
         """
         pod, node_name = assignment.pod, assignment.node_name
         waiting = self._state.waiting.add(pod, node_name, timeouts) if timeouts else None
-        # Publish the node before waiting, so that a scheduler that takes over reserves it for the
-        # pod.
-        self._failures.write_nomination(pod, node_name)
+        if waiting is not None:
+            self._publish(assignment)
         task = self._tasks.start(
             self._run(runtime, assignment, waiting),
             f"binding cycle of {pod.key}",
@@ -216,22 +215,30 @@ class BindingCycle:
             self._patches.call,
             self._changes,
             runs,
-            partial(self._waits, assignment.pod),
+            partial(self._waits, assignment),
         )
         self._meter.traces.phase(
             assignment.queued, SpanName.PRE_BIND, began, self._clock(), status.message, runs
         )
         return status
 
-    def _waits(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Record the event of a pod that waits in PreBind."""
+    def _publish(self, assignment: Assignment) -> None:
+        """Publish the node of a pod that waits, so that a scheduler that takes over reserves it."""
+        self._failures.write_nomination(assignment.pod, assignment.node_name)
+
+    def _waits(self, assignment: Assignment, event: tuple[str, str] | None) -> None:
+        """Publish the node of a pod that waits in PreBind, and record the event."""
+        self._publish(assignment)
+        if event is None:
+            return
+        reason, message = event
         self._recorder.record(
-            pod.pod.metadata,
+            assignment.pod.pod.metadata,
             type_="Normal",
             reason=reason,
             action="Scheduling",
             message=message,
-            controller=pod.cls.scheduler_name,
+            controller=assignment.pod.cls.scheduler_name,
         )
 
     def _ended(

@@ -31,8 +31,8 @@ _CONFLICT_PAUSE = 0.1
 
 PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
 
-#: Records a Normal event about the pod, with a reason and a message.
-Tell = Callable[[str, str], None]
+#: Called when a plan has to wait, with the reason and the message of its event, if it has one.
+Waits = Callable[[tuple[str, str] | None], None]
 
 
 class _ConflictError(Exception):
@@ -88,17 +88,16 @@ async def run_pre_bind(
     patch: PatchObjects,
     changes: ClusterChanges,
     runs: list[PluginRun],
-    tell: Tell,
+    waits: Waits,
 ) -> Status:
     """Run the PreBind plugins one after another; the first that does not succeed ends it.
 
-    ``runs`` gets the run of each, which lasts until its plan is carried out; ``tell`` gets the
-    event of a plan that has to wait.
+    ``runs`` gets the run of each, which lasts until its plan is carried out.
     """
     if not runtime.pre_bind:
         return SUCCESS
     began = time.monotonic()
-    status = await _pre_bind(runtime, assignment, cluster, patch, changes, runs, tell)
+    status = await _pre_bind(runtime, assignment, cluster, patch, changes, runs, waits)
     runtime.meter.passed(ExtensionPoint.PRE_BIND, status.code, time.monotonic() - began)
     return status
 
@@ -110,7 +109,7 @@ async def _pre_bind(
     patch: PatchObjects,
     changes: ClusterChanges,
     runs: list[PluginRun],
-    tell: Tell,
+    waits: Waits,
 ) -> Status:
     clock = asyncio.get_running_loop().time
     for named in runtime.pre_bind:
@@ -119,7 +118,7 @@ async def _pre_bind(
         if status.skipped:
             continue
         if status.ok:
-            status = await _run_plugin(named, assignment, cluster, patch, changes, tell)
+            status = await _run_plugin(named, assignment, cluster, patch, changes, waits)
         point = ExtensionPoint.PRE_BIND.label
         runs.append(PluginRun(named.name, point, began, clock(), status.code.text))
         if status.code is Code.ERROR:
@@ -135,7 +134,7 @@ async def _run_plugin(
     cluster: ClusterView,
     patch: PatchObjects,
     changes: ClusterChanges,
-    tell: Tell,
+    waits: Waits,
 ) -> Status:
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     name, call = named.name, named.plugin.pre_bind
@@ -146,7 +145,7 @@ async def _run_plugin(
             if not status.ok:
                 break
             try:
-                status = await _carry_out(name, plan, cluster, patch, changes, tell)
+                status = await _carry_out(name, plan, cluster, patch, changes, waits)
                 break
             except _ConflictError as conflict:
                 status = error(str(conflict))
@@ -166,7 +165,7 @@ async def _carry_out(
     cluster: ClusterView,
     patch: PatchObjects,
     changes: ClusterChanges,
-    tell: Tell,
+    waits: Waits,
 ) -> Status:
     """Write the patches and wait. Raises _ConflictError."""
     if plan.patches:
@@ -179,7 +178,7 @@ async def _carry_out(
                 raise _ConflictError(result.message)
             if result.code != StatusCode.OK:
                 return error(result.message)
-    return await _wait(name, plan, plan.wait, cluster, changes, tell) if plan.wait else SUCCESS
+    return await _wait(name, plan, plan.wait, cluster, changes, waits) if plan.wait else SUCCESS
 
 
 async def _wait(
@@ -188,7 +187,7 @@ async def _wait(
     wait: Callable[[ClusterView], Status],
     cluster: ClusterView,
     changes: ClusterChanges,
-    tell: Tell,
+    waits: Waits,
 ) -> Status:
     """Wait until a plan is done, or its time is over."""
     loop = asyncio.get_running_loop()
@@ -198,8 +197,8 @@ async def _wait(
         status = guarded(name, PRE_BIND_WORDING, wait, cluster)
         if status.code is not Code.PENDING:
             return status
-        if plan.waits is not None and not told:
-            tell(*plan.waits)
+        if not told:
+            waits(plan.waits)
             told = True
         left = deadline - loop.time()
         if left <= 0:
