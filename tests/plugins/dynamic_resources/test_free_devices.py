@@ -95,15 +95,16 @@ class Situation:
         """Compare; return whether the columns were sure."""
         expected = self.search(self.claims)
         fitting = self.free.fitting(self.claims, self.nodes)
+        allocation = self.free.allocate(self.claims, NODE, Features())
         if fitting is None:
+            assert allocation is None
             return False
         row = self.nodes.row_of("node")
         assert row is not None
         if not fitting.fits[row]:
             assert expected is None
-        elif not fitting.unsure[row]:
-            allocation = self.free.allocate(self.claims[0], NODE, Features())
-            assert [write_allocation(allocation)] == expected
+        found = None if allocation is None else [write_allocation(allocation)]
+        assert found == (None if fitting.unsure[row] else expected)
         return not fitting.unsure[row]
 
 

@@ -216,7 +216,7 @@ class FreeDevices:
         self._simple = [of for of in self._pools.values() if of.node and of.is_simple]
         self._numbers = {of.key: number for number, of in enumerate(self._simple)}
         self._of_node: dict[str, list[_Pool]] = {}
-        for of in self._simple:
+        for of in sorted(self._simple, key=lambda of: (of.comes_last, of.key)):
             self._of_node.setdefault(of.node, []).append(of)
         self._others = [
             of
@@ -229,11 +229,13 @@ class FreeDevices:
             if not of.is_simple
             for piece in of.slices
         }
+        #: Of simple pools: devices of which shares are in use, and those that are exclusively.
         self._shared: set[DeviceID] = set()
+        self._used: set[DeviceID] = set()
         self._columns: dict[Hashable, _Column] = {}
         self._rows: tuple[tuple[int, int], Rows, Bools] | None = None
         in_use.changed = self._changed
-        for device in in_use.allocated.shared:
+        for device in (*in_use.allocated.shared, *in_use.allocated.devices):
             self._changed(device)
 
     def prepare(
@@ -295,23 +297,36 @@ class FreeDevices:
             unsure |= fits
         return Fitting(fits | unsure, unsure, count if alone else None)
 
-    def allocate(self, claim: ResourceClaim, node: Node, features: Features) -> AllocationResult:
-        """Return the allocation of a usual claim on a node where it surely fits."""
-        (request,) = claim.requests
-        wanted = request.exactly
-        device_class = self._classes[wanted.device_class_name]
-        alternative = Alternative(
-            claim, 0, request.name, request.name, wanted, device_class, (), wanted.count
-        )
-        candidates = islice(self._first(self._column(wanted), node), wanted.count)
+    def allocate(
+        self, claims: Sequence[ResourceClaim], node: Node, features: Features
+    ) -> AllocationResult | None:
+        """Return the allocation of one usual claim on a node where it surely fits, else None."""
+        requests = usual_requests(claims)
+        if requests is None or len(requests) != 1 or claims[0].constraints:
+            return None
+        (claim,), (wanted,) = claims, requests
+        column = self._column(wanted)
+        if column.elsewhere or self._is_unsure(column, node):
+            return None
+        device_class, name = self._classes[wanted.device_class_name], claim.requests[0].name
+        alternative = Alternative(claim, 0, name, name, wanted, device_class, (), wanted.count)
+        candidates = islice(self._first(column, node), wanted.count)
         taken = [Taken(alternative, candidate, None, False) for candidate in candidates]
-        assert len(taken) == wanted.count, (claim, node)
+        if len(taken) < wanted.count:
+            return None
         return make_allocation(claim, taken, [alternative], node, features)
+
+    def _is_unsure(self, column: _Column, node: Node) -> bool:
+        if node.name in self._unsure_nodes:
+            return True
+        mine = {of.key for of in self._of_node.get(node.name, ())}
+        if any(column.unsure[self._numbers[key]] for key in mine):
+            return True
+        return bool(self._shared) and any(device[:2] in mine for device in self._shared)
 
     def _first(self, column: _Column, node: Node) -> Iterator[Candidate]:
         """Yield the free devices that suit, in the order in which they are tried."""
-        pools = sorted(self._of_node[node.name], key=lambda of: (of.comes_last, of.key))
-        for of in pools:
+        for of in self._of_node.get(node.name, ()):
             names = column.suiting[self._numbers[of.key]]
             driver, name = of.key
             pool = Pool(driver, name)
@@ -328,13 +343,17 @@ class FreeDevices:
         if self._in_use.is_shared(device) is not (device in self._shared):
             self._shared ^= {device}
             self._rows = None
+        is_used = device in self._in_use
+        if is_used is (device in self._used):
+            return
+        self._used ^= {device}
         for column in self._columns.values():
             if device.device in column.suiting[number]:
-                column.free[number] = self._count(number, column.suiting[number])
+                column.free[number] += -1 if is_used else 1
 
     def _count(self, number: int, names: frozenset[str]) -> int:
         driver, pool = self._simple[number].key
-        return sum(DeviceID(driver, pool, name) not in self._in_use for name in names)
+        return sum((driver, pool, name) not in self._used for name in names)
 
     def _column(self, request: ExactDeviceRequest) -> _Column:
         kind = _kind_of(request)

@@ -69,6 +69,8 @@ class DevicesInUse:
 
     def put(self, claim: tuple[str, str], uses: Sequence[Use]) -> None:
         """Set the devices of a claim, by namespace and name."""
+        if uses == self._uses.get(claim, ()):
+            return
         for use in self._uses.pop(claim, ()):
             self._remove(*use)
         for use in uses:

@@ -445,7 +445,7 @@ class DynamicResources:
         node = node_of(cluster.nodes, row)
         if needs.claims:
             try:
-                allocations = self._allocate(node, row, needs)
+                allocations = self._allocate(node, needs)
             except AllocationError as why:
                 return error(self._problem(why, node))
             if allocations is None:
@@ -456,18 +456,11 @@ class DynamicResources:
         self._reserved[pod.uid] = Reservation(pod.namespace, names, is_sent=doubt is not None)
         return SUCCESS
 
-    def _allocate(self, node: Node, row: int, needs: PodNeeds) -> list[AllocationResult] | None:
+    def _allocate(self, node: Node, needs: PodNeeds) -> list[AllocationResult] | None:
         """Allocate the new claims on a node. Raises AllocationError."""
-        cluster = self._handle.cluster
-        free = self._devices.free(cluster)
-        if len(needs.claims) == 1:
-            fitting = free.fitting(needs.claims, cluster.nodes)
-            if fitting is not None and not fitting.unsure[row]:
-                return (
-                    [free.allocate(needs.claims[0], node, Features())]
-                    if fitting.fits[row]
-                    else None
-                )
+        found = self._devices.free(self._handle.cluster).allocate(needs.claims, node, Features())
+        if found is not None:
+            return [found]
         return self._search.allocate(node, needs, Budget(self._most_pauses))
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
