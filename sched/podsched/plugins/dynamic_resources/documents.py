@@ -5,12 +5,13 @@ Documents that validation would refuse raise KeyError, TypeError or ValueError.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import ParseDict
 
+from podsched.api import codec
 from podsched.api.device_selectors import Device as DeviceView
 from podsched.api.objects import NodeSelector
 from podsched.api.quantity import format_quantity, parse
@@ -24,7 +25,6 @@ from podsched.plugins.dynamic_resources.model import (
     DeviceConstraint,
     DeviceID,
     DeviceRequest,
-    DeviceRequestAllocationResult,
     DeviceTaint,
     DeviceToleration,
     ExactDeviceRequest,
@@ -34,6 +34,7 @@ from podsched.plugins.dynamic_resources.model import (
     ResourceClaim,
     ResourceSlice,
 )
+from podsched.v1 import objects_pb2 as v1
 
 Document = Mapping[str, Any]
 
@@ -110,35 +111,39 @@ def read_allocated_state(document: Document) -> AllocatedState:
 
 def write_allocation(allocation: AllocationResult) -> dict[str, Any]:
     """Return an AllocationResult's JSON; a share's random ID is written as "*"."""
-    devices: dict[str, Any] = {}
-    if allocation.results:
-        devices["results"] = [_written_result(result) for result in allocation.results]
-    if allocation.config:
-        devices["config"] = [
-            {"source": config.source}
-            | ({"requests": list(config.requests)} if config.requests else {})
-            | ({"opaque": config.opaque} if config.opaque else {})
-            for config in allocation.config
-        ]
-    written: dict[str, Any] = {"devices": devices}
+    return codec.write(allocation_message(allocation, lambda: "*"))
+
+
+def allocation_message(
+    allocation: AllocationResult, new_id: Callable[[], str]
+) -> v1.AllocationResult:
+    """Return an AllocationResult as the API has it; ``new_id`` gives the IDs of shares."""
+    made = v1.AllocationResult()
+    made.devices.SetInParent()
+    for result in allocation.results:
+        written = made.devices.results.add(
+            request=result.request,
+            driver=result.id.driver,
+            pool=result.id.pool,
+            device=result.id.device,
+            binding_conditions=result.binding_conditions,
+            binding_failure_conditions=result.binding_failure_conditions,
+        )
+        if result.admin_access:
+            written.admin_access = True
+        for toleration in result.tolerations:
+            codec.Reader().read(written.tolerations.add(), toleration.document, "")
+        if result.consumed_capacity is not None:
+            written.share_id = new_id()
+            for name, of in result.consumed_capacity.items():
+                written.consumed_capacity[name] = format_quantity(of)
+    for config in allocation.config:
+        told = made.devices.config.add(source=config.source, requests=config.requests)
+        if config.opaque:
+            codec.Reader().read(told.opaque, config.opaque, "")
     if allocation.node_selector is not None:
-        written["nodeSelector"] = MessageToDict(allocation.node_selector)
-    return written
-
-
-def _written_result(result: DeviceRequestAllocationResult) -> dict[str, Any]:
-    consumed = result.consumed_capacity
-    written = {
-        "request": result.request,
-        **result.id._asdict(),
-        "adminAccess": result.admin_access,
-        "tolerations": [toleration.document for toleration in result.tolerations],
-        "bindingConditions": list(result.binding_conditions),
-        "bindingFailureConditions": list(result.binding_failure_conditions),
-        "shareID": "" if consumed is None else "*",
-        "consumedCapacity": {name: format_quantity(of) for name, of in (consumed or {}).items()},
-    }
-    return {name: value for name, value in written.items() if value}
+        made.node_selector.CopyFrom(allocation.node_selector)
+    return made
 
 
 def _request(document: Document) -> DeviceRequest:

@@ -22,14 +22,13 @@ from typing import Any, Final
 
 from podsched.api import codec
 from podsched.api.device_claims import CLAIM_FINALIZER, exclusive_devices, is_reserved_for
-from podsched.api.manifest import apply_merge_patch
 from podsched.api.node_selectors import compile_node_selector
 from podsched.api.objects import timestamp
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
-from podsched.plugins.dynamic_resources.documents import write_allocation
+from podsched.plugins.dynamic_resources.documents import allocation_message
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse
 from podsched.plugins.dynamic_resources.model import AllocationResult, DeviceID
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
@@ -83,12 +82,12 @@ def assume_allocation(
     """Assume that a claim of the pod, which must exist, is allocated and reserved for it."""
     claim = cluster.get(CLAIM, pod.namespace, name)
     assert claim is not None, name
-    written = write_allocation(allocation)
-    for result in written["devices"].get("results", ()):
-        if "shareID" in result:
-            result["shareID"] = str(uuid.uuid4())
-    status = {"allocation": written, "reservedFor": [_consumer(pod)], "devices": None}
-    changed = apply_merge_patch(claim, {"status": status}).message
+    changed = v1.ResourceClaim()
+    changed.CopyFrom(claim)
+    changed.ClearField("status")
+    made = allocation_message(allocation, lambda: str(uuid.uuid4()))
+    changed.status.allocation.CopyFrom(made)
+    changed.status.reserved_for.add(**_consumer(pod))
     uid = claim.metadata.uid
 
     def is_settled(found: v1.ResourceClaim) -> bool:
