@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podsched.lib.listening import Connection, Listener
+from podsched.serve.server.access.service_accounts import ServiceAccountTokens
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.rest.app import RestApp
@@ -101,8 +102,14 @@ class MemoryTransport(asyncio.Transport):
 class KubeClient:
     """Sends one request at a time."""
 
-    def __init__(self, core: ServerCore, pipeline: Pipeline | None = None) -> None:
-        handler = Handler(core, pipeline or Pipeline(), Probes(HealthChecks()))
+    def __init__(
+        self,
+        core: ServerCore,
+        pipeline: Pipeline | None = None,
+        tokens: ServiceAccountTokens | None = None,
+    ) -> None:
+        probes = Probes(HealthChecks())
+        handler = Handler(core, pipeline or Pipeline(), probes, tokens=tokens)
         self._app = RestApp(handler)
         #: Of the request under way, or the last one.
         self.response = Response()

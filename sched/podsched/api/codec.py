@@ -176,7 +176,7 @@ def _int_or_string_json(value: str) -> int | str:
 def _struct_json(value: Any) -> Any:
     which = value.WhichOneof("kind")
     if which == "struct_value":
-        return _object_json(value.struct_value)
+        return object_json(value.struct_value)
     if which == "list_value":
         return [_struct_json(item) for item in value.list_value.values]
     if which == "number_value":
@@ -187,7 +187,8 @@ def _struct_json(value: Any) -> Any:
     return None
 
 
-def _object_json(message: Struct) -> Any:
+def object_json(message: Struct) -> dict[str, Any]:
+    """Return a ``Struct`` as JSON."""
     # A message keeps the members in an order that differs from process to process.
     return {key: _struct_json(message.fields[key]) for key in sorted(message.fields)}
 
@@ -199,7 +200,7 @@ def _raw_json(message: objects_pb2.RawJSON) -> Any:
 #: How messages are written that have a form of their own.
 _OWN_FORMS: Final[Mapping[str, Callable[[Any], Any]]] = {
     Timestamp.DESCRIPTOR.full_name: format_time,
-    Struct.DESCRIPTOR.full_name: _object_json,
+    Struct.DESCRIPTOR.full_name: object_json,
     objects_pb2.RawJSON.DESCRIPTOR.full_name: _raw_json,
 }
 
@@ -378,7 +379,7 @@ class Reader:
 
     def _read_struct(self, message: Struct, content: Mapping[Any, Any], path: str) -> None:
         try:
-            merged = _merged(_object_json(message), content)
+            merged = _merged(object_json(message), content)
             message.Clear()
             message.SetInParent()
             message.update(merged)

@@ -756,6 +756,7 @@ _ALL = (
         columns=(c.NAME, Column("Secrets", lambda o, _: len(o.secrets)), c.AGE),
         rules="config_maps",
         role=Access.EDIT,
+        subresources=("token",),
         answers_deletion=True,
     ),
     Kind(

@@ -28,6 +28,13 @@ from podsched.api.pod_admission import admit_pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec, merge_label_keys
 from podsched.api.pod_groups import admit_pod_group, template_refusal
 from podsched.api.priorities import PriorityClasses
+from podsched.api.service_accounts import (
+    DEFAULT_ACCOUNT,
+    apply_service_account,
+    is_mirror_pod,
+    mirror_pod_refusal,
+    set_default_account,
+)
 from podsched.api.storage_classes import names_class
 from podsched.api.validation import validate, validate_status
 from podsched.serve.server import errors
@@ -103,7 +110,7 @@ def _check_policies(
         if old is None:
             ranges = sources.limit_ranges(metadata.namespace)
             runtime = sources.runtime_class(message.spec.runtime_class_name)
-            why = admit_pod(message, ranges, runtime)
+            why = admit_pod(message, ranges, runtime) or _admit_account(message, sources)
     elif isinstance(message, PodGroup):
         why = admit_pod_group(message, sources.priority_classes()) if old is None else ""
     elif isinstance(message, PersistentVolumeClaim):
@@ -115,6 +122,24 @@ def _check_policies(
         why = aggregate(found) if found else ""
     if why:
         raise errors.forbidden(kind, metadata.name, why)
+
+
+def _admit_account(pod: Pod, sources: AdmissionSources) -> str:
+    """Give a pod its ServiceAccount, in place; return why the pod is refused, "" if it is not."""
+    if not sources.mount_tokens:
+        return ""
+    if is_mirror_pod(pod):
+        return mirror_pod_refusal(pod)
+    namespace, name = pod.metadata.namespace, set_default_account(pod)
+    account = sources.service_account(namespace, name)
+    # The leader makes the default account of a new namespace; its pods need not wait for it.
+    if account is None and name != DEFAULT_ACCOUNT:
+        return (
+            f"error looking up service account {namespace}/{name}: "
+            f'serviceaccount "{name}" not found'
+        )
+    apply_service_account(pod, account)
+    return ""
 
 
 def _admin_errors(namespace: str, path: str, sources: AdmissionSources) -> list[FieldError]:

@@ -22,6 +22,7 @@ from podsched.api.objects import (
     ResourceClaim,
     ResourceClaimTemplate,
     RuntimeClass,
+    ServiceAccount,
     Workload,
     seconds_of,
 )
@@ -34,7 +35,7 @@ from podsched.serve.server.watchcache import Derived, WatchCache
 _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
 _WORKLOAD, _NAMESPACE = KINDS["Workload"], KINDS["Namespace"]
-_LEASE = KINDS["Lease"]
+_LEASE, _ACCOUNT = KINDS["Lease"], KINDS["ServiceAccount"]
 #: Key of the Lease that leaders of kube-controller-manager hold, if not told otherwise.
 _CONTROLLER_MANAGER = local_key(_LEASE, "kube-system", "kube-controller-manager")
 #: Kinds that affect admission: a write of one is answered once this server's cache has it.
@@ -44,9 +45,13 @@ _POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, _NAMESPACE.name})
 class AdmissionSources:
     """The policies and classes used in admission, read from the watch cache."""
 
-    def __init__(self, cache: WatchCache, reflector: CacheReflector) -> None:
+    def __init__(
+        self, cache: WatchCache, reflector: CacheReflector, *, mount_tokens: bool = False
+    ) -> None:
+        """mount_tokens: whether pods get their ServiceAccount and a volume with its token."""
         self._cache = cache
         self._reflector = reflector
+        self.mount_tokens = mount_tokens
         #: Return the compiled PriorityClasses, and the name of the default StorageClass or "".
         self.priority_classes = Derived(
             cache, lambda: PriorityClasses([*cache.messages(_PRIORITY_CLASS)]), _PRIORITY_CLASS
@@ -61,6 +66,12 @@ class AdmissionSources:
         entry = self._cache.get(_RUNTIME_CLASS, name) if name else None
         message = entry.message if entry is not None else None
         return message if isinstance(message, RuntimeClass) else None
+
+    def service_account(self, namespace: str, name: str) -> ServiceAccount | None:
+        """Return a ServiceAccount, None if it does not exist."""
+        entry = self._cache.get(_ACCOUNT, f"{namespace or DEFAULT_NAMESPACE}/{name}")
+        message = entry.message if entry is not None else None
+        return message if isinstance(message, ServiceAccount) else None
 
     def permits_admin_access(self, namespace: str) -> bool:
         """Return whether claims of a namespace may have administrators' access to devices."""
@@ -112,6 +123,9 @@ class AdmissionSources:
         if isinstance(message, PodGroup):
             named = message.spec.pod_group_template_ref.workload.workload_name
             return not named or self.workload_of(message) is not None
+        account = message.spec.service_account_name if self.mount_tokens else ""
+        if account and self.service_account(message.metadata.namespace, account) is None:
+            return False
         runtime = message.spec.runtime_class_name
         return not runtime or self.runtime_class(runtime) is not None
 

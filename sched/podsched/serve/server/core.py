@@ -60,7 +60,11 @@ class ServerCore:
         guard = BindGuard(store)
         self.reflector = CacheReflector(store, self.cache, guard.forget)
         self.storage = storage = ObjectStorage(store, self.cache, self.reflector)
-        sources = AdmissionSources(self.cache, self.reflector)
+        sources = AdmissionSources(
+            self.cache,
+            self.reflector,
+            mount_tokens=bool(settings.service_accounts.signing_key),
+        )
         namespaces = Namespaces(
             storage,
             self.cache,

@@ -54,6 +54,7 @@ METHODS: Final[Mapping[str, Method]] = {
     "Answer": Method("answer", "explain", of_pods=True),
     "Discovery": Method("get"),
     # Of the REST API alone.
+    "CreateToken": Method("create", "token"),
     **{
         f"{verb.title()}{name.title()}": Method(verb, name)
         for name, verbs in PASSED_ON.items()

@@ -15,6 +15,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from podsched.lib.listening import REQUEST_SECONDS, connection_limit
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.access.authentication import CallAuthenticator
+from podsched.serve.server.access.bootstrap_tokens import BootstrapTokens
 from podsched.serve.server.access.tokens import TokenFile
 from podsched.serve.server.calls import unknown
 from podsched.serve.server.core import ServerCore
@@ -34,6 +35,7 @@ from podsched.telemetry.health import HealthChecks
 
 if TYPE_CHECKING:
     from podsched.serve.server.access.jwt import JwtVerifier
+    from podsched.serve.server.access.service_accounts import ServiceAccountTokens
     from podsched.serve.server.audit.log import AuditLog
     from podsched.serve.server.call_metrics import ServerTelemetry
     from podsched.serve.server.kubelets.client import KubeletClient
@@ -69,6 +71,7 @@ class ApiServer:
         self._observer = observer
         self.core = ServerCore(settings, store)
         self.jwt: JwtVerifier | None = None
+        self.tokens: ServiceAccountTokens | None = None
         self.gate = Gate(flow_observer)
         self.replicas = Replicas()
         self.scheduling = SchedulingService(
@@ -137,6 +140,10 @@ class ApiServer:
         Not made in the constructor, because it reads files.
         """
         settings = self._settings
+        if settings.service_accounts.signing_key:
+            from podsched.serve.server.access.service_accounts import ServiceAccountTokens
+
+            self.tokens = ServiceAccountTokens(settings.service_accounts, self.core.cache)
         if not settings.authenticates:
             return Pipeline(self._observer, gate=self.gate, audit=self._audit)
         if settings.jwt is not None:
@@ -147,6 +154,8 @@ class ApiServer:
             certificates=bool(settings.tls_client_ca),
             tokens=TokenFile(settings.token_file) if settings.token_file else None,
             jwt=self.jwt,
+            accounts=self.tokens,
+            bootstrap=BootstrapTokens(self.core.cache) if settings.kube_listen else None,
         )
         return Pipeline(
             self._observer, authenticator, self.core.authorizer.rights_of, self.gate, self._audit
@@ -165,7 +174,7 @@ class ApiServer:
         if settings.tls_cert:
             files = TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
         self.kubelets = KubeletClient(settings.kubelets, self._refusal)
-        handler = Handler(self.core, pipeline, self._probes, self.kubelets)
+        handler = Handler(self.core, pipeline, self._probes, self.kubelets, self.tokens)
         self.kube = KubeListener(RestApp(handler), files, settings.max_connections)
         host, _, port = settings.kube_listen.rpartition(":")
         await self.kube.start(host.strip("[]"), int(port), shared=settings.workers > 1)

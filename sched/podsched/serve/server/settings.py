@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from podsched.config.flags import flag
-from podsched.serve.server.access.settings import JwtSettings
+from podsched.serve.server.access.settings import JwtSettings, ServiceAccountSettings
 from podsched.serve.server.audit.log import AuditSettings
 from podsched.serve.server.kubelets.settings import KubeletSettings
 
@@ -52,6 +52,8 @@ class ServerSettings:
     its lines."""
     jwt: JwtSettings | None = None
     """Issuer whose JSON Web Tokens are accepted; None: none."""
+    service_accounts: ServiceAccountSettings = field(default_factory=ServiceAccountSettings)
+    """Tokens of ServiceAccounts."""
     token_listen: str = flag("", "HOST:PORT", _TOKENS)
     """Listen address for clients with tokens, where --tls-client-ca demands a certificate of those
     at --listen.

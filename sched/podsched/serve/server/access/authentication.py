@@ -8,7 +8,7 @@ TOKEN". It is ignored if the connection has a certificate. Anonymous callers are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,7 +24,9 @@ from podsched.serve.server.access.identity import (
 from podsched.serve.server.access.tokens import TokenFile
 
 if TYPE_CHECKING:
+    from podsched.serve.server.access.bootstrap_tokens import BootstrapTokens
     from podsched.serve.server.access.jwt import JwtVerifier
+    from podsched.serve.server.access.service_accounts import ServiceAccountTokens
 
 
 class CallContext(Protocol):
@@ -63,11 +65,15 @@ class CallAuthenticator:
         certificates: bool = False,
         tokens: TokenFile | None = None,
         jwt: JwtVerifier | None = None,
+        accounts: ServiceAccountTokens | None = None,
+        bootstrap: BootstrapTokens | None = None,
     ) -> None:
         """certificates: at least one listener requires and verifies them."""
         self._certificates = certificates
         self._tokens = tokens
         self._jwt = jwt
+        self._accounts = accounts
+        self._bootstrap = bootstrap
 
     def __call__(self, context: Any) -> Identity:
         """Return the identity of a call. Raises ApiError UNAUTHENTICATED."""
@@ -78,18 +84,33 @@ class CallAuthenticator:
         token = _token_in(context)
         if not token:
             raise errors.unauthenticated(f"the call has no {self._wanted()}")
+        try:
+            return self.of_token(token)
+        except TokenRejected as rejected:
+            raise errors.unauthenticated(str(rejected)) from None
+
+    def of_token(self, token: str, audiences: Sequence[str] = ()) -> Identity:
+        """Return the identity of a bearer token; audiences: of ServiceAccount tokens.
+
+        Raises TokenRejected.
+        """
         identity = self._tokens.identity_of(token) if self._tokens is not None else None
+        if identity is None and self._bootstrap is not None:
+            identity = self._bootstrap.identity_of(token)
         if identity is not None:
             return identity
-        if self._jwt is None:
-            raise errors.unauthenticated("the token is not known to this server")
         try:
-            return self._jwt.identity_of(token)
+            if self._accounts is not None and self._accounts.is_issuer_of(token):
+                return self._accounts.identity_of(token, audiences)
+            if self._jwt is not None:
+                return self._jwt.identity_of(token)
         except TokenRejected as rejected:
-            raise errors.unauthenticated(f"the token is not accepted: {rejected}") from None
+            raise TokenRejected(f"the token is not accepted: {rejected}") from None
+        raise TokenRejected("the token is not known to this server")
 
     def _wanted(self) -> str:
-        tokens = self._tokens is not None or self._jwt is not None
+        sources = (self._tokens, self._jwt, self._accounts, self._bootstrap)
+        tokens = any(source is not None for source in sources)
         accepted = ["client certificate"] * self._certificates + ["bearer token"] * tokens
         return " or ".join(accepted)
 

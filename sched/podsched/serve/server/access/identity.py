@@ -30,19 +30,24 @@ class Authentication(StrEnum):
     CERTIFICATE = "X509"
     TOKEN = "Token"
     JWT = "JWT"
+    SERVICE_ACCOUNT = "ServiceAccount"
+    BOOTSTRAP_TOKEN = "BootstrapToken"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """A user with its groups.
 
-    expires: Unix seconds at which the credential expires.
+    expires: Unix seconds at which the credential expires. uid: of a ServiceAccount. extra: what
+    else a credential says, such as the pod of a token, as pairs of key and value.
     """
 
     user: str
     groups: frozenset[str]
     how: Authentication
     expires: float = math.inf
+    uid: str = ""
+    extra: tuple[tuple[str, str], ...] = ()
 
 
 #: Every caller without authentication; the user of kube-apiserver's insecure port.

@@ -12,11 +12,12 @@ nodes with this prefix: "*" cannot be part of a node's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
+from podsched.api.pod_references import token_audiences
 from podsched.serve.server import errors
 
 NODES: Final = "system:nodes"
@@ -89,6 +90,30 @@ class NodeScope(NamedTuple):
                 raise self._refused(kind, metadata.name, "a node may not modify its taints")
             if old.spec.unschedulable != new.spec.unschedulable:
                 raise self._refused(kind, metadata.name, "a node may not cordon or uncordon itself")
+
+    def check_token(
+        self,
+        kind: Kind,
+        name: str,
+        reference: Mapping[str, Any],
+        pod: Pod | None,
+        audiences: Sequence[str],
+    ) -> None:
+        """Raise ApiError unless a token, bound as ``reference`` says, is for a pod of its own.
+
+        name: of the ServiceAccount; audiences: those asked for, which the pod must name.
+        """
+        why = ""
+        if pod is None:
+            why = "node requested token not bound to a pod"
+        elif not reference.get("uid"):
+            why = "node requested token with a pod binding without a uid"
+        elif not self.includes(pod.spec.node_name):
+            why = "node requested token bound to a pod scheduled on a different node"
+        elif missing := sorted(set(audiences) - token_audiences(pod)):
+            why = f'audience "{missing[0][:100]}" not found in pod spec volume'
+        if why:
+            raise self._refused(kind, name, why)
 
     def _check_slice(self, kind: Kind, item: ResourceSlice) -> None:
         # Its node cannot be changed.

@@ -24,7 +24,7 @@ from typing import Final
 
 from podsched.api.kinds import Kind
 from podsched.serve.server import errors
-from podsched.serve.server.access.identity import SERVER, UNSECURED, Identity
+from podsched.serve.server.access.identity import SERVER, UNSECURED, Identity, caller
 from podsched.serve.server.access.nodes import NodeScope, node_scope
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rules import names_permitted, path_permitted
@@ -137,12 +137,13 @@ class WatchRight:
         self._kinds = tuple(kinds)
         self._namespace = namespace
         self._rights = rights()
+        # Rights are shared by all credentials of a user, of which this call has the caller's.
+        self._identity = caller()
         self._check()
 
     def check(self) -> None:
         """Raise ApiError if the right has been withdrawn or the credential has expired."""
-        identity = self._rights.identity
-        if identity.expires <= time.time():
+        if self._identity.expires <= time.time():
             raise errors.unauthenticated("the credential has expired")
         latest = self._rights.latest()
         if latest is not self._rights:

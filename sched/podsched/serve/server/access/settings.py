@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from podsched.config.flags import flag
 
-_TOKENS = "Tokens"
+_TOKENS, _ACCOUNTS = "Tokens", "ServiceAccounts"
 
 
 class AccessError(Exception):
@@ -35,3 +35,37 @@ class JwtSettings:
     def is_url(self) -> bool:
         """Whether the keys are at a URL."""
         return self.jwks.startswith(("https://", "http://"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAccountSettings:
+    """Settings of ServiceAccount tokens; names and meaning are kube-apiserver's."""
+
+    signing_key: str = flag("", "FILE", _ACCOUNTS, names="--service-account-signing-key-file")
+    """Private key that signs the tokens of ServiceAccounts.
+
+    Without it there are no such tokens, and pods get no volume with one.
+    """
+    keys: str = flag("", "FILE[,...]", _ACCOUNTS, names="--service-account-key-file")
+    """Further keys that tokens are verified with, of which public ones are enough."""
+    issuer: str = flag(
+        "https://kubernetes.default.svc.cluster.local",
+        "URL",
+        _ACCOUNTS,
+        names="--service-account-issuer",
+    )
+    """Issuer (iss) of these tokens."""
+    api_audiences: str = flag("", "NAME[,...]", _ACCOUNTS, names="--api-audiences")
+    """Audiences (aud) whose tokens are accepted, and that a token gets which asks for none; by
+    default the issuer."""
+
+    @property
+    def verifying_keys(self) -> tuple[str, ...]:
+        """The files of further keys."""
+        return tuple(part.strip() for part in self.keys.split(",") if part.strip())
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """The audiences of this API."""
+        given = (part.strip() for part in self.api_audiences.split(","))
+        return tuple(part for part in given if part) or (self.issuer,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.authentication import no_authentication
@@ -29,10 +29,14 @@ from podsched.serve.server.rest.resources import GROUP_NAMES
 from podsched.serve.server.rest.reviews import REVIEWS, SelfReviews
 from podsched.serve.server.rest.routes import Target, group_of, target_of
 from podsched.serve.server.rest.subresources import Subresources
+from podsched.serve.server.rest.token_requests import TokenRequests
 from podsched.serve.server.rest.views import EncodedObjects
 from podsched.serve.server.rest.watches import Watches
 from podsched.serve.server.rest.writing import Writing
 from podsched.v1 import api_pb2 as v1
+
+if TYPE_CHECKING:
+    from podsched.serve.server.access.service_accounts import ServiceAccountTokens
 
 Send = Callable[[Answer, Call], Awaitable[None]]
 """Sends an answer as part of a call."""
@@ -63,12 +67,14 @@ class Handler:
         pipeline: Pipeline,
         probes: Probes,
         kubelets: KubeletClient | None = None,
+        tokens: ServiceAccountTokens | None = None,
     ) -> None:
-        """kubelets: None if nothing is passed on to them."""
+        """kubelets: None if nothing is passed on to them; tokens: None if none are issued."""
         self._pipeline = pipeline
         self._probes = probes
         self._open = pipeline.authenticate is no_authentication
         self._reviews = SelfReviews(core)
+        self._tokens = TokenRequests(core, tokens)
         self._proxying = Proxying(core, kubelets) if kubelets is not None else None
         reading = Reading(core)
         writing = Writing(core, reading)
@@ -88,6 +94,7 @@ class Handler:
             ("update", "finalize"): writing.update,
             ("create", "binding"): below.bind,
             ("create", "eviction"): below.evict,
+            ("create", "token"): self._tokens.create,
             ("get", "scale"): below.get_scale,
             ("update", "scale"): below.set_scale,
             ("patch", "scale"): below.set_scale,
@@ -165,6 +172,7 @@ class Handler:
             discovery_answer(request, segments)
             or openapi.answer(segments, request.headers.get("accept", ""))
             or self._probes.answer(request, segments)
+            or self._tokens.discovery(request, segments)
         )
         if answer is not None:
             return answer

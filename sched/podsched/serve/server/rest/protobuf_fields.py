@@ -63,6 +63,10 @@ FIELDS: Final[Mapping[str, str]] = {
     "15:deprecatedCount:i",
     "EventSource": "1:component:s 2:host:s",
     "EventSeries": "1:count:i 2:lastObservedTime:u",
+    "TokenRequest": "1:metadata:ObjectMeta 2:spec:TokenRequestSpec",
+    "TokenRequestSpec": "1:audiences:s* 3:boundObjectRef:BoundObjectReference "
+    "4:expirationSeconds:i",
+    "BoundObjectReference": "1:kind:s 2:apiVersion:s 3:name:s 4:uid:s",
     "SelfSubjectReview": "1:metadata:ObjectMeta",
     "SelfSubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SelfSubjectAccessReviewSpec",
     "SelfSubjectAccessReviewSpec": "1:resourceAttributes:ResourceAttributes "

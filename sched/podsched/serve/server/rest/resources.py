@@ -87,6 +87,7 @@ _SUBRESOURCES: Final = {
         Subresource("proxy", PASSED_ON["proxy"], kind="NodeProxyOptions"),
         Subresource("scale", _CHANGED, "autoscaling", "v1", "Scale"),
         Subresource("status", _CHANGED),
+        Subresource("token", ("create",), "authentication.k8s.io", "v1", "TokenRequest"),
     )
 }
 

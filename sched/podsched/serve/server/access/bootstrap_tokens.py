@@ -1,0 +1,92 @@
+"""Authenticates bootstrap tokens, with which a kubelet requests its first certificate.
+
+A token "ID.SECRET" is in the Secret ``kube-system/bootstrap-token-ID`` of type
+bootstrap.kubernetes.io/token. Its user is system:bootstrap:ID. Source:
+plugin/pkg/auth/authenticator/token/bootstrap of Kubernetes v1.36.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import math
+import re
+import secrets
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from podsched.api.kinds import KINDS
+from podsched.api.objects import Secret
+from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity
+from podsched.serve.server.watchcache import WatchCache
+
+SECRET_TYPE: Final = "bootstrap.kubernetes.io/token"
+SECRET_PREFIX: Final = "bootstrap-token-"
+SECRET_NAMESPACE: Final = "kube-system"
+BOOTSTRAPPERS: Final = "system:bootstrappers"
+USER_PREFIX: Final = "system:bootstrap:"
+_TOKEN: Final = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
+_GROUP: Final = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def new_bootstrap_token() -> tuple[str, str]:
+    """Return the id and the secret part of a new random token."""
+    identifier, secret = ("".join(secrets.choice(_LETTERS) for _ in range(n)) for n in (6, 16))
+    return identifier, secret
+
+
+class BootstrapTokens:
+    """The bootstrap tokens in the watch cache; now: Unix time in seconds."""
+
+    def __init__(self, cache: WatchCache, now: Callable[[], float] = time.time) -> None:
+        self._cache = cache
+        self._now = now
+
+    def identity_of(self, token: str) -> Identity | None:
+        """Return the identity of a token; None if it is no valid bootstrap token."""
+        found = _TOKEN.fullmatch(token) if len(token) < 32 else None
+        if found is None:
+            return None
+        name, given = found.groups()
+        entry = self._cache.get(KINDS["Secret"], f"{SECRET_NAMESPACE}/{SECRET_PREFIX}{name}")
+        secret = entry.message if entry is not None else None
+        if not isinstance(secret, Secret) or secret.metadata.HasField("deletion_timestamp"):
+            return None
+        stored = {key: _decoded(value) for key, value in secret.data.items()}
+        expires = _expiry(stored.get("expiration", ""))
+        usable = (
+            secret.type == SECRET_TYPE
+            and hmac.compare_digest(stored.get("token-secret", "").encode(), given.encode())
+            and stored.get("token-id") == name
+            and stored.get("usage-bootstrap-authentication") == "true"
+            and expires > self._now()
+        )
+        if not usable:
+            return None
+        extra = {part for part in stored.get("auth-extra-groups", "").split(",") if part}
+        if not all(_GROUP.fullmatch(group) for group in extra):
+            return None
+        groups = frozenset({*extra, BOOTSTRAPPERS, AUTHENTICATED})
+        return Identity(f"{USER_PREFIX}{name}", groups, Authentication.BOOTSTRAP_TOKEN, expires)
+
+
+def _decoded(value: str) -> str:
+    try:
+        return base64.b64decode(value).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _expiry(text: str) -> float:
+    """Return a time as Unix seconds: never without one, long ago if it is malformed."""
+    if not text:
+        return math.inf
+    try:
+        stamp = datetime.fromisoformat(text)
+    except ValueError:
+        return -math.inf
+    return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
