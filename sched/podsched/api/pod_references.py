@@ -96,7 +96,7 @@ def _of_volume(pod: Pod, volume: Volume) -> Iterator[tuple[str, str]]:
         yield "Secret", _name(source.get("secret"))
         yield "ConfigMap", _name(source.get("configMap"))
     for field in _SECRET_REFS:
-        if volume.HasField(field):  # type: ignore[arg-type]
+        if volume.HasField(field):
             yield "Secret", _secret_ref(getattr(volume, field))
 
 

@@ -57,11 +57,17 @@ class SigningKeys:
         key = self._public.get(str(pyjwt.get_unverified_header(token).get("kid", "")))
         if key is None:
             raise pyjwt.InvalidKeyError("it is signed with a key that is not among the server's")
-        unchecked = dict.fromkeys(
-            ("verify_exp", "verify_nbf", "verify_iat", "verify_aud", "verify_iss"), False
-        )
         found: dict[str, Any] = pyjwt.decode(
-            token, key, algorithms=[_algorithm(key)], options=unchecked
+            token,
+            key,
+            algorithms=[_algorithm(key)],
+            options={
+                "verify_exp": False,
+                "verify_nbf": False,
+                "verify_iat": False,
+                "verify_aud": False,
+                "verify_iss": False,
+            },
         )
         return found
 
