@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podsched.api.manifest import from_manifest, load_documents
 from podsched.api.objects import Pod
-from podsched.api.pod_references import references, refers_to, token_audiences
+from podsched.api.pod_references import references, token_audiences
 
 MANIFEST = """
 apiVersion: v1
@@ -57,11 +57,6 @@ def test_everything_that_the_kubelet_needs_is_found() -> None:
         ("Secret", "pull"),
         *(("ConfigMap", f"{n}-map") for n in ("env", "all", "vol", "pro")),
     }
-
-
-def test_a_name_alone_is_no_reference() -> None:
-    assert refers_to(the_pod(), "Secret", "vol-secret")
-    assert not refers_to(the_pod(), "ConfigMap", "vol-secret")
 
 
 def test_the_audiences_of_its_tokens_are_found() -> None:

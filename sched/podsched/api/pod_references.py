@@ -38,11 +38,6 @@ def references(pod: Pod) -> Iterator[tuple[str, str]]:
     yield "ResourceClaim", pod.status.extended_resource_claim_status.resource_claim_name
 
 
-def refers_to(pod: Pod, kind: str, name: str) -> bool:
-    """Return whether a pod refers to an object of its namespace."""
-    return any(found == (kind, name) for found in references(pod))
-
-
 def token_audiences(pod: Pod) -> set[str]:
     """Return the audiences of the tokens in a pod's projected volumes."""
     found: set[str] = set()

@@ -12,7 +12,6 @@ import binascii
 import hmac
 import math
 import re
-import secrets
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -30,13 +29,6 @@ BOOTSTRAPPERS: Final = "system:bootstrappers"
 USER_PREFIX: Final = "system:bootstrap:"
 _TOKEN: Final = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 _GROUP: Final = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
-
-
-def new_bootstrap_token() -> tuple[str, str]:
-    """Return the id and the secret part of a new random token."""
-    identifier, secret = ("".join(secrets.choice(_LETTERS) for _ in range(n)) for n in (6, 16))
-    return identifier, secret
 
 
 class BootstrapTokens:
