@@ -11,6 +11,7 @@ from podsched.api.objects import (
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
+    ResourceClaim,
 )
 from podsched.lab.chaos.history import VERSION, History, history_of
 from podsched.lab.chaos.records import (
@@ -110,6 +111,7 @@ _SET: dict[str, Any] = {
     "group": lambda pod, name: setattr(pod.spec.scheduling_group, "pod_group_name", name),
     "gated": lambda pod, _: pod.spec.scheduling_gates.add(name="gate"),
     "plain": lambda pod, _: pod.spec.topology_spread_constraints.add(max_skew=1),
+    "phase": lambda pod, phase: setattr(pod.status, "phase", phase),
     "ready": lambda pod, ready: _set_condition(pod, "Ready", str(bool(ready))),
     "deleting": lambda pod, _: pod.metadata.deletion_timestamp.FromSeconds(1),
     "disrupted": lambda pod, reason: _set_condition(pod, "DisruptionTarget", "True", reason),
@@ -191,6 +193,17 @@ class Story:
         claim.metadata.name, claim.metadata.namespace = name, "default"
         claim.spec.access_modes.append("ReadWriteOncePod" if exclusive else "ReadWriteOnce")
         self._object(f"persistentvolumeclaims/default/{name}", name, claim)
+
+    def allocated(self, name: str, *devices: str, users: tuple[str, ...] = ()) -> None:
+        """A ResourceClaim has devices, and is reserved for pods; without devices: for none."""
+        claim = ResourceClaim()
+        claim.metadata.name, claim.metadata.namespace = name, "default"
+        for device in devices:
+            claim.status.allocation.devices.results.add(driver="gpu", pool="n1", device=device)
+        for user in users:
+            uid, _ = self._pods.get(user, ("gone", None))
+            claim.status.reserved_for.add(resource="pods", name=user, uid=uid)
+        self._object(f"resourceclaims/default/{name}", name, claim)
 
     def evicts(self, name: str, *, desired: int) -> None:
         """An eviction that the budget of pods with app=web counts."""
@@ -287,6 +300,9 @@ def good_story() -> Story:
     story.preempted_event(victim, high)
     story.gone("low")
     story.wrote(second, "high", story.becomes("high", node="node-1"))
+    story.allocated("gpu", "gpu-0", "gpu-1", users=("high",))
+    story.allocated("gpu")
+    story.allocated("next", "gpu-1", users=("high",))
     story.evicts("other", desired=1)
     story.call("evict", "other")
     story.gone("other")

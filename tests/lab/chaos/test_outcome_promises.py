@@ -9,7 +9,7 @@ import pytest
 
 from podsched.lab.chaos.history import history_of
 from podsched.lab.chaos.outcome import MOST, PROMISES, check
-from podsched.lab.chaos.promises import ending, evictions, gangs, nodes, objects, terms
+from podsched.lab.chaos.promises import devices, ending, evictions, gangs, nodes, objects, terms
 from podsched.lab.chaos.records import (
     Change,
     FaultMark,
@@ -596,8 +596,83 @@ def test_every_promise_has_a_history_here_that_breaks_it() -> None:
         evictions.BUDGET,
         evictions.VICTIMS,
         gangs.WHOLE,
+        devices.ONCE,
+        devices.USED,
         ending.SCHEDULED,
         ending.ASSUMED,
         ending.MENDED,
         ending.LEFT,
     }
+
+
+# ---------------------------------------------------------------------- devices
+
+
+def test_a_device_of_two_claims_is_found() -> None:
+    story = Story(within=1000)
+    story.pod("web")
+    story.allocated("a", "gpu-0", "gpu-1", users=("web",))
+    story.allocated("b", "gpu-1", "gpu-2", users=("web",))
+    assert broken(story) == [devices.ONCE]
+    assert told(story) == "device gpu/n1/gpu-1 belongs to the claims default/a and default/b"
+
+
+def test_a_device_may_change_hands_in_one_revision() -> None:
+    story = good_story()
+    story.allocated("later", "gpu-1", users=("high",))
+    [allocation] = story.history.revisions[-1].changes
+    assert broken(story) == [devices.ONCE]
+    story = good_story()
+    story.stored(allocation, Change(key="resourceclaims/default/next", deleted=True))
+    assert broken(story) == []
+
+
+def test_shares_of_a_device_and_administrators_may_meet() -> None:
+    story = Story(within=1000)
+    story.pod("web")
+    for name, fields in {"a": {"share_id": "1"}, "b": {"admin_access": True}, "c": {}}.items():
+        story.allocated(name, "gpu-0", users=("web",))
+        [kept] = story.history.revisions[-1].changes
+        for field, value in fields.items():
+            setattr(kept.object.status.allocation.devices.results[0], field, value)
+    assert broken(story) == []
+
+
+@pytest.mark.parametrize("how", ["unreserved", "gone", "ended", "another"])
+def test_devices_that_no_pod_needs_are_to_be_given_back_in_time(how: str) -> None:
+    story = Story(within=5)
+    story.pod("web")
+    story.allocated("a", "gpu-0", users=() if how == "unreserved" else ("web",))
+    if how == "ended":
+        story.becomes("web", phase="Succeeded")
+    if how in ("gone", "another"):
+        story.call("delete", "web")
+        story.gone("web")
+    if how == "another":
+        story.pod("web")
+    story.wait(4)
+    story.settles()
+    assert devices.USED not in broken(story)
+    story.wait(2)
+    story.settles()
+    assert broken(story) == [devices.USED]
+    assert told(story).startswith("claim default/a keeps its devices for 6.0 s")
+
+
+def test_devices_of_a_pod_that_waits_are_needed() -> None:
+    story = Story(within=5)
+    story.pod("web")
+    story.allocated("a", "gpu-0", users=("web",))
+    story.wait(20)
+    story.settles()
+    assert devices.USED not in broken(story)
+
+
+def test_time_without_use_counts_anew_after_the_devices_were_used() -> None:
+    story = Story(within=5)
+    story.pod("web")
+    for users in ((), ("web",), ()):
+        story.allocated("a", "gpu-0", users=users)
+        story.wait(4)
+    story.settles()
+    assert devices.USED not in broken(story)

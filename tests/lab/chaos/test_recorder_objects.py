@@ -15,7 +15,7 @@ from podsched.lab.chaos.records import Change, Revision, decode, encode
 def stored(plural: str, kind: str, **fields: Any) -> Change:
     """The change of an object whose manifest has these fields."""
     metadata = {"name": "x", "uid": "u", **fields.pop("metadata", {})}
-    versions = {"PodDisruptionBudget": "policy/v1"}
+    versions = {"PodDisruptionBudget": "policy/v1", "ResourceClaim": "resource.k8s.io/v1"}
     manifest = {"apiVersion": versions.get(kind, "v1"), "kind": kind, "metadata": metadata}
     message = from_manifest({**manifest, **fields}).message
     return change_of(f"{OBJECTS}{plural}/default/x", message.SerializeToString())
@@ -65,6 +65,18 @@ def test_a_pod_is_kept_with_what_decides_where_it_may_be_and_no_more() -> None:
         ("Ready", ""),
         ("DisruptionTarget", "PreemptionByScheduler"),
     ]
+
+
+def test_a_device_claim_is_kept_with_its_devices_and_its_users() -> None:
+    device = {"request": "r", "driver": "gpu", "pool": "n1", "device": "gpu-0", "shareID": "s"}
+    users = [{"resource": "pods", "name": "web", "uid": "1"}]
+    status = {"allocation": {"devices": {"results": [device]}}, "reservedFor": users}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
+    claim = stored("resourceclaims", "ResourceClaim", spec=spec, status=status).object
+    [kept] = claim.status.allocation.devices.results
+    assert (kept.pool, kept.device, kept.share_id) == ("n1", "gpu-0", "s")
+    assert [user.uid for user in claim.status.reserved_for] == ["1"]
+    assert not claim.HasField("spec")
 
 
 def test_a_node_is_kept_with_its_room_its_labels_and_what_keeps_pods_away() -> None:

@@ -15,7 +15,13 @@ from podsched.api.conditions import (
     is_terminating,
     pod_condition,
 )
-from podsched.api.objects import Node, PersistentVolumeClaim, Pod, PodDisruptionBudget
+from podsched.api.objects import (
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    ResourceClaim,
+)
 from podsched.lab.chaos.records import (
     Begin,
     Call,
@@ -133,7 +139,7 @@ def load(path: Path) -> History:
 
 
 PODS, NODES, CLAIMS = "pods/", "nodes/", "persistentvolumeclaims/"
-BUDGETS = "poddisruptionbudgets/"
+BUDGETS, DEVICE_CLAIMS = "poddisruptionbudgets/", "resourceclaims/"
 
 
 class PodChange(NamedTuple):
@@ -165,6 +171,7 @@ class World:
     nodes: dict[str, Node] = field(default_factory=dict)
     claims: dict[str, PersistentVolumeClaim] = field(default_factory=dict)
     budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
+    device_claims: dict[str, ResourceClaim] = field(default_factory=dict)
     on_node: dict[str, dict[str, Pod]] = field(default_factory=lambda: defaultdict(dict))
     """The pods that take room, by node and key."""
 
@@ -198,6 +205,7 @@ def _apply(world: World, change: Change) -> PodChange | None:
         "nodes": world.nodes,
         "persistentvolumeclaims": world.claims,
         "poddisruptionbudgets": world.budgets,
+        "resourceclaims": world.device_claims,
     }
     store = stores.get(kind, {})
     store.pop(key, None)

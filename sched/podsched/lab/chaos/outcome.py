@@ -9,7 +9,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from podsched.lab.chaos.history import History, Violation, replay
-from podsched.lab.chaos.promises import ending, evictions, gangs, nodes, objects, terms
+from podsched.lab.chaos.promises import devices, ending, evictions, gangs, nodes, objects, terms
 from podsched.lab.chaos.promises.terms import Term, terms_of
 from podsched.lab.chaos.records import Outcome
 
@@ -32,6 +32,8 @@ PROMISES: Final[Mapping[str, Promise]] = {
     evictions.BUDGET: evictions.budgets,
     evictions.VICTIMS: evictions.victims,
     gangs.WHOLE: gangs.whole,
+    devices.ONCE: devices.once,
+    devices.USED: devices.used,
     ending.SCHEDULED: ending.recovered,
     ending.ASSUMED: ending.nothing_assumed,
     ending.MENDED: ending.comes_back,

@@ -22,6 +22,7 @@ from podsched.api.objects import (
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
+    ResourceClaim,
 )
 from podsched.cache.pod_class import relevant_spec
 from podsched.lab.chaos.records import Change, FencedWrite, Record, Revision, encode
@@ -56,17 +57,14 @@ def _kept(item: AnyObject) -> Any:
     meta.labels.update(item.metadata.labels)
     match item:
         case Pod():
-            if item.metadata.HasField("deletion_timestamp"):
-                meta.deletion_timestamp.CopyFrom(item.metadata.deletion_timestamp)
-            kept.spec.CopyFrom(relevant_spec(item.spec))
-            kept.spec.node_name = item.spec.node_name
-            kept.spec.scheduling_group.MergeFrom(item.spec.scheduling_group)
-            kept.status.phase = item.status.phase
-            kept.status.nominated_node_name = item.status.nominated_node_name
+            _keep_of_pod(item, kept)
         case Node():
             kept.spec.taints.extend(item.spec.taints)
             kept.spec.unschedulable = item.spec.unschedulable
             kept.status.allocatable.update(item.status.allocatable)
+        case ResourceClaim():
+            kept.status.allocation.devices.results.extend(item.status.allocation.devices.results)
+            kept.status.reserved_for.extend(item.status.reserved_for)
         case PersistentVolumeClaim():
             kept.spec.access_modes.extend(item.spec.access_modes)
         case PodDisruptionBudget():
@@ -85,6 +83,16 @@ def _kept(item: AnyObject) -> Any:
                     type=condition.type, status=condition.status, reason=condition.reason
                 )
     return kept
+
+
+def _keep_of_pod(item: Pod, kept: Pod) -> None:
+    if item.metadata.HasField("deletion_timestamp"):
+        kept.metadata.deletion_timestamp.CopyFrom(item.metadata.deletion_timestamp)
+    kept.spec.CopyFrom(relevant_spec(item.spec))
+    kept.spec.node_name = item.spec.node_name
+    kept.spec.scheduling_group.MergeFrom(item.spec.scheduling_group)
+    kept.status.phase = item.status.phase
+    kept.status.nominated_node_name = item.status.nominated_node_name
 
 
 class Recorder:

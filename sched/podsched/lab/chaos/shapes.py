@@ -14,6 +14,8 @@ NODES: Final = Path(__file__).with_name("nodes.yaml")
 AUDIT_POLICY: Final = Path(__file__).with_name("audit-policy.yaml")
 #: Pods of the application with a budget.
 GUARDED_PODS: Final = 6
+#: Devices of the nodes, and claims that pods share (``nodes.yaml``, ``objects.yaml``).
+DEVICES, SHARED_CLAIMS = 30, ("shared-0", "shared-1", "shared-2")
 #: The label of a gang's members that says how many have to start together.
 MIN_COUNT: Final = "chaos.podsched.io/min-count"
 _TEMPLATES: Final = (Pod, PersistentVolumeClaim)
@@ -26,7 +28,7 @@ def _objects() -> tuple[AnyObject, ...]:
 
 
 def fixed() -> list[AnyObject]:
-    """Return the initial objects: priorities, a budget, a storage class."""
+    """Return the initial objects: priorities, a budget, classes, claims that pods share."""
     return [item for item in _objects() if not isinstance(item, _TEMPLATES)]
 
 
@@ -59,6 +61,15 @@ def claiming(name: str, claim_name: str) -> Pod:
     """Return a pod that uses a claim."""
     pod: Pod = made("claiming", name)
     pod.spec.volumes[0].persistent_volume_claim.claim_name = claim_name
+    return pod
+
+
+def with_devices(name: str, claim_name: str = "") -> Pod:
+    """Return a pod with devices of a shared claim, or of a claim of its own."""
+    pod: Pod = made("device", name)
+    if claim_name:
+        ref = pod.spec.resource_claims[0]
+        ref.resource_claim_template_name, ref.resource_claim_name = "", claim_name
     return pod
 
 

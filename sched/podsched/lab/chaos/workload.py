@@ -4,6 +4,7 @@ steady      creates pods of several templates, and deletes each after a while
 preempting  keeps the tight pool full of unimportant pods, and has important ones come now and then
 draining    keeps a guarded application running, cordons a node of it and evicts its pods
 claiming    creates pairs of pods that need the same exclusive volume
+devices     creates pods with devices of their own and of shared claims, more than there are
 ganging     creates groups of pods that start together, and deletes each as a whole
 
 Their choices come from the seed, the system's answers do not. No call is repeated with the same
@@ -25,6 +26,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.lab.chaos import shapes
 from podsched.lab.chaos.history import World, apply
+from podsched.lab.chaos.promises.devices import unused_claims
 from podsched.lab.chaos.promises.ending import is_late
 from podsched.lab.chaos.recorder import Recorder
 from podsched.lab.chaos.records import Call, Outcome, Revision
@@ -64,8 +66,9 @@ class LiveWorld:
 
     @property
     def late(self) -> bool:
-        """Whether some pending pod fits a node."""
-        return any(is_late(self.world, key) for key in self.pods)
+        """Whether some pending pod fits a node, or a claim has devices that no pod needs."""
+        pods = any(is_late(self.world, key) for key in self.pods)
+        return pods or any(unused_claims(self.world))
 
 
 class Caller:
@@ -190,7 +193,14 @@ class Workload:
         """Yield each client's name and its endless coroutine."""
         for number in range(STEADY):
             yield f"steady {number}", self._steady()
-        for run in (self._reap, self._preempting, self._draining, self._claiming, self._ganging):
+        for run in (
+            self._reap,
+            self._preempting,
+            self._draining,
+            self._claiming,
+            self._devices,
+            self._ganging,
+        ):
             yield run.__name__.removeprefix("_"), run()
 
     def _name(self, prefix: str) -> str:
@@ -279,6 +289,23 @@ class Workload:
             for key, pod in mine.items():
                 if is_pod_ready(pod) and self._chance.random() < 0.3:
                     await self._caller.delete_pod(key, 1)
+
+    async def _devices(self) -> None:
+        """Create pods with devices, many at a time, and delete running and waiting ones."""
+        while True:
+            await asyncio.sleep(self._chance.uniform(0.3, 1.5))
+            mine = self._mine("device")
+            if len(mine) < shapes.DEVICES:
+                count = self._chance.choice((1, 2, shapes.DEVICES))
+                await self._caller.create_pods([self._with_devices() for _ in range(count)])
+            for key, pod in mine.items():
+                if self._chance.random() < (0.3 if is_pod_ready(pod) else 0.1):
+                    await self._caller.delete_pod(key, self._chance.choice((0, 1)))
+
+    def _with_devices(self) -> Pod:
+        shares = self._chance.random() < 0.2
+        claim = self._chance.choice(shapes.SHARED_CLAIMS) if shares else ""
+        return shapes.with_devices(self._name("device"), claim)
 
     async def _ganging(self) -> None:
         while True:

@@ -76,9 +76,10 @@ def is_late(world: World, key: str) -> bool:
 def _is_plain(pod: Pod) -> bool:
     """Return whether only requests, ports and node selector decide where a pod fits."""
     spec = pod.spec
-    constrained = spec.HasField("affinity") or spec.topology_spread_constraints or spec.volumes
+    constrained = spec.HasField("affinity") or spec.topology_spread_constraints
+    needs_more = spec.volumes or spec.resource_claims
     held_back = spec.scheduling_gates or spec.scheduler_name != DEFAULT_SCHEDULER_NAME
-    return not (constrained or held_back or spec.scheduling_group.pod_group_name)
+    return not (constrained or needs_more or held_back or spec.scheduling_group.pod_group_name)
 
 
 def _is_open(node: Node) -> bool:

@@ -1,0 +1,83 @@
+"""Devices: each belongs to one claim, and is given back when no pod needs it any more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from podsched.api.conditions import is_finished
+from podsched.api.device_claims import exclusive_devices
+from podsched.api.objects import ResourceClaim
+from podsched.lab.chaos.history import DEVICE_CLAIMS, History, Violation, World, replay
+
+ONCE = "a device belongs to one claim"
+USED = "an allocation is used, or cleared in time"
+
+
+def once(history: History) -> Iterator[Violation]:
+    """Find devices that a revision gave to a claim while another one had them."""
+    owners: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    held: dict[str, list[tuple[str, str, str]]] = {}
+    for revision in history.revisions:
+        changed = [of for of in revision.changes if of.key.startswith(DEVICE_CLAIMS)]
+        for change in changed:
+            for device in held.pop(change.key, ()):
+                owners[device].discard(change.key)
+        for change in changed:
+            held[change.key] = _devices(change.object)
+            for device in held[change.key]:
+                owners[device].add(change.key)
+                if len(owners[device]) > 1:
+                    keys = sorted(owners[device])
+                    names = " and ".join(key.removeprefix(DEVICE_CLAIMS) for key in keys)
+                    text = f"device {'/'.join(device)} belongs to the claims {names}"
+                    yield Violation(ONCE, text, revision.at, revision.number, tuple(keys))
+
+
+def used(history: History) -> Iterator[Violation]:
+    """Find claims that kept devices for longer than ``within`` without a pod that needs them."""
+    since: dict[str, float] = {}
+    told: set[str] = set()
+
+    def late(world: World, at: float) -> Iterator[Violation]:
+        unused = set(unused_claims(world))
+        for key in since.keys() - unused:
+            del since[key]
+            told.discard(key)
+        for key in unused:
+            seconds = at - since.setdefault(key, at)
+            if seconds > history.begin.within and key not in told:
+                told.add(key)
+                text = f"claim {key} keeps its devices for {seconds:.1f} s, and no pod needs them"
+                yield Violation(USED, text, at, 0, (DEVICE_CLAIMS + key,))
+
+    world = World()
+    for moment in replay(history):
+        world = moment.world
+        yield from late(world, moment.revision.at)
+    if history.settled is not None:
+        yield from late(world, history.settled.at)
+
+
+def unused_claims(world: World) -> Iterator[str]:
+    """Yield the keys of claims that have devices although no pod that needs them has reserved them.
+
+    A pod that has ended needs none.
+    """
+    for key, claim in world.device_claims.items():
+        if claim.status.allocation.devices.results and not _is_needed(world, key, claim):
+            yield key
+
+
+def _is_needed(world: World, key: str, claim: ResourceClaim) -> bool:
+    namespace = key.partition("/")[0]
+    for consumer in claim.status.reserved_for:
+        name = f"{namespace}/{consumer.name}"
+        pod = world.pods.get(name)
+        if pod is not None and world.uids[name] == consumer.uid and not is_finished(pod):
+            return True
+    return False
+
+
+def _devices(item: object) -> list[tuple[str, str, str]]:
+    return list(exclusive_devices(item)) if isinstance(item, ResourceClaim) else []
