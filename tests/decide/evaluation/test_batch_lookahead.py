@@ -15,6 +15,7 @@ from podsched.api.objects import Pod
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import default_config
+from podsched.decide.evaluation.batch_lookahead import NoEffect
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.selection import Ending, Placements, Selector
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -150,3 +151,32 @@ def test_a_run_of_pods_that_repel_each_other_goes_where_they_would_go_one_by_one
     pods = [batch.info(f"q{number}") for number in range(15)]
     run = batch.selector(pods[0]).select_batch(pods, batch.commit)
     assert chosen_by(run) == one_by_one(single, 15)
+
+
+class Reserves:
+    """A plugin that reserves something of its own for each pod: ``LooksPastReserve``."""
+
+    def look_ahead(self, *_: object) -> NoEffect:
+        return NoEffect()
+
+    def independent(self, pods: Sequence[PodInfo]) -> int:
+        return len(pods)
+
+
+def test_pods_for_which_something_is_reserved_are_placed_in_short_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(0, nodes=0)
+    for number in range(100):
+        scene.cache.add_node(node(f"n{number:02}"))
+    scene.template = {}
+    monkeypatch.setattr(scene.runtime, "reserving", lambda state, pod: {"Reserves"})
+    scene.runtime.lookahead = {**scene.runtime.lookahead, "Reserves": Reserves()}
+    pods = [scene.info(f"p{number}") for number in range(100)]
+    selector, lengths = scene.selector(pods[0]), []
+    while pods:
+        run = selector.select_batch(pods, scene.commit)
+        lengths.append(len(run.rows))
+        del pods[: len(run.rows)]
+    # The first teaches what the pods change.
+    assert lengths == [1, 32, 32, 32, 3]
