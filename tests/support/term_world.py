@@ -140,11 +140,12 @@ class TermWorld:
         decisions: DecisionSink | None = None,
         gates: Mapping[str, bool] | None = None,
         cluster: FakeCluster | None = None,
+        queues: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         """``plugins``: more of them; ``connect`` makes the ways to the extenders; None: HTTP.
 
-        ``cluster``: that of an earlier term; None: a new one.
+        ``cluster``: that of an earlier term; None: a new one. ``queues``: of the configuration.
         """
         self.decisions = decisions
         loop = asyncio.get_running_loop()
@@ -164,6 +165,7 @@ class TermWorld:
         document = {
             "profiles": [{"plugins": late, **profile} for profile in profiles],
             "extenders": list(extenders),
+            "queues": queues or {},
         }
         config = load_config(document, known_plugins=specs(known))
         self.extenders = make_extenders(config.extenders)

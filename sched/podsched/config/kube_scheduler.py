@@ -16,6 +16,7 @@ from podsched.config.extenders import Extender, extender_errors
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.config.model import Duration, Int32, Int64, ListOf, Model, join, unless_empty
 from podsched.config.plugins import ExtensionPoint
+from podsched.config.queues import QueuesConfiguration
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -122,6 +123,8 @@ class KubeSchedulerConfiguration(Model):
     delay_cache_until_active: bool = False
     profiles: ListOf[KubeSchedulerProfile] = Field(default=())
     extenders: ListOf[Extender] = ()
+    queues: QueuesConfiguration = QueuesConfiguration()
+    """Not in kube-scheduler's."""
 
     def errors(self, path: str) -> list[FieldError]:
         """Return all errors except those of profiles, which ``resolve_profiles`` checks."""
@@ -131,6 +134,7 @@ class KubeSchedulerConfiguration(Model):
             burst = self.client_connection.burst
             found.append(invalid(join(client, "burst"), burst, "must be non-negative"))
         found += percentage_errors(path, self.percentage_of_nodes_to_score)
+        found += self.queues.errors(join(path, "queues"))
         return found + extender_errors(self.extenders, join(path, "extenders"))
 
     def _number_errors(self, path: str) -> Iterator[FieldError]:

@@ -25,6 +25,7 @@ from podsched.config.legacy.beta import converted
 from podsched.config.model import Dumped, Model, decode, is_below
 from podsched.config.plugins import PluginSpec
 from podsched.config.profiles import Profile, resolve_profiles
+from podsched.config.queues import QueuesConfiguration
 
 #: Fields that are accepted and have no effect here, and why.
 WITHOUT_EFFECT: Mapping[str, str] = {
@@ -57,6 +58,7 @@ class SchedulerConfiguration:
     """Whether to serve /debug/pprof/goroutine."""
     extenders: tuple[Extender, ...]
     """In the order of the file; ignorable extenders are not last yet."""
+    queues: QueuesConfiguration
     effective: KubeSchedulerConfiguration
     """The file with every default filled in."""
     warnings: tuple[str, ...] = ()
@@ -174,6 +176,7 @@ def _load(
         delay_cache_until_active=model.delay_cache_until_active,
         enable_profiling=model.enable_profiling,
         extenders=model.extenders,
+        queues=model.queues,
         effective=model.model_copy(
             update={
                 "profiles": tuple(resolution.written),

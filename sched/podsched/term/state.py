@@ -231,7 +231,7 @@ def build_state(
         )
         for profile in config.profiles
     }
-    admission = Admission(cache)
+    admission = Admission(cache, config.queues)
     gate = AdmissionGate(admission)
     queue = SchedulingQueue(
         _sort_plugin(runtimes),

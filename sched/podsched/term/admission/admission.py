@@ -28,17 +28,20 @@ from podsched.api.objects import ClusterQueue as ClusterQueueObject
 from podsched.api.objects import LocalQueue
 from podsched.api.selectors import compile_selector
 from podsched.cache.cache import Cache
+from podsched.config.queues import QueuesConfiguration
 from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
 from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Rules
+from podsched.queues.fair_victims import FairStrategy
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue, queue_order, stays_in_heap
 from podsched.queues.pending import Pending
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor
+from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
 from podsched.term.admission.units import (
     Unit,
     created_at,
@@ -52,10 +55,17 @@ from podsched.term.admission.usage import Flavors, read, used
 
 #: The kinds of which a change means that everything is read anew.
 KINDS: Final = frozenset(
-    {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass"}
+    {
+        "ClusterQueue",
+        "LocalQueue",
+        "Cohort",
+        "ResourceFlavor",
+        "WorkloadPriorityClass",
+        "DeviceClass",
+    }
 )
 #: The kinds whose changes matter here, beside Pod and Node.
-OBJECTS: Final = KINDS | {"Namespace", "PodGroup"}
+OBJECTS: Final = KINDS | {"Namespace", "PodGroup", CLAIM}
 REASON_GATED: Final = "waiting for admission to a queue"
 
 
@@ -92,10 +102,11 @@ class _Place(NamedTuple):
 class Admission:
     """See the module."""
 
-    def __init__(self, cache: Cache, rules: Rules = Rules()) -> None:
+    def __init__(self, cache: Cache, settings: QueuesConfiguration) -> None:
         self._cache = cache
         self._cluster = cache.cluster
-        self.rules = rules
+        self.rules = _rules(settings)
+        self._devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
         self.snapshot = Snapshot(())
         self.active = False
         """Whether there are queues."""
@@ -106,6 +117,8 @@ class Admission:
         self.units: dict[str, Unit] = {}
         self.holds: dict[str, Hold] = {}
         """By the key of the unit that waits for its victims."""
+        #: Keys of units that wait for their claims to be made, by namespace.
+        self._claimless: dict[str, dict[str, None]] = {}
         self._outdated = True
         self._pending: dict[str, Pending] = {}
         #: What waits, or is being decided about, by the unit's key.
@@ -118,6 +131,8 @@ class Admission:
         #: Keys of units to look at again: as a part of the change that has been counted, and later.
         self._stale: dict[str, None] = {}
         self._stale_later: dict[str, None] = {}
+        #: Keys of pods to count again.
+        self._stale_pods: dict[str, None] = {}
         #: The names of queues that may have a head to try, and of others why they do not: the
         #: place in the queue's order of the head that was tried in vain.
         self._ready: dict[str, None] = {}
@@ -145,6 +160,9 @@ class Admission:
                 self.active |= new is not None and kind in ("ClusterQueue", "LocalQueue")
         elif self.active and _decides(kind, old) != _decides(kind, new):
             metadata = (new if new is not None else old).metadata  # type: ignore[union-attr]
+            if kind == CLAIM:
+                self._note_claim(f"{metadata.namespace}/{metadata.name}")
+                return
             if kind == "Namespace":
                 self._stale_later |= dict.fromkeys(
                     key for key, unit in self.units.items() if unit.namespace == metadata.name
@@ -153,6 +171,11 @@ class Admission:
             for pod in self._cluster.members(f"{metadata.namespace}/{metadata.name}"):
                 self._cluster.note_pod(pod.key)
                 self._stale_later[unit_key(pod)] = None
+
+    def _note_claim(self, key: str) -> None:
+        """Look again at the units that wait for a claim to be made."""
+        waiting = self._claimless.pop(key.partition("/")[0], {})
+        self._stale_later |= waiting
 
     def gate(self, pod: PodInfo) -> Status:
         """Return whether a pod may enter activeQ, or be popped: only with its unit, in its turn."""
@@ -194,6 +217,8 @@ class Admission:
         """Take in changes of some pods, given by their keys."""
         for key in keys:
             self._count(key)
+        while self._stale_pods:
+            self._count_anew(_pop_first(self._stale_pods))
         self._refresh_units()
         for hold in self.holds.values():
             self._recount(hold)
@@ -307,6 +332,8 @@ class Admission:
             held.clear()
         for lost in (self._ready, self._blocked, self._released, self._helped, self.leaving):
             lost.clear()
+        self._claimless.clear()
+        self._devices.forget()
         for hold in self.holds.values():
             hold.counted = {}
         cluster.changed_pods = {} if self.active else None
@@ -365,6 +392,14 @@ class Admission:
             self._leave(old)
         self._places[key] = self._join(pod, unit, name, held=held)
 
+    def _count_anew(self, key: str) -> None:
+        """Count a pod that a claim counts for, after another has left it."""
+        place = self._places.get(key)
+        if place is not None and place.held:
+            self._leave(place)
+            name = self.units[place.unit].local_queue
+            self._places[key] = self._join(place.pod, place.unit, name, held=True)
+
     def _find(self, key: str, old: _Place | None) -> tuple[PodInfo | None, bool]:
         """Return the pod of a key, and whether it has a node.
 
@@ -407,7 +442,8 @@ class Admission:
         if queue is None:
             return {}
         flavors = self._flavors.get(pod.uid) or read(pod)
-        return used(pod, queue, flavors, self.snapshot.flavors, self._cluster)
+        devices = self._devices.use(pod)
+        return used(pod, queue, flavors, self.snapshot.flavors, self._cluster, devices)
 
     def _leave(self, place: _Place) -> None:
         unit = self.units[place.unit]
@@ -416,6 +452,8 @@ class Admission:
             unit.waiting.pop(place.pod.uid, None)
             return
         unit.held.pop(place.pod.uid, None)
+        for heir in self._devices.leave(place.pod):
+            self._stale_pods[heir] = None
         if not place.amounts:
             return
         for one, amount in place.amounts.items():
@@ -451,9 +489,12 @@ class Admission:
         else:
             admitted.pop(key, None)
         problem, workload = self._problem(unit), None
-        gated = any(pod.pod.spec.scheduling_gates for pod in unit.waiting.values())
-        if problem is None and group is not None and not gated:
-            workload = waiting_workload(self._cluster, unit, group)
+        if problem is None and group is not None and self._is_complete(unit):
+            try:
+                devices = self._devices.asked(unit.waiting.values())
+                workload = waiting_workload(self._cluster, unit, group, devices)
+            except UncountableError as error:
+                problem = Problem(Waiting.MISCONFIGURED, str(error))
         if problem is None or not unit.waiting:
             self.problems.pop(key, None)
         elif self.problems.get(key) != problem:
@@ -463,6 +504,16 @@ class Admission:
         if empty:
             del self.units[key]
             self._not_before.pop(key, None)
+
+    def _is_complete(self, unit: Unit) -> bool:
+        """Whether no waiting pod is gated by others, and all their claims are there."""
+        pods = unit.waiting.values()
+        if any(pod.pod.spec.scheduling_gates for pod in pods):
+            return False
+        if all(map(self._devices.is_complete, pods)):
+            return True
+        self._claimless.setdefault(unit.namespace, {})[unit.key] = None
+        return False
 
     def _as_admitted(self, unit: Unit, group: PodGroup | None) -> Workload:
         pods = unit.held.values()
@@ -596,6 +647,13 @@ class AdmissionGate:
         return self._admission.gate(pod)
 
 
+def _rules(settings: QueuesConfiguration) -> Rules:
+    fair = settings.fair_sharing
+    if fair is None:
+        return Rules()
+    return Rules(fair=True, strategies=tuple(map(FairStrategy, fair.preemption_strategies)))
+
+
 def _pop_first(keys: dict[str, None]) -> str:
     """Remove and return the first key."""
     key = next(iter(keys))
@@ -611,6 +669,10 @@ def _decides(kind: str, item: Any | None) -> object:
         return dict(item.metadata.labels)
     if kind == "WorkloadPriorityClass":
         return item.value
+    if kind == CLAIM:
+        return True  # Its spec never changes.
+    if kind == "DeviceClass":
+        return item.spec.extended_resource_name
     if kind == "PodGroup":
         return item.spec, dict(item.metadata.labels), dict(item.metadata.annotations)
     return item.spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -118,8 +119,14 @@ class FlavorTerms:
         return preemption.within is not Policy.NEVER or preemption.reclaim is not Policy.NEVER
 
     def flavors_of(self, pod: PodInfo) -> Flavors:
-        """Return the flavor of each resource of a pod."""
-        return self._flavors.get(set_name(self._unit, pod), {})
+        """Return the flavor of each resource of a pod.
+
+        A claim that several pods use may be counted for any of them.
+        """
+        own = self._flavors.get(set_name(self._unit, pod), {})
+        if len(self._flavors) > 1 and pod.cls.spec.resource_claims:
+            return {**dict(ChainMap(*map(dict, self._flavors.values()))), **own}
+        return own
 
     def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
         """See ``Terms``."""

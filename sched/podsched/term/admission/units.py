@@ -9,9 +9,10 @@ Source: https://kueue.sigs.k8s.io/docs/concepts/workload, without a Workload obj
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, cast
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, cast
 
 from podsched.api.objects import WorkloadPriorityClass
 from podsched.api.queue_labels import QUEUE_NAME, QUEUE_PRIORITY_CLASS
@@ -67,8 +68,8 @@ class Unit:
     """Those with a node, bound or assumed."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     """What the held ones use."""
-    sets: dict[int, str] = field(default_factory=dict)
-    """The pod sets of the waiting ones, by the id of their class."""
+    sets: dict[str, str] = field(default_factory=dict)
+    """The pod sets of the waiting ones, by uid."""
 
     @property
     def namespace(self) -> str:
@@ -93,56 +94,51 @@ def unit_group(cluster: ClusterView, unit: Unit) -> PodGroup | None:
     return pod_group(cluster, unit.key) if first.group else lone_group(unit.key, first)
 
 
-def waiting_workload(cluster: ClusterView, unit: Unit, group: PodGroup) -> Workload | None:
-    """Return what the waiting pods of a unit ask for; None while its group is incomplete."""
+def waiting_workload(
+    cluster: ClusterView, unit: Unit, group: PodGroup, devices: Mapping[str, Mapping[str, int]]
+) -> Workload | None:
+    """Return what the waiting pods of a unit ask for; None while its group is incomplete.
+
+    ``devices``: what they ask for by claims, by uid.
+    """
     if not unit.waiting:
         return None
     least = group.min_count or 0
     if least and len(cluster.members(unit.key)) < least:
         return None
-    by_class: dict[PodClass, int] = {}
+    alike: dict[Hashable, list[PodInfo]] = {}
     for pod in unit.waiting.values():
-        by_class[pod.cls] = by_class.get(pod.cls, 0) + 1
+        more = frozenset(devices.get(pod.uid, {}).items())
+        alike.setdefault((_pod_set(pod.cls).like, more), []).append(pod)
     missing = max(1, least - len(unit.held))
-    sets = [_pod_set(cls) for cls in by_class]
-    alone = len(sets) == 1
-    unit.sets = {cls.id: "main" if alone else f"set-{i}" for i, cls in enumerate(by_class)}
+    sets, unit.sets = [], {}
+    for index, pods in enumerate(alike.values()):
+        name = "main" if len(alike) == 1 else f"set-{index}"
+        unit.sets |= {pod.uid: name for pod in pods}
+        one = _pod_set(pods[0].cls).pods
+        requests = {**one.requests, **devices.get(pods[0].uid, {})}
+        # Only a single one may be admitted in part.
+        fewer = least and len(alike) == 1 and missing < len(pods)
+        min_count = missing if fewer else None
+        sets.append(
+            replace(one, name=name, count=len(pods), requests=requests, min_count=min_count)
+        )
     first = next(iter(unit.waiting.values()))
     created, uid = created_at(cluster, unit, group)
     return Workload(
         unit.key,
-        _with_counts(unit.sets.values(), sets, list(by_class.values()), missing if least else None),
+        tuple(sets),
         unit.queue,
         uid=uid,
         priority=priority_of(cluster, unit, group, first),
         queued_at=created,
-        shape=_shape(group, by_class, len(unit.held)),
+        shape=_shape(group, unit, devices),
     )
 
 
 def set_name(unit: Unit, pod: PodInfo) -> str:
     """Return the name of a waiting pod's pod set."""
-    return unit.sets.get(pod.cls.id, "")
-
-
-def _with_counts(
-    names: Iterable[str], sets: Sequence[PodSet], counts: Sequence[int], least: int | None
-) -> tuple[PodSet, ...]:
-    """Return pod sets with their numbers of pods. Only a single one may be admitted in part."""
-    alone = len(sets) == 1
-    return tuple(
-        PodSet(
-            name,
-            count,
-            one.requests,
-            least if alone and least is not None and least < count else None,
-            None,
-            one.node_selector,
-            one.affinity,
-            one.tolerations,
-        )
-        for name, one, count in zip(names, sets, counts, strict=True)
-    )
+    return unit.sets.get(pod.uid, "")
 
 
 def created_at(cluster: ClusterView, unit: Unit, group: PodGroup) -> tuple[float, str]:
@@ -155,17 +151,27 @@ def created_at(cluster: ClusterView, unit: Unit, group: PodGroup) -> tuple[float
     return first.creation_time, first.uid
 
 
-def _shape(group: PodGroup, by_class: dict[PodClass, int], held: int) -> Hashable:
-    counts = tuple(sorted((cls.id, count) for cls, count in by_class.items()))
-    return counts, group.min_count, group.topology_key, group.preferred_topology, held
+def _shape(group: PodGroup, unit: Unit, devices: Mapping[str, Mapping[str, int]]) -> Hashable:
+    counts = frozenset(Counter(pod.cls.id for pod in unit.waiting.values()).items())
+    more = tuple(frozenset(amounts.items()) for amounts in devices.values())
+    topology = group.topology_key, group.preferred_topology
+    return counts, more, group.min_count, topology, len(unit.held)
 
 
-def _pod_set(cls: PodClass) -> PodSet:
+class _OfClass(NamedTuple):
+    """One pod of a class as a pod set."""
+
+    pods: PodSet
+    like: Hashable
+    """Equal for classes whose pods are one pod set."""
+
+
+def _pod_set(cls: PodClass) -> _OfClass:
     """Return one pod of a class as a pod set, read once."""
     found = cls.compiled.get(_POD_SET)
     if found is None:
         spec = cls.spec
-        found = PodSet(
+        pods = PodSet(
             "",
             1,
             {name: number for name, number in cls.requests.items() if number},
@@ -173,8 +179,14 @@ def _pod_set(cls: PodClass) -> PodSet:
             affinity=_affinity(spec),
             tolerations=tuple(spec.tolerations),
         )
-        cls.compiled[_POD_SET] = found
-    return cast(PodSet, found)
+        like = (
+            frozenset(pods.requests.items()),
+            frozenset(spec.node_selector.items()),
+            spec.affinity.node_affinity.SerializeToString(deterministic=True),
+            tuple(one.SerializeToString(deterministic=True) for one in spec.tolerations),
+        )
+        found = cls.compiled[_POD_SET] = _OfClass(pods, like)
+    return cast(_OfClass, found)
 
 
 def _affinity(spec: v1.PodSpec) -> tuple[tuple[Requirement, ...], ...]:

@@ -45,13 +45,14 @@ def used(
     flavors: Flavors,
     known: Mapping[str, Flavor],
     cluster: ClusterView,
+    devices: Mapping[str, int],
 ) -> dict[FlavorResource, int]:
     """Return what a pod with a node uses; resources that the queue does not cover are not counted.
 
-    ``known``: the ResourceFlavors by name.
+    ``known``: the ResourceFlavors by name; ``devices``: what is counted of its claims.
     """
     amounts: dict[FlavorResource, int] = {}
-    for resource, number in (*pod.cls.requests.items(), (PODS, 1)):
+    for resource, number in (*pod.cls.requests.items(), *devices.items(), (PODS, 1)):
         group = queue.group(resource)
         if group is None or not number:
             continue

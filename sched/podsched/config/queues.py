@@ -1,0 +1,133 @@
+"""The settings of job queues, in the field ``queues`` of the configuration.
+
+The names, defaults and meanings are those of Kueue's Configuration (config.kueue.x-k8s.io), except
+``requireQueue``, which is podsched's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, get_args
+
+from podsched.config.errors import FieldError, duplicate, invalid, required
+from podsched.config.model import Duration, Int32, ListOf, Model, join, unless_empty
+
+FairStrategyName = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+_STRATEGIES: tuple[FairStrategyName, ...] = get_args(FairStrategyName)
+
+
+class FairSharing(Model):
+    """Fair sharing between the queues of a cohort; its presence turns it on."""
+
+    preemption_strategies: Annotated[ListOf[FairStrategyName], unless_empty(_STRATEGIES)] = (
+        _STRATEGIES
+    )
+    """When a victim of another queue may be taken; tried in this order."""
+
+
+class AdmissionFairSharing(Model):
+    """What LocalQueues have used orders the queue; for ClusterQueues with an admissionScope."""
+
+    usage_half_life_time: Duration = 0.0
+    """After this time usage counts half; 0: past usage does not count."""
+    usage_sampling_interval: Annotated[Duration, unless_empty(300.0)] = 300.0
+    resource_weights: Mapping[str, float] = {}
+    """By resource; 1 for others."""
+
+    def errors(self, path: str) -> list[FieldError]:
+        found = []
+        if self.usage_half_life_time < 0:
+            at = join(path, "usageHalfLifeTime")
+            found.append(
+                invalid(at, self.usage_half_life_time, "must be greater than or equal to 0")
+            )
+        if self.usage_sampling_interval <= 0:
+            at = join(path, "usageSamplingInterval")
+            found.append(invalid(at, self.usage_sampling_interval, "must be greater than 0"))
+        for name, weight in self.resource_weights.items():
+            if weight < 0:
+                at = join(path, "resourceWeights", name)
+                found.append(invalid(at, weight, "must be greater than or equal to 0"))
+        return found
+
+
+class RequeuingStrategy(Model):
+    """How units are queued again whose pods were not ready in time."""
+
+    timestamp: Literal["Eviction", "Creation"] = "Eviction"
+    """The time that orders them: Eviction puts them behind those that came meanwhile."""
+    backoff_limit_count: Int32 | None = None
+    """After so many attempts a unit is not tried any more; unset: no limit."""
+    backoff_base_seconds: Int32 = 60
+    backoff_max_seconds: Int32 = 3600
+
+
+class WaitForPodsReady(Model):
+    """Units whose pods are not ready in time are evicted; its presence turns this on."""
+
+    timeout: Annotated[Duration, unless_empty(300.0)] = 300.0
+    requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+
+    def errors(self, path: str) -> list[FieldError]:
+        found = []
+        if self.timeout <= 0:
+            found.append(invalid(join(path, "timeout"), self.timeout, "must be greater than 0"))
+        strategy, at = self.requeuing_strategy, join(path, "requeuingStrategy")
+        for name, value in (
+            ("backoffLimitCount", strategy.backoff_limit_count),
+            ("backoffBaseSeconds", strategy.backoff_base_seconds),
+            ("backoffMaxSeconds", strategy.backoff_max_seconds),
+        ):
+            if value is not None and value < 0:
+                reason = "must be greater than or equal to 0"
+                found.append(invalid(join(at, name), value, reason))
+        return found
+
+
+class DeviceClassMapping(Model):
+    """A resource of quotas, and the DeviceClasses whose devices count as it."""
+
+    name: str = ""
+    device_class_names: ListOf[str] = ()
+
+
+class Resources(Model):
+    """How resources are counted."""
+
+    device_class_mappings: ListOf[DeviceClassMapping] = ()
+
+    def errors(self, path: str) -> list[FieldError]:
+        return list(self._errors(path))
+
+    def _errors(self, path: str) -> Iterator[FieldError]:
+        seen: set[str] = set()
+        for index, mapping in enumerate(self.device_class_mappings):
+            at = join(path, "deviceClassMappings", index)
+            if not mapping.name:
+                yield required(join(at, "name"))
+            if not mapping.device_class_names:
+                yield required(join(at, "deviceClassNames"))
+            for place, name in enumerate(mapping.device_class_names):
+                if name in seen:
+                    yield duplicate(join(at, "deviceClassNames", place), name)
+                seen.add(name)
+
+
+class QueuesConfiguration(Model):
+    """The settings of job queues."""
+
+    require_queue: ListOf[str] = ()
+    """Namespaces whose pods are scheduled only if they are in a queue; "*" for all but kube-system.
+    """
+    fair_sharing: FairSharing | None = None
+    admission_fair_sharing: AdmissionFairSharing | None = None
+    wait_for_pods_ready: WaitForPodsReady | None = None
+    resources: Resources = Resources()
+
+    def errors(self, path: str) -> list[FieldError]:
+        found = self.resources.errors(join(path, "resources"))
+        if self.admission_fair_sharing is not None:
+            found += self.admission_fair_sharing.errors(join(path, "admissionFairSharing"))
+        if self.wait_for_pods_ready is not None:
+            found += self.wait_for_pods_ready.errors(join(path, "waitForPodsReady"))
+        return found

@@ -1,0 +1,136 @@
+"""Devices of DRA as quota: what ResourceClaims ask for, by the resource that each class counts as.
+
+A DeviceClass counts as the resource to which the configuration maps it, else as its extended
+resource. A claim that several pods use counts once, for the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from podsched.api.device_claims import claim_names
+from podsched.api.objects import DeviceClass, ResourceClaim
+from podsched.config.queues import DeviceClassMapping
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pods import PodInfo
+
+CLAIM: Final = "ResourceClaim"
+_CLASS: Final = "DeviceClass"
+
+UNMAPPED: Final = (
+    "DeviceClass {} of ResourceClaim {} counts as no resource of quotas: give it an "
+    "extendedResourceName, or map it in queues.resources.deviceClassMappings"
+)
+UNCOUNTABLE: Final = (
+    "request {} of ResourceClaim {} cannot be counted: with quota it has to ask for a number of "
+    "devices of one class"
+)
+
+
+class UncountableError(Exception):
+    """The devices of a claim cannot be counted; the text says why."""
+
+
+class DeviceQuota:
+    """Counts the devices of claims, and knows which pods with a node use which claim."""
+
+    def __init__(self, cluster: ClusterView, mappings: Iterable[DeviceClassMapping]) -> None:
+        self._cluster = cluster
+        self._resources = {
+            name: mapping.name for mapping in mappings for name in mapping.device_class_names
+        }
+        #: By key of the claim, the keys of the pods with a node; it counts for the first.
+        self._users: dict[str, dict[str, None]] = {}
+
+    def is_complete(self, pod: PodInfo) -> bool:
+        """Whether all claims of a pod are there."""
+        if not pod.cls.spec.resource_claims:
+            return True
+        return all(
+            name is not None and self._cluster.get(CLAIM, pod.namespace, name) is not None
+            for _, name in claim_names(pod.pod)
+        )
+
+    def asked(self, pods: Iterable[PodInfo]) -> dict[str, dict[str, int]]:
+        """Return the devices that pods without a node would use, by uid of the pod.
+
+        Left out are claims that are counted for a pod with a node. Raises UncountableError.
+        """
+        seen: set[str] = set()
+        found = {}
+        for pod in pods:
+            new = [key for key in _claims(pod) if key not in seen and key not in self._users]
+            seen.update(new)
+            if amounts := self._sum(new):
+                found[pod.uid] = amounts
+        return found
+
+    def use(self, pod: PodInfo) -> dict[str, int]:
+        """Note that a pod has a node; return what is counted for it."""
+        new = []
+        for key in _claims(pod):
+            users = self._users.setdefault(key, {})
+            if not users or next(iter(users)) == pod.key:
+                new.append(key)
+            users[pod.key] = None
+        try:
+            return self._sum(new)
+        except UncountableError:
+            return {}  # It runs already.
+
+    def leave(self, pod: PodInfo) -> list[str]:
+        """Note that a pod is gone; return the keys of pods that claims count for from now on."""
+        heirs = []
+        for key in _claims(pod):
+            users = self._users.get(key, {})
+            was_first = next(iter(users), "") == pod.key
+            users.pop(pod.key, None)
+            if not users:
+                self._users.pop(key, None)
+            elif was_first:
+                heirs.append(next(iter(users)))
+        return heirs
+
+    def forget(self) -> None:
+        """Forget which pods have a node."""
+        self._users.clear()
+
+    def _sum(self, keys: Iterable[str]) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for key in keys:
+            claim = self._cluster.get(CLAIM, *key.split("/", 1))
+            for resource, count in self._devices(claim).items():
+                total[resource] = total.get(resource, 0) + count
+        return total
+
+    def _devices(self, claim: ResourceClaim | None) -> Mapping[str, int]:
+        if claim is None:
+            return {}
+        total: dict[str, int] = {}
+        for request in claim.spec.devices.requests:
+            exactly, name = request.exactly, claim.metadata.name
+            if exactly.admin_access:
+                continue  # It takes no devices from others.
+            if request.first_available or exactly.allocation_mode == "All":
+                raise UncountableError(UNCOUNTABLE.format(request.name, name))
+            resource = self._resource(exactly.device_class_name)
+            if not resource:
+                raise UncountableError(UNMAPPED.format(exactly.device_class_name, name))
+            total[resource] = total.get(resource, 0) + (exactly.count or 1)
+        return total
+
+    def _resource(self, name: str) -> str:
+        mapped = self._resources.get(name, "")
+        if mapped:
+            return mapped
+        found: DeviceClass | None = self._cluster.get(_CLASS, "", name)
+        return "" if found is None else found.spec.extended_resource_name
+
+
+def _claims(pod: PodInfo) -> list[str]:
+    """Return the keys of a pod's claims, each once."""
+    if not pod.cls.spec.resource_claims:
+        return []
+    names = (name for _, name in claim_names(pod.pod) if name is not None)
+    return [f"{pod.namespace}/{name}" for name in dict.fromkeys(names)]

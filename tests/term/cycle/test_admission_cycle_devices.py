@@ -1,0 +1,132 @@
+"""Devices of DRA as quota of queues, counted by class, on a cluster in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from support.device_cluster import Cluster, a_cluster
+from support.queues import QUEUE, bound, cluster_queue, flavor, message, usage
+
+pytestmark = pytest.mark.looptime
+
+GPUS = {"resources": {"deviceClassMappings": [{"name": "gpus", "deviceClassNames": ["gpu"]}]}}
+FOUR = ["0", "1", "2", "3"]
+
+
+async def two_nodes(quota: int = 8, **queues: Any) -> Cluster:
+    """Two nodes with four devices each, and a queue with a quota of devices."""
+    world = await a_cluster(Cluster(queues=queues or GPUS), n1=FOUR, n2=FOUR)
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 100, "gpus": quota})
+    return world
+
+
+def user(world: Cluster, name: str, *claims: str, **spec: Any) -> None:
+    world.user(name, *claims, labels={QUEUE: "team"}, cpu="0", **spec)
+
+
+async def test_a_claim_that_no_node_has_room_for_uses_no_quota() -> None:
+    """Two nodes with four devices each, a quota of eight, and a claim for eight."""
+    world = await two_nodes()
+    async with world.running():
+        world.claim("wide", 8)
+        user(world, "wide", "wide")
+        await asyncio.sleep(5)
+        assert bound(world) == []
+        assert usage(world, "team") == {}
+        assert "cannot allocate all claims" in message(world, "wide")
+        world.claim("narrow", 4)
+        user(world, "narrow", "narrow")
+        await asyncio.sleep(5)
+        assert bound(world) == ["narrow"]
+        assert usage(world, "team") == {"default/gpus": 4}
+
+
+async def test_a_claim_waits_for_quota_of_its_devices() -> None:
+    world = await two_nodes(quota=5)
+    async with world.running():
+        for name in ("a", "b"):
+            world.claim(name, 3)
+            user(world, name, name)
+            await asyncio.sleep(1)
+        assert bound(world) == ["a"]
+        assert message(world, "b") == (
+            "couldn't assign flavors to pod set main: insufficient unused quota for gpus in "
+            "flavor default, 1 more needed"
+        )
+        world.cluster.delete("Pod", "default/a")
+        world.cluster.delete("ResourceClaim", "default/a")
+        await asyncio.sleep(5)
+        assert bound(world) == ["b"]
+
+
+async def test_a_claim_whose_class_counts_as_no_resource_does_not_run_uncounted() -> None:
+    world = await two_nodes(requireQueue=[])
+    async with world.running():
+        world.claim("c", 1)
+        user(world, "p", "c")
+        await asyncio.sleep(5)
+        assert bound(world) == []
+        assert message(world, "p") == (
+            "DeviceClass gpu of ResourceClaim c counts as no resource of quotas: give it an "
+            "extendedResourceName, or map it in queues.resources.deviceClassMappings"
+        )
+
+
+async def test_a_class_counts_as_its_extended_resource_unless_it_is_mapped() -> None:
+    world = Cluster()
+    world.make("DeviceClass", "gpu", {"extendedResourceName": "example.com/gpu"})
+    world.gpus("n1", *FOUR)
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 100, "gpu": 2})
+    async with world.running():
+        for name in ("a", "b"):
+            world.claim(name, 2)
+            user(world, name, name)
+            await asyncio.sleep(1)
+        assert bound(world) == ["a"]
+        assert usage(world, "team") == {"default/example.com/gpu": 2}
+
+
+async def test_a_request_for_all_devices_cannot_be_counted() -> None:
+    world = await two_nodes()
+    async with world.running():
+        exactly = {"deviceClassName": "gpu", "allocationMode": "All"}
+        spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+        world.make("ResourceClaim", "all", spec)
+        user(world, "p", "all")
+        await asyncio.sleep(5)
+        assert bound(world) == []
+        assert message(world, "p").startswith("request r of ResourceClaim all cannot be counted")
+
+
+async def test_a_claim_of_several_pods_counts_once_until_the_last_is_gone() -> None:
+    world = await two_nodes()
+    async with world.running():
+        world.claim("shared", 2)
+        for name in ("a", "b"):
+            user(world, name, "shared")
+            await asyncio.sleep(1)
+        assert bound(world) == ["a", "b"]
+        assert usage(world, "team") == {"default/gpus": 2}
+        world.cluster.delete("Pod", "default/a")
+        await asyncio.sleep(1)
+        assert usage(world, "team") == {"default/gpus": 2}
+        world.cluster.delete("Pod", "default/b")
+        await asyncio.sleep(1)
+        assert usage(world, "team") == {}
+
+
+async def test_a_pod_waits_until_its_claim_is_made() -> None:
+    world = await two_nodes()
+    async with world.running():
+        user(world, "p", "late")
+        await asyncio.sleep(5)
+        assert bound(world) == []
+        world.claim("late", 4)
+        await asyncio.sleep(1)
+        assert bound(world) == ["p"]
+        assert usage(world, "team") == {"default/gpus": 4}
