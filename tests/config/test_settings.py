@@ -42,6 +42,7 @@ def test_the_defaults_are_pinned() -> None:
         "leader_priority": 0,
         "decision_log": "memory",
         "decision_log_size": 0,
+        "require_queue": "",
     }
     assert asdict(TelemetrySettings()) == {
         "log_format": "text",

@@ -204,6 +204,7 @@ class TermRunner(LoopListener):
             observer=parts.meter.queue,
             meter=parts.meter.plugins,
             listener=self,
+            require_queue=tuple(filter(None, parts.settings.require_queue.split(","))),
         )
         state.set_aside = SetAside(self._faulty_pods)
         return state

@@ -188,6 +188,9 @@ class SchedulerSettings(_Checked):
     decision_log_size: int = 0
     """Bytes kept at most; 0: 256 MiB in a directory, 16 MiB in memory. A decision takes 40 bytes
     among thousands, and 300 alone."""
+    require_queue: str = flag("", "NAMESPACES")
+    """Namespaces, separated by commas, whose pods are scheduled only if they are in a queue; "*"
+    for all but kube-system. In addition to queues.requireQueue of the configuration."""
 
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)

@@ -213,8 +213,11 @@ def build_state(
     observer: QueueObserver | None = None,
     meter: ProfileMeters | None = None,
     listener: StateListener | None = None,
+    require_queue: Collection[str] = (),
 ) -> SchedulingState:
     """Return an empty state for a configuration.
+
+    ``require_queue``: more namespaces whose pods have to be in a queue.
 
     Raises:
         UnknownPlugin, NotAnExtension: the configuration names a plugin or a use of it that does
@@ -231,7 +234,7 @@ def build_state(
         )
         for profile in config.profiles
     }
-    admission = Admission(cache, config.queues)
+    admission = Admission(cache, config.queues, require_queue)
     gate = AdmissionGate(admission)
     queue = SchedulingQueue(
         _sort_plugin(runtimes),

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from podsched.v1.api_pb2 import EvictRequest
+from support.engine_world import pod
 from support.queues import (
     GPU,
     QUEUE,
@@ -58,6 +59,40 @@ async def test_pods_without_a_queue_are_outside_of_all_quota() -> None:
         await asyncio.sleep(1)
         assert bound(world) == ["free"]
         assert usage(world, "team") == {}
+
+
+@pytest.mark.parametrize("required", [["default"], ["other", "*"]])
+async def test_a_namespace_may_require_that_its_pods_are_in_queues(required: list[str]) -> None:
+    world = TermWorld(queues={"requireQueue": required})
+    big_node(world, "n1")
+    async with world.running():
+        world.pod("free")
+        job(world, "queued", "team", cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert message(world, "free") == (
+            "pods of namespace default have to be in a queue: set the label "
+            "kueue.x-k8s.io/queue-name"
+        )
+        flavor(world)
+        cluster_queue(world, "team", {"cpu": 4})
+        await asyncio.sleep(1)
+        assert bound(world) == ["queued"]
+        world.change("free", lambda pod: pod.metadata.labels.update({QUEUE: "team"}))
+        await asyncio.sleep(1)
+        assert bound(world) == ["free", "queued"]
+
+
+async def test_other_namespaces_need_no_queue_and_neither_does_the_systems() -> None:
+    for required in (["other"], ["*"]):
+        world = TermWorld(queues={"requireQueue": required})
+        big_node(world, "n1")
+        made = pod("free", {"schedulerName": "default-scheduler"})
+        made.metadata.namespace = "kube-system" if required == ["*"] else "default"
+        world.cluster.create(made)
+        async with world.running():
+            await asyncio.sleep(1)
+            assert bound(world) == ["free"]
 
 
 async def test_without_any_queue_the_label_means_nothing() -> None:

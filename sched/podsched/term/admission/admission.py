@@ -20,12 +20,13 @@ Pure and synchronous. Without ClusterQueues and LocalQueues nothing is kept and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
 from podsched.api.objects import ClusterQueue as ClusterQueueObject
 from podsched.api.objects import LocalQueue
+from podsched.api.queue_labels import QUEUE_NAME
 from podsched.api.selectors import compile_selector
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
@@ -67,6 +68,7 @@ KINDS: Final = frozenset(
 #: The kinds whose changes matter here, beside Pod and Node.
 OBJECTS: Final = KINDS | {"Namespace", "PodGroup", CLAIM}
 REASON_GATED: Final = "waiting for admission to a queue"
+REASON_NO_QUEUE: Final = f"pods of namespace {{}} have to be in a queue: set the label {QUEUE_NAME}"
 
 
 class Problem(NamedTuple):
@@ -102,14 +104,18 @@ class _Place(NamedTuple):
 class Admission:
     """See the module."""
 
-    def __init__(self, cache: Cache, settings: QueuesConfiguration) -> None:
+    def __init__(
+        self, cache: Cache, settings: QueuesConfiguration, require_queue: Collection[str] = ()
+    ) -> None:
         self._cache = cache
         self._cluster = cache.cluster
         self.rules = _rules(settings)
+        #: Namespaces whose pods have to be in a queue; "*" for all but kube-system.
+        self._queues_only = frozenset((*settings.require_queue, *require_queue))
         self._devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
         self.snapshot = Snapshot(())
-        self.active = False
-        """Whether there are queues."""
+        self.active = bool(self._queues_only)
+        """Whether there are queues, or some have to be."""
         self.current = ""
         """The key of the unit whose pods may be popped."""
         self.problems: dict[str, Problem] = {}
@@ -179,7 +185,7 @@ class Admission:
 
     def gate(self, pod: PodInfo) -> Status:
         """Return whether a pod may enter activeQ, or be popped: only with its unit, in its turn."""
-        if not self.active or not local_queue(self._cluster, pod):
+        if not self.active or self._queue_of(pod) is None:
             return SUCCESS
         key = unit_key(pod)
         if key == self.current:
@@ -187,6 +193,16 @@ class Admission:
         if key in self._parked:
             self._helped[key] = None
         return unresolvable(REASON_GATED)
+
+    def _queue_of(self, pod: PodInfo) -> str | None:
+        """Return the LocalQueue of a pod, "" if it lacks one that it needs; None: it needs none."""
+        name = local_queue(self._cluster, pod)
+        if name:
+            return name
+        needed = pod.namespace in self._queues_only or (
+            "*" in self._queues_only and pod.namespace != "kube-system"
+        )
+        return "" if needed else None
 
     def refresh(self, now: float) -> Iterator[None]:
         """Take in what has changed, in steps. All have to be done before heads are taken.
@@ -326,7 +342,7 @@ class Admission:
         cluster = self._cluster
         self._outdated = False
         queues = cluster.list("ClusterQueue")
-        self.active = bool(queues or cluster.list("LocalQueue"))
+        self.active = bool(queues or self._queues_only or cluster.list("LocalQueue"))
         before, self._places = self._places, {}
         for held in (self.units, self.problems, self._pending, self._asked, self._parked):
             held.clear()
@@ -373,8 +389,8 @@ class Admission:
         """Count a pod where it is now."""
         old = self._places.get(key)
         pod, held = self._find(key, old)
-        name = "" if pod is None else local_queue(self._cluster, pod)
-        if pod is None or not name:
+        name = None if pod is None else self._queue_of(pod)
+        if pod is None or name is None or (held and not name):
             if old is not None:
                 del self._places[key]
                 self._leave(old)
@@ -537,6 +553,8 @@ class Admission:
     def _problem(self, unit: Unit) -> Problem | None:
         """Return why a unit cannot wait in its queue."""
         namespace, name = unit.namespace, unit.local_queue
+        if not name:
+            return Problem(Waiting.MISCONFIGURED, REASON_NO_QUEUE.format(namespace))
         local: LocalQueue | None = self._cluster.get("LocalQueue", namespace, name)
         if local is None:
             return Problem(Waiting.MISCONFIGURED, f"LocalQueue {name} doesn't exist")
