@@ -254,6 +254,8 @@ class DynamicResourcesArgs(Model):
 
     filter_timeout: Duration = 10.0
     binding_timeout: Duration = 600.0
+    #: Not in Kubernetes, which evicts no pod for a device.
+    preempt_for_devices: bool = False
 
     def errors(self, path: str) -> list[FieldError]:
         found = []

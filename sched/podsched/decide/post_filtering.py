@@ -11,6 +11,7 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DividedDryRun
+from podsched.framework.status import Code
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Rounds of remote dry runs for one pod: first on as many nodes as candidates are wanted, then, if
@@ -82,7 +83,10 @@ def run_post_filter(
     cluster: ClusterView,
     runner: ProfileFilters,
 ) -> PostFilterResult:
-    """Return the result of the first PostFilter plugin that succeeds, else of the last."""
+    """Return the result of the first PostFilter plugin that succeeds, else of the last.
+
+    A plugin that returns UnschedulableAndUnresolvable is the last.
+    """
     for named in runtime.post_filter:
         call = named.plugin.post_filter
         try:
@@ -92,7 +96,7 @@ def run_post_filter(
         except PluginFailure as failure:
             return PostFilterResult(failure.status)
         result = attributed(result, named.name)
-        if result.status.ok:
+        if result.status.ok or result.status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             break
     return result
 

@@ -97,7 +97,7 @@ class Devices:
 
     def slices_for(self, node: Node) -> list[ResourceSlice]:
         """Return all slices of the pools that the node may reach."""
-        return [piece for key in self._pools_for(node) for piece in self.pools[key]]
+        return [piece for key in self.pools_for(node) for piece in self.pools[key]]
 
     def situation(self, node: Node) -> Hashable | None:
         """Return a value that is equal for nodes on which the same claims fit.
@@ -105,7 +105,7 @@ class Devices:
         None if devices of the same slice may differ in the nodes that they can be used from.
         """
         found = []
-        for key in self._pools_for(node):
+        for key in self.pools_for(node):
             slices = self.pools[key]
             if any(piece.per_device_node_selection for piece in slices):
                 return None
@@ -117,7 +117,8 @@ class Devices:
         """Return the nodes that the slices of a pool name; "" for slices of several nodes."""
         return {piece.nodes.node_name for piece in self.pools.get(pool, ())}
 
-    def _pools_for(self, node: Node) -> list[PoolKey]:
+    def pools_for(self, node: Node) -> list[PoolKey]:
+        """Return the pools that the node may reach."""
         mine = self.pools_of_node.get(node.name, ())
         return sorted({*mine, *self.other_pools}) if self.other_pools else list(mine)
 
@@ -160,8 +161,12 @@ class _TaintedSlices:
 class KnownDevices:
     """Reads the devices of a cluster, again when they have changed."""
 
-    def __init__(self, compile_selector: SelectorCompiler) -> None:
+    def __init__(
+        self, compile_selector: SelectorCompiler, *, tracks_consumers: bool = False
+    ) -> None:
+        """``tracks_consumers``: whether ``in_use`` has to know who uses which claim."""
         self._compile = compile_selector
+        self._tracks_consumers = tracks_consumers
         self._classes = _ReadObjects(lambda of: read_device_class(to_manifest(of)))
         self._tainted = _TaintedSlices()
         self._slices = _ReadObjects(self._read_slice)
@@ -220,7 +225,12 @@ class KnownDevices:
             changed = [(meta.namespace, meta.name) for meta in metas]
         self._position = assumed.position
         for name in changed:
-            self._in_use.put(name, uses_of(assumed.get(*name)))
+            claim = assumed.get(*name)
+            uses = uses_of(claim)
+            self._in_use.put(name, uses)
+            if self._tracks_consumers:
+                consumers = claim.status.reserved_for if claim is not None and uses else ()
+                self._in_use.reserve(name, frozenset(of.uid for of in consumers))
 
     def _read(self, cluster: ClusterView) -> Devices:
         pools: dict[PoolKey, list[tuple[ResourceSlice, int]]] = {}

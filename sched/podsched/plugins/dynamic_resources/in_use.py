@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +13,8 @@ from podsched.v1 import objects_pb2 as v1
 
 #: Driver and name of a pool.
 PoolKey = tuple[str, str]
+#: Namespace and name of a claim.
+ClaimKey = tuple[str, str]
 #: A device, and what a share consumes of it; None if it is allocated exclusively.
 Use = tuple[DeviceID, Mapping[str, Fraction] | None]
 
@@ -45,7 +47,10 @@ class DevicesInUse:
         self._capacity: dict[DeviceID, dict[str, Fraction]] = {}
         self._names: dict[PoolKey, set[str]] = {}
         self._of_pool: dict[PoolKey, Hashable] = {}
-        self._uses: dict[tuple[str, str], Sequence[Use]] = {}
+        self._uses: dict[ClaimKey, Sequence[Use]] = {}
+        #: The uids of each claim's consumers, and the claims of each consumer, if that is tracked.
+        self._consumers: dict[ClaimKey, frozenset[str]] = {}
+        self._claims: dict[str, set[ClaimKey]] = {}
         #: The pools of which devices were taken or given back.
         self._touched: ChangedKeys[PoolKey] = ChangedKeys()
         self.changed: Callable[[DeviceID], None] = _ignore
@@ -67,7 +72,7 @@ class DevicesInUse:
         """Whether shares of a device are in use."""
         return device in self._shares
 
-    def put(self, claim: tuple[str, str], uses: Sequence[Use]) -> None:
+    def put(self, claim: ClaimKey, uses: Sequence[Use]) -> None:
         """Set the devices of a claim, by namespace and name."""
         if uses == self._uses.get(claim, ()):
             return
@@ -77,6 +82,46 @@ class DevicesInUse:
             self._add(*use)
         if uses:
             self._uses[claim] = uses
+
+    def reserve(self, claim: ClaimKey, consumers: frozenset[str]) -> None:
+        """Set the uids of those that a claim with devices is reserved for."""
+        for uid in self._consumers.pop(claim, ()):
+            self._claims[uid].discard(claim)
+            if not self._claims[uid]:
+                del self._claims[uid]
+        if consumers:
+            self._consumers[claim] = consumers
+            for uid in consumers:
+                self._claims.setdefault(uid, set()).add(claim)
+
+    def freed_by(self, gone: Set[str]) -> frozenset[ClaimKey]:
+        """Return the claims whose consumers are all among the pods with these uids."""
+        claims = {claim for uid in gone for claim in self._claims.get(uid, ())}
+        return frozenset(claim for claim in claims if self._consumers[claim] <= gone)
+
+    def claims_in(self, pools: Collection[PoolKey]) -> list[ClaimKey]:
+        """Return the claims with devices of some pools."""
+        return [
+            claim
+            for claim, uses in self._uses.items()
+            if any(device[:2] in pools for device, _ in uses)
+        ]
+
+    def without(self, claims: Iterable[ClaimKey], pools: Iterable[PoolKey]) -> AllocatedState:
+        """Return which devices of some pools are in use apart from those of some claims."""
+        freed = [use for claim in claims for use in self._uses.get(claim, ())]
+        left: list[Use] = []
+        for pool in pools:
+            for name in self._names.get(pool, ()):
+                device = DeviceID(*pool, name)
+                left += [(device, None)] * self._exclusive.get(device, 0)
+                left += [(device, consumed) for consumed in self._shares.get(device, ())]
+        for use in freed:
+            if use in left:
+                left.remove(use)
+        made = DevicesInUse()
+        made.put(("", ""), left)
+        return made.allocated
 
     @property
     def position(self) -> int:

@@ -14,11 +14,13 @@ from podsched.framework.nodes import Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
+from podsched.plugins.dynamic_resources.changed_pods import Changed
 from podsched.plugins.dynamic_resources.devices import Devices
 from podsched.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 from podsched.plugins.dynamic_resources.free_devices import Fitting
 from podsched.plugins.dynamic_resources.in_use import PoolKey
 from podsched.plugins.dynamic_resources.model import (
+    AllocatedState,
     AllocationResult,
     Features,
     Node,
@@ -172,6 +174,21 @@ class NodeSearch:
             return Outcomes.INVALID
         return Outcomes.NONE if score is None else score
 
+    def find_after(self, node: Node, needs: PodNeeds, changes: Changed, budget: Budget) -> int:
+        """Return the outcome on a node if some pods were gone and others had come.
+
+        Raises as ``find``.
+        """
+        devices = needs.devices
+        allocated = devices.in_use.without(changes.freed, devices.pools_for(node))
+        allocator = self._allocator(node, needs, allocated)
+        claims = [*changes.first, *needs.claims]
+        try:
+            found = allocator.allocate(node, claims, budget.limit())
+        except InvalidPools:
+            return Outcomes.INVALID
+        return Outcomes.NONE if found is None else 0
+
     def score(self, node: Node, needs: PodNeeds, budget: Budget) -> int | None:
         """Return the score of the allocation on a node, None if the claims do not fit there.
 
@@ -203,12 +220,14 @@ class NodeSearch:
         """
         return self._allocator(node, needs).allocate(node, needs.claims, budget.limit())
 
-    def _allocator(self, node: Node, needs: PodNeeds) -> Allocator:
+    def _allocator(
+        self, node: Node, needs: PodNeeds, allocated: AllocatedState | None = None
+    ) -> Allocator:
         devices = needs.devices
         return Allocator(
             devices.classes.values(),
             devices.slices_for(node),
-            devices.allocated,
+            devices.allocated if allocated is None else allocated,
             self._compile_selector,
             Features(),
         )

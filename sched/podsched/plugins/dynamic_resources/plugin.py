@@ -45,6 +45,12 @@ from podsched.framework.status import (
 )
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
+from podsched.plugins.dynamic_resources.changed_pods import (
+    Changed,
+    changed,
+    unallocated_claims,
+    without_users,
+)
 from podsched.plugins.dynamic_resources.devices import (
     DEVICE_KINDS,
     Devices,
@@ -98,6 +104,8 @@ from podsched.v1 import objects_pb2 as v1
 REASON_CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 REASON_NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 
+REASON_GIVEN_BACK: Final = "waiting for devices of pods that are gone"
+
 #: Max seconds of one Filter over all nodes, because the scheduler does nothing else meanwhile.
 #: What it has found out is remembered, so that the next attempt goes on from there.
 _LONGEST_FILTER: Final = 1.0
@@ -118,14 +126,6 @@ class DynamicResources:
     """See the module."""
 
     name: ClassVar[str] = "DynamicResources"
-    traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True,
-        reads_pods=False,
-        depends_on_feasible=False,
-        reads_requests=False,
-        reads_labels=False,
-        projects_placed_pods=False,
-    )
 
     def __init__(
         self,
@@ -137,6 +137,16 @@ class DynamicResources:
         """``now`` gives Unix time in seconds; no decision depends on it."""
         self._handle = handle
         self._now = now
+        self._preempts = args.preempt_for_devices
+        #: Then devices depend on the pods that are taken off rows or nominated to them.
+        self.traits = Traits(
+            reads_only_nodes=not self._preempts,
+            reads_pods=False,
+            depends_on_feasible=False,
+            reads_requests=False,
+            reads_labels=False,
+            projects_placed_pods=False,
+        )
         timeout = args.filter_timeout or _LONGEST_FILTER
         self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
         self._most_in_filter = self._most_pauses
@@ -144,7 +154,7 @@ class DynamicResources:
         self._most_steps = int(timeout * _PAUSES_PER_SECOND)
         self._binding_timeout = float(args.binding_timeout)
         self._compile_selector = RememberedSelectors(compile_selector)
-        self._devices = KnownDevices(self._compile_selector)
+        self._devices = KnownDevices(self._compile_selector, tracks_consumers=self._preempts)
         self._claims = KnownClaims()
         self._search = NodeSearch(self._compile_selector)
         #: The specs of claims for which an attempt has failed: the message has the claim's name.
@@ -281,7 +291,10 @@ class DynamicResources:
         return late or status.code is Code.ERROR
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject, unresolvably, nodes without the pod's devices, or without free ones."""
+        """Reject, unresolvably, nodes without the pod's devices, or without free ones.
+
+        With ``preemptForDevices``, preemption may help on nodes without free ones.
+        """
         needs: PodNeeds = state.data[self.name]
         verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -299,11 +312,19 @@ class DynamicResources:
             none |= ~needs.fitting.fits[base]
             unsure &= needs.fitting.unsure[base] & ~none
         known = self._search.outcomes(needs, nodes)
+        found = known[base]
+        changes = self._changes(needs, nodes, np.flatnonzero(~elsewhere), rows)
+        none[list(changes)] = False
+        unsure[list(changes)] = True
+        found[list(changes)] = Outcomes.UNKNOWN
         budget = Budget(self._most_in_filter)
-        for index in np.flatnonzero(unsure & (known[base] == Outcomes.UNKNOWN)).tolist():
+        for index in np.flatnonzero(unsure & (found == Outcomes.UNKNOWN)).tolist():
             node = node_of(nodes, int(rows[index]))
             try:
-                known[base[index]] = self._search.find(node, needs, budget)
+                if index in changes:
+                    found[index] = self._search.find_after(node, needs, changes[index], budget)
+                else:
+                    found[index] = known[base[index]] = self._search.find(node, needs, budget)
             except AllocationError as why:
                 # The attempt fails because of this node, whatever the others are like.
                 if len(self._failing) >= _MOST_FAILING:
@@ -314,11 +335,31 @@ class DynamicResources:
                 failed[:index] = False
                 verdicts.flag(failed, Code.ERROR, self._problem(why, node))
                 break
-        invalid = unsure & (known[base] == Outcomes.INVALID)
-        none |= unsure & (known[base] == Outcomes.NONE)
+        invalid = unsure & (found == Outcomes.INVALID)
+        none |= unsure & (found == Outcomes.NONE)
         verdicts.flag(invalid, unresolvably, str(InvalidPools()))
-        verdicts.flag(none, unresolvably, REASON_CANNOT_ALLOCATE)
+        may_change = Code.UNSCHEDULABLE if self._preempts else unresolvably
+        verdicts.flag(none, may_change, REASON_CANNOT_ALLOCATE)
         return verdicts.done()
+
+    def _changes(
+        self, needs: PodNeeds, nodes: NodeColumns, places: Rows, rows: Rows
+    ) -> dict[int, Changed]:
+        """Return, by place in ``rows``, what pods that were taken away or added mean for devices.
+
+        ``places``: those of ``rows`` to look at.
+        """
+        if not self._preempts or nodes.base is nodes:
+            return {}
+        in_use = needs.devices.in_use
+        found = {
+            place: changed(nodes, int(rows[place]), in_use, self._unallocated)
+            for place in places.tolist()
+        }
+        return {place: changes for place, changes in found.items() if changes}
+
+    def _unallocated(self, pod: PodInfo) -> list[ResourceClaim]:
+        return list(map(self._claims.read, unallocated_claims(pod, self._handle.cluster)))
 
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
@@ -364,7 +405,29 @@ class DynamicResources:
                     return PostFilterResult(
                         unschedulable("deallocation of ResourceClaim completed")
                     )
+        if self._preempts and self._waits_for_devices(pod, cluster, state.data[self.name]):
+            return PostFilterResult(unresolvable(REASON_GIVEN_BACK))
         return PostFilterResult(unschedulable("still not schedulable"))
+
+    def _waits_for_devices(self, pod: PodInfo, cluster: ClusterView, needs: PodNeeds) -> bool:
+        """Return whether pods that go, or are gone, leave the devices it needs on its node.
+
+        Then no further pod must be evicted.
+        """
+        name = cluster.nominated_node(pod.uid) or pod.nominated_node_name
+        row = cluster.nodes.row_of(name) if name else None
+        if row is None or not needs.claims:
+            return False
+        node, devices = node_of(cluster.nodes, row), needs.devices
+        keys = devices.in_use.claims_in(devices.pools_for(node))
+        claims = [claim for key in keys if (claim := cluster.get(CLAIM, *key)) is not None]
+        left = Changed(without_users(claims, cluster), ())
+        if not left:
+            return False
+        try:
+            return self._search.find_after(node, needs, left, Budget(self._most_in_filter)) >= 0
+        except AllocationError:
+            return False
 
     def _hinders(self, claim: v1.ResourceClaim, nodes: NodeColumns, rows: Rows) -> bool:
         """Return whether the claim is why Filter rejected some of the rows."""
