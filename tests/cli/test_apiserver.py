@@ -67,7 +67,7 @@ def test_the_tls_files_are_settings(started: list[ServerSettings], tmp_path: Pat
 
 
 def test_no_setting_is_without_a_flag() -> None:
-    grouped = {*TLS, *TOKENS, "audit", "kubelets"}
+    grouped = {*TLS, *TOKENS, "audit", "kubelets", "service_accounts"}
     assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *grouped}
 
 
@@ -83,6 +83,34 @@ def test_the_flags_for_kubelets_are_settings(started: list[ServerSettings], tmp_
     assert started[0].kubelets == KubeletSettings(
         **given, preferred_address_types="Hostname,InternalIP"
     )
+
+
+def test_the_keys_of_service_accounts_are_settings(
+    started: list[ServerSettings], tmp_path: Path
+) -> None:
+    private, other = tmp_path / "sa.key", tmp_path / "old.pub"
+    for file in (private, other):
+        file.touch()
+    Commands().ok(
+        "apiserver",
+        f"--service-account-signing-key-file={private}",
+        f"--service-account-key-file={other}",
+        "--service-account-issuer=https://issuer.example",
+        "--api-audiences=one,two",
+    )
+    assert started[0].service_accounts == ServiceAccountSettings(
+        signing_key=str(private),
+        verifying_keys=(str(other),),
+        account_issuer="https://issuer.example",
+        api_audiences=("one", "two"),
+    )
+
+
+def test_keys_that_verify_need_one_that_signs(tmp_path: Path) -> None:
+    key = tmp_path / "sa.pub"
+    key.touch()
+    ran = Commands()("apiserver", f"--service-account-key-file={key}")
+    assert "needs --service-account-signing-key-file" in ran.errors
 
 
 def test_the_audit_log_is_a_setting(started: list[ServerSettings], tmp_path: Path) -> None:

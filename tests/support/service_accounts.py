@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from typing import Any
 
 from podsched.api.etcd_keys import local_key, object_key
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject
+from podsched.lib.certificates import new_signing_key
 from podsched.serve.server.access.settings import ServiceAccountSettings
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.protocol import EventType, KeyValue, WatchBatch, WatchEvent
@@ -17,12 +16,11 @@ from podsched.serve.store.protocol import EventType, KeyValue, WatchBatch, Watch
 
 def write_signing_key(path: Path) -> Path:
     """A new private key in a file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    path.write_bytes(new_signing_key()[0])
     return path
 
 
-def account_settings(directory: Path, **more: str) -> ServiceAccountSettings:
+def account_settings(directory: Path, **more: Any) -> ServiceAccountSettings:
     """Settings of a server with a signing key of its own."""
     key = write_signing_key(directory / "sa.key")
     return ServiceAccountSettings(signing_key=str(key), **more)

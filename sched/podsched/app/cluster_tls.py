@@ -55,6 +55,9 @@ class ClusterTls:
         arguments = _arguments(
             self.files_of("server"), "--tls-client-ca", "--tls-cert", "--tls-key"
         )
+        if self._directory is not None:
+            key = self._directory / "sa.key"
+            arguments.append(f"--service-account-signing-key-file={key}")
         if (kubelets := self.files_of("kubelet-client")) is not None:
             arguments.append(f"--kubelet-client-certificate={kubelets.certificate}")
             arguments.append(f"--kubelet-client-key={kubelets.key}")

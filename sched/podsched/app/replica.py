@@ -138,7 +138,7 @@ class Replica:
         controlled = self._backend.controlled
         controllers = None
         if controlled is not None:
-            controllers = ControllerParts(options.controllers, controlled)
+            controllers = ControllerParts(options.controllers, controlled, options.client.tls_ca)
         parts = RunnerParts(
             self.identity,
             options.config,

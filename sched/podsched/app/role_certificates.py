@@ -3,13 +3,15 @@
     DIR/ca.crt, DIR/ROLE.crt, DIR/ROLE.key ...                 in one directory, or
     DIR/ROLE/ca.crt, DIR/ROLE/ROLE.crt, DIR/ROLE/ROLE.key ...  one for each role's machines
 
-with the authority's key in DIR/ca.key or DIR/ca/ca.key. Non-goals: those of ``lib.certificates``.
+with the authority's key in DIR/ca.key or DIR/ca/ca.key, and the key of ServiceAccount tokens beside
+the API server's: sa.key, and its public key sa.pub, as kubeadm names them. Non-goals: those of
+``lib.certificates``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from podsched.lib.certificates import (
     certify,
     is_certified_by,
     new_authority,
+    new_signing_key,
     read_certificate,
     read_pair,
     renewed,
@@ -31,6 +34,8 @@ from podsched.lib.certificates import (
 
 #: The authority outlives the certificates that are renewed under it; kubeadm's does as long.
 AUTHORITY_DAYS = 3650
+#: The key that signs tokens of ServiceAccounts.
+SIGNING_KEY = "sa.key"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -95,8 +100,27 @@ def make_missing(directory: Path, wanted: Wanted, *, per_role: bool = False) -> 
         Made(directory / place(role, f"{role}.crt"), request, role in missing)
         for role, request in requests.items()
     ]
-    if not missing:
-        return made
+    accounts = place("server", SIGNING_KEY)
+    files: dict[str, bytes] = {}
+    if not os.path.lexists(directory / accounts):
+        private, public = new_signing_key()
+        files |= {accounts: private, str(Path(accounts).with_suffix(".pub")): public}
+    if missing:
+        files |= _certificates(
+            directory, place, {role: requests[role] for role in missing}, wanted.days
+        )
+    if files:
+        write_new(directory, files)
+    return made
+
+
+def _certificates(
+    directory: Path,
+    place: Callable[[str, str], str],
+    requests: Mapping[str, Request],
+    days: int,
+) -> dict[str, bytes]:
+    """Return the files of roles' certificates, and those of the authority if it is new."""
     root = Path(place("ca", "ca.crt"))
     files: dict[str, bytes] = {}
     if os.path.lexists(directory / root):
@@ -104,13 +128,12 @@ def make_missing(directory: Path, wanted: Wanted, *, per_role: bool = False) -> 
     else:
         authority = new_authority("podsched CA", AUTHORITY_DAYS)
         files |= _files(str(root), authority)
-    for role in missing:
-        pair = certify(authority, requests[role], wanted.days)
-        files |= _files(place(role, f"{role}.crt"), pair)
-        if per_role:
-            files[f"{role}/ca.crt"] = authority.certificate_pem
-    write_new(directory, files)
-    return made
+    for role, request in requests.items():
+        files |= _files(place(role, f"{role}.crt"), certify(authority, request, days))
+        shared = place(role, "ca.crt")
+        if shared != str(root):
+            files[shared] = authority.certificate_pem
+    return files
 
 
 def _files(name: str, pair: Pair) -> dict[str, bytes]:

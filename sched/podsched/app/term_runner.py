@@ -12,6 +12,7 @@ import random
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from podsched.api.kinds import GATED_KINDS, WATCHED_KINDS
@@ -24,6 +25,7 @@ from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.extenders.calls import Extenders
 from podsched.framework.plugin import PluginFactory
 from podsched.lib.backoff import Backoff
+from podsched.lib.files import read_file
 from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import Cluster, ControlledCluster, InformerPort
@@ -83,6 +85,8 @@ STANDBY_PACE_MS = 250
 #: Seconds for which a new leader only schedules. With 20,000 pods the start of the controllers
 #: takes 0.15 s, in which what has waited during the takeover would be decided on more slowly.
 _CONTROL_AFTER = 1.0
+#: Of a file with certificates of authorities.
+_MAX_CA_BYTES = 1 << 20
 #: Objects put into a new state before other tasks have their turn: some 5 ms.
 _TURN = 200
 
@@ -112,6 +116,8 @@ class ControllerParts:
 
     settings: ControllerSettings
     cluster: ControlledCluster
+    root_ca_file: str = ""
+    """The certificates of the API servers' authority, for pods; "": none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,12 +443,14 @@ class TermRunner(LoopListener):
     async def _control(self, parts: ControllerParts, fence: api_pb2.Fence) -> None:
         """Run the controllers, once there has been time for the first decisions."""
         await asyncio.sleep(_CONTROL_AFTER)
+        root_ca = await asyncio.to_thread(_root_ca, parts.root_ca_file)
         self._controllers = ControllerManager(
             parts.cluster,
             self._parts.informer,
             parts.settings,
             fence,
             self.recorder,
+            root_ca=root_ca,
             metrics=self._parts.controller_metrics,
         )
         await self._controllers.run()
@@ -475,6 +483,15 @@ class TermRunner(LoopListener):
     def anomaly(self, anomaly: Anomaly) -> None:
         """See ``StateListener``."""
         _log.warning(anomaly.kind.value, object=anomaly.object, detail=anomaly.detail)
+
+
+def _root_ca(path: str) -> str:
+    """Return the certificates in a file; "" without one, or if it cannot be read now."""
+    try:
+        return read_file(Path(path), _MAX_CA_BYTES).decode() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        _log.warning("Pods get no root CA", file=path, error=str(error))
+        return ""
 
 
 def _pause() -> Backoff:

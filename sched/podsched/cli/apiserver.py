@@ -30,7 +30,7 @@ from podsched.config.settings import TelemetrySettings
 from podsched.lib.files import open_file
 from podsched.lib.network import is_loopback
 from podsched.lib.tls_contexts import TlsFiles
-from podsched.serve.server.access.settings import JwtSettings
+from podsched.serve.server.access.settings import JwtSettings, ServiceAccountSettings
 from podsched.serve.server.audit.log import AuditSettings
 from podsched.serve.server.kubelets.addresses import ADDRESS_TYPES
 from podsched.serve.server.kubelets.settings import KubeletSettings
@@ -96,6 +96,7 @@ def apiserver(
     given: _Flags,
     etcd: EtcdOptions,
     jwt: JwtSettings,
+    accounts: ServiceAccountSettings,
     kubelets: KubeletSettings,
     audit: AuditFlags,
     telemetry: TelemetrySettings,
@@ -113,8 +114,10 @@ def apiserver(
         jwt=jwt_settings(jwt),
         audit=audit.settings(),
         kubelets=kubelets,
+        service_accounts=accounts,
     )
     _check_files(settings)
+    _check_accounts(accounts)
     _check_kubelets(kubelets)
     check_tokens(settings)
     telemetry = telemetry_settings(telemetry, given.health_listen, given.trace_ratio)
@@ -206,6 +209,15 @@ def _check_files(settings: ServerSettings) -> None:
         fail("--tls-client-ca needs --tls-cert and --tls-key", USAGE)
     for option, file in (("cert", cert), ("key", key), ("client-ca", client_ca)):
         file_or_fail(f"--tls-{option}", file)
+
+
+def _check_accounts(accounts: ServiceAccountSettings) -> None:
+    """Exit unless the key files exist and fit together."""
+    if accounts.verifying_keys and not accounts.signing_key:
+        fail("--service-account-key-file needs --service-account-signing-key-file", USAGE)
+    file_or_fail("--service-account-signing-key-file", accounts.signing_key)
+    for path in accounts.verifying_keys:
+        file_or_fail("--service-account-key-file", path)
 
 
 def _check_kubelets(kubelets: KubeletSettings) -> None:

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
+    PublicFormat,
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
@@ -93,6 +94,14 @@ def certify(authority: Pair, request: Request, days: int) -> Pair:
         names = x509.SubjectAlternativeName([_host(host) for host in request.hosts])
         builder = builder.add_extension(names, critical=False)
     return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+def new_signing_key() -> tuple[bytes, bytes]:
+    """Return a new private key and its public key, both in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return private, public
 
 
 def self_signed(name: str, hosts: Sequence[str], days: int = 365) -> tuple[Pair, Pair]:

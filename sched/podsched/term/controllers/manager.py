@@ -28,6 +28,10 @@ from podsched.term.controllers.device_taint_eviction import DeviceTaintEvictionC
 from podsched.term.controllers.disruption import DisruptionController
 from podsched.term.controllers.ephemeral_volumes import EphemeralVolumeController
 from podsched.term.controllers.garbage_collector import COLLECTED_KINDS, GarbageCollector
+from podsched.term.controllers.namespace_objects import (
+    RootCaPublisher,
+    ServiceAccountController,
+)
 from podsched.term.controllers.namespaces import NamespaceController
 from podsched.term.controllers.node_lifecycle import NodeLifecycleController
 from podsched.term.controllers.pod_gc import PodGarbageCollector
@@ -63,8 +67,9 @@ class _AllObjects:
 class ControllerManager:
     """All controllers, for one term.
 
-    ``informer`` must watch WATCHED_KINDS, and its batches must go to ``handle``; ``now`` and
-    ``clock`` give Unix time and monotonic time in seconds.
+    ``informer`` must watch WATCHED_KINDS, and its batches must go to ``handle``; ``root_ca``: the
+    certificates of the API servers' authority in PEM, "" without TLS; ``now`` and ``clock`` give
+    Unix time and monotonic time in seconds.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class ControllerManager:
         fence: Fence,
         recorder: Recorder,
         *,
+        root_ca: str = "",
         metrics: ControllerMetrics | None = None,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
@@ -114,9 +120,15 @@ class ControllerManager:
             ),
         )
         self._others = cluster.informer(_OTHER_KINDS, metadata_only=True)
-        self._collector = GarbageCollector(
-            _AllObjects(informer, self._others), self._writes_of(GarbageCollector.name)
-        )
+        every = _AllObjects(informer, self._others)
+        #: The controllers that need the metadata of all kinds.
+        self._late: list[Controller] = [
+            GarbageCollector(every, self._writes_of(GarbageCollector.name)),
+            ServiceAccountController(every, self._writes_of(ServiceAccountController.name)),
+        ]
+        if root_ca:
+            writes = self._writes_of(RootCaPublisher.name)
+            self._late.append(RootCaPublisher(every, writes, root_ca))
         self._by_kind: dict[str, list[Controller]] = {}
         for controller in self._controllers:
             self._register(controller)
@@ -177,16 +189,17 @@ class ControllerManager:
         tasks = TaskSet("controllers")
         self._queues.start(tasks)
         tasks.start(self._others.run(self.handle), "informer of owned objects", endless=True)
-        tasks.start(self._collect_garbage(), "start of the garbage collector")
+        tasks.start(self._start_late(), "start of the garbage collector")
         tasks.start(self._work(), "controllers", endless=True)
         await tasks.run()
 
-    async def _collect_garbage(self) -> None:
-        """Start the garbage collector once all kinds have been listed."""
+    async def _start_late(self) -> None:
+        """Start the controllers of all kinds once all have been listed."""
         await self._others.synced.wait()
-        self._register(self._collector)
-        await self._start(self._collector)
-        self._controllers = (*self._controllers, self._collector)
+        for controller in self._late:
+            self._register(controller)
+        await self._start(*self._late)
+        self._controllers = (*self._controllers, *self._late)
         self._wake.set()
 
     async def _work(self) -> None:

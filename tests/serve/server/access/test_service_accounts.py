@@ -170,8 +170,8 @@ def test_a_server_that_knows_the_other_key_accepts_its_tokens(
     tokens: Tokens, tmp_path: Path
 ) -> None:
     (tmp_path / "new").mkdir()
-    keys = str(tmp_path / "sa.key")
-    settings = account_settings(tmp_path / "new", keys=keys)
+    keys = (str(tmp_path / "sa.key"),)
+    settings = account_settings(tmp_path / "new", verifying_keys=keys)
     rotated = ServiceAccountTokens(settings, tokens.cache, lambda: NOW)
     assert rotated.identity_of(tokens.token()).uid == "account-uid"
     assert len(rotated.keys.jwks()["keys"]) == 2

@@ -88,7 +88,7 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (CHANGE, _CORE, ("persistentvolumeclaims", "persistentvolumes")),
     (("create", "patch", "update"), _CORE, ("events",)),
     # The other controllers that run in the leader.
-    (("create",), _CORE, ("persistentvolumeclaims",)),
+    (("create",), _CORE, ("configmaps", "persistentvolumeclaims", "serviceaccounts")),
     (CHANGE, _CORE, ("nodes", "nodes/status")),
     (CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
     (CHANGE, _GROUPS, ("podgroups/status",)),

@@ -66,7 +66,7 @@ class ServiceAccountTokens:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.keys = SigningKeys(settings)
-        self.issuer = settings.issuer
+        self.issuer = settings.account_issuer
         self.audiences = settings.audiences
         self._cache = cache
         self.now = now

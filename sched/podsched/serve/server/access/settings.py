@@ -46,26 +46,22 @@ class ServiceAccountSettings:
 
     Without it there are no such tokens, and pods get no volume with one.
     """
-    keys: str = flag("", "FILE[,...]", _ACCOUNTS, names="--service-account-key-file")
+    verifying_keys: tuple[str, ...] = flag(
+        (), "FILE[,...]", _ACCOUNTS, names="--service-account-key-file"
+    )
     """Further keys that tokens are verified with, of which public ones are enough."""
-    issuer: str = flag(
+    account_issuer: str = flag(
         "https://kubernetes.default.svc.cluster.local",
         "URL",
         _ACCOUNTS,
         names="--service-account-issuer",
     )
     """Issuer (iss) of these tokens."""
-    api_audiences: str = flag("", "NAME[,...]", _ACCOUNTS, names="--api-audiences")
+    api_audiences: tuple[str, ...] = flag((), "NAME[,...]", _ACCOUNTS, names="--api-audiences")
     """Audiences (aud) whose tokens are accepted, and that a token gets which asks for none; by
     default the issuer."""
 
     @property
-    def verifying_keys(self) -> tuple[str, ...]:
-        """The files of further keys."""
-        return tuple(part.strip() for part in self.keys.split(",") if part.strip())
-
-    @property
     def audiences(self) -> tuple[str, ...]:
         """The audiences of this API."""
-        given = (part.strip() for part in self.api_audiences.split(","))
-        return tuple(part for part in given if part) or (self.issuer,)
+        return self.api_audiences or (self.account_issuer,)

@@ -1,0 +1,139 @@
+"""Makes the objects that every namespace has: a ServiceAccount ``default``, and the root CA.
+
+    ServiceAccount default        the account of pods that name none
+    ConfigMap kube-root-ca.crt    the certificates by which pods know the API server
+
+They are made in active namespaces where they are missing. A kube-controller-manager makes them too:
+the second attempt to create one has no effect. The ConfigMap has an annotation with a hash of the
+certificates, and is changed once when they change; so what another writer has put there afterwards
+stays. Source: serviceaccounts_controller.go of pkg/controller/serviceaccount and
+publisher.go of pkg/controller/certificates/rootcacertpublisher, v1.36.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+
+from podsched.api.etcd_keys import local_key
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject, ConfigMap, ServiceAccount
+from podsched.api.service_accounts import DEFAULT_ACCOUNT, ROOT_CA_CONFIG_MAP
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import Instant, Objects, Writes, object_patch
+
+_HASH = "podsched.io/root-ca-hash"
+_DESCRIPTION = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal "
+    "endpoints such as the internal service IP or kubernetes.default.svc."
+)
+_FILE = "ca.crt"
+
+
+class _NamespaceObjects:
+    """Keeps one object in each active namespace."""
+
+    name: str
+    kind: str
+    object_name: str
+
+    def __init__(self, objects: Objects, writes: Writes) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._dirty: dict[str, None] = {}
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds whose changes it receives."""
+        return ("Namespace", self.kind)
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Examine all namespaces."""
+        for name in list(self._objects.objects("Namespace")):
+            yield
+            self._dirty[name] = None
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a namespace that is new, or whose object has changed."""
+        if event.kind == "Namespace":
+            if event.old is None:
+                self._dirty[event.key] = None
+            return
+        namespace, _, name = event.key.partition("/")
+        if name == self.object_name:
+            self._dirty[namespace] = None
+
+    def work(self, now: Instant) -> float | None:
+        """Make what is missing, and change what is outdated."""
+        dirty, self._dirty = self._dirty, {}
+        for namespace in dirty:
+            self._ensure(namespace)
+        return None
+
+    def _ensure(self, namespace: str) -> None:
+        found = self._objects.get("Namespace", namespace)
+        if found is None or found.metadata.HasField("deletion_timestamp"):
+            return
+        key = local_key(KINDS[self.kind], namespace, self.object_name)
+        present = self._objects.get(self.kind, key)
+        if present is None:
+            self._writes.create(key, self._made(namespace), self._retry_of(namespace))
+        else:
+            self._update(key, present, self._retry_of(namespace))
+
+    def _made(self, namespace: str) -> AnyObject:
+        raise NotImplementedError
+
+    def _update(self, key: str, present: AnyObject, retry: Callable[[], None]) -> None:
+        """Change an object that is outdated."""
+
+    def _retry_of(self, namespace: str) -> Callable[[], None]:
+        def retry() -> None:
+            self._dirty[namespace] = None
+
+        return retry
+
+
+class ServiceAccountController(_NamespaceObjects):
+    """Makes the ServiceAccount ``default`` in each namespace."""
+
+    name = "serviceaccount"
+    kind = "ServiceAccount"
+    object_name = DEFAULT_ACCOUNT
+
+    def _made(self, namespace: str) -> AnyObject:
+        return ServiceAccount(metadata={"namespace": namespace, "name": DEFAULT_ACCOUNT})
+
+
+class RootCaPublisher(_NamespaceObjects):
+    """Makes the ConfigMap with the certificates of the API servers' authority.
+
+    Sees only the metadata of ConfigMaps.
+    """
+
+    name = "root-ca-certificate-publisher"
+    kind = "ConfigMap"
+    object_name = ROOT_CA_CONFIG_MAP
+
+    def __init__(self, objects: Objects, writes: Writes, certificates: str) -> None:
+        """certificates: in PEM."""
+        super().__init__(objects, writes)
+        self._certificates = certificates
+        self._hash = hashlib.sha256(certificates.encode()).hexdigest()
+
+    def _made(self, namespace: str) -> AnyObject:
+        made = ConfigMap(metadata={"namespace": namespace, "name": ROOT_CA_CONFIG_MAP})
+        made.metadata.annotations["kubernetes.io/description"] = _DESCRIPTION
+        made.metadata.annotations[_HASH] = self._hash
+        made.data[_FILE] = self._certificates
+        return made
+
+    def _update(self, key: str, present: AnyObject, retry: Callable[[], None]) -> None:
+        annotations = present.metadata.annotations
+        if _HASH not in annotations or annotations[_HASH] == self._hash:
+            return
+        body = {
+            "metadata": {"annotations": {_HASH: self._hash}},
+            "data": {_FILE: self._certificates},
+        }
+        self._writes.patch(key, object_patch(present, body), retry)
