@@ -9,6 +9,7 @@ import pytest
 
 import podsched.app.apiserver
 import podsched.cli.apiserver
+from podsched.serve.server.access.settings import ServiceAccountSettings
 from podsched.serve.server.kubelets.settings import KubeletSettings
 from podsched.serve.server.settings import ServerSettings
 from support.commands import Commands
@@ -110,7 +111,7 @@ def test_keys_that_verify_need_one_that_signs(tmp_path: Path) -> None:
     key = tmp_path / "sa.pub"
     key.touch()
     ran = Commands()("apiserver", f"--service-account-key-file={key}")
-    assert "needs --service-account-signing-key-file" in ran.errors
+    assert "needs --service-account-signing-key-file" in ran.err
 
 
 def test_the_audit_log_is_a_setting(started: list[ServerSettings], tmp_path: Path) -> None:
