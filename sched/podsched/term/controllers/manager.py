@@ -120,15 +120,7 @@ class ControllerManager:
             ),
         )
         self._others = cluster.informer(_OTHER_KINDS, metadata_only=True)
-        every = _AllObjects(informer, self._others)
-        #: The controllers that need the metadata of all kinds.
-        self._late: list[Controller] = [
-            GarbageCollector(every, self._writes_of(GarbageCollector.name)),
-            ServiceAccountController(every, self._writes_of(ServiceAccountController.name)),
-        ]
-        if root_ca:
-            writes = self._writes_of(RootCaPublisher.name)
-            self._late.append(RootCaPublisher(every, writes, root_ca))
+        self._late = self._late_controllers(root_ca)
         self._by_kind: dict[str, list[Controller]] = {}
         for controller in self._controllers:
             self._register(controller)
@@ -136,6 +128,17 @@ class ControllerManager:
         self._wake = asyncio.Event()
         #: Pending retries; cancelled when the term ends.
         self._retries: set[asyncio.TimerHandle] = set()
+
+    def _late_controllers(self, root_ca: str) -> list[Controller]:
+        """Return the controllers that need the metadata of all kinds."""
+        every = _AllObjects(self._informer, self._others)
+        found: list[Controller] = [
+            GarbageCollector(every, self._writes_of(GarbageCollector.name)),
+            ServiceAccountController(every, self._writes_of(ServiceAccountController.name)),
+        ]
+        if root_ca:
+            found.append(RootCaPublisher(every, self._writes_of(RootCaPublisher.name), root_ca))
+        return found
 
     def _register(self, controller: Controller) -> None:
         for kind in controller.kinds:
