@@ -67,6 +67,7 @@ def test_the_defaults_are_pinned() -> None:
         "pod_gc_period": 20.0,
         "pod_gc_quarantine": 40.0,
         "writes_per_second": 100.0,
+        "controllers": ("*",),
     }
     assert asdict(AgentSettings()) == {
         "api_endpoints": ("127.0.0.1:7443",),
@@ -119,6 +120,10 @@ def test_the_defaults_are_pinned() -> None:
             ["api_endpoints", "max_batch", "audit_period"],
         ),
         (
+            lambda: ControllerSettings(controllers=("*", "-deployment-controller")),
+            ["controllers"],
+        ),
+        (
             lambda: ControllerSettings(node_monitor_period=50),
             ["node_monitor_grace_period"],
         ),
@@ -132,6 +137,25 @@ def test_all_errors_are_reported_at_once(make: Callable[[], Any], expected: list
     with pytest.raises(ConfigError) as caught:
         make()
     assert [error.path for error in caught.value.errors] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "runs", "runs_beside"),
+    [
+        (("*",), True, False),
+        ((), False, False),
+        (("*", "-replicaset-controller"), False, False),
+        (("*", "replicaset-controller"), True, True),
+        (("disruption-controller",), False, False),
+        (("-replicaset-controller", "replicaset-controller"), False, False),
+    ],
+)
+def test_a_controller_runs_as_the_first_word_about_it_says(
+    given: tuple[str, ...], runs: bool, runs_beside: bool
+) -> None:
+    settings = ControllerSettings(controllers=given)
+    assert settings.runs("replicaset") is runs
+    assert settings.runs("replicaset", elsewhere=True) is runs_beside
 
 
 @pytest.mark.parametrize("endpoint", ["host", ":1", "host:", "http://host:1", "host:x", "u@h:1"])

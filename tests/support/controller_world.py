@@ -10,8 +10,9 @@ from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import AnyObject, Lease, Node, ObjectMeta, Pod, object_key, timestamp
 from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
+from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Event, EventType
-from podsched.term.controllers.controller import AbsentObject, Controller, Instant
+from podsched.term.controllers.controller import AbsentObject, Controller, Done, Instant
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
 START = 1_700_000_000.0
@@ -23,6 +24,11 @@ class Eviction(NamedTuple):
 
     key: str
     after: float
+
+
+def _tell_outcome(done: Done | None, error: ClientError | None) -> None:
+    if done is not None:
+        done(error)
 
 
 class ControllerWorld:
@@ -37,13 +43,18 @@ class ControllerWorld:
         self.hidden: set[AbsentObject] = set()
         """What the API server has although the controller does not see it."""
         self.recorded: list[str] = []
+        """The messages of events."""
+        self.events: list[str] = []
+        """Events with object, type and reason."""
         self.faults: list[str] = []
         self.controller: Controller | None = None
         self._stores: dict[str, dict[str, AnyObject]] = {}
-        self._patches: dict[str, PatchRequest] = {}
+        self.refuse: Callable[[AnyObject], ClientError | None] = lambda _: None
+        """What keeps an object from being created."""
+        self._patches: dict[str, tuple[PatchRequest, Done | None, Callable[[], None]]] = {}
         self._evictions: dict[str, EvictRequest] = {}
-        self._deletions: dict[str, DeleteRequest] = {}
-        self._created: list[AnyObject] = []
+        self._deletions: dict[str, tuple[DeleteRequest, Done | None]] = {}
+        self._created: list[tuple[AnyObject, Done | None]] = []
         self._retries: list[Callable[[], None]] = []
         self._version = 0
 
@@ -72,9 +83,10 @@ class ControllerWorld:
         again: Callable[[], None],
         *,
         without: Sequence[AbsentObject] = (),
+        done: Done | None = None,
     ) -> None:
         if self.hidden.isdisjoint(without):
-            self._patches[f"{request.kind} {key}"] = request
+            self._patches[f"{request.kind} {key}"] = (request, done, again)
 
     def delete(
         self,
@@ -83,12 +95,15 @@ class ControllerWorld:
         again: Callable[[], None],
         *,
         without: Sequence[AbsentObject] = (),
+        done: Done | None = None,
     ) -> None:
         if self.hidden.isdisjoint(without):
-            self._deletions[f"{request.kind} {key}"] = request
+            self._deletions[f"{request.kind} {key}"] = (request, done)
 
-    def create(self, key: str, item: AnyObject, again: Callable[[], None]) -> None:
-        self._created.append(item)
+    def create(
+        self, key: str, item: AnyObject, again: Callable[[], None], *, done: Done | None = None
+    ) -> None:
+        self._created.append((item, done))
 
     def empty(self, namespace: str, uid: str, again: Callable[[], None]) -> None:
         self.emptied.append(namespace)
@@ -118,15 +133,17 @@ class ControllerWorld:
 
     def record(
         self,
-        pod: ObjectMeta,
+        about: ObjectMeta,
         *,
         type_: str,
         reason: str,
         action: str,
         message: str,
         controller: str = "",
+        kind: str = "Pod",
     ) -> None:
         self.recorded.append(message)
+        self.events.append(f"{kind} {about.name} {type_} {reason}: {message}")
 
     # the test's hand
 
@@ -176,32 +193,39 @@ class ControllerWorld:
             due = self.controller.work(self.now)
             if not (self._patches or self._evictions or self._deletions or self._created):
                 return due
-            self._apply()
+            self.apply()
         raise AssertionError("the controller does not come to rest")
 
-    def _apply(self) -> None:
+    def apply(self) -> None:
         patches, self._patches = self._patches, {}
         evictions, self._evictions = self._evictions, {}
         deletions, self._deletions = self._deletions, {}
         created, self._created = self._created, []
-        for item in created:
-            if self.get(kind_of(item).name, object_key(item)) is None:
+        for item, done in created:
+            error = self.refuse(item)
+            if error is None and self.get(kind_of(item).name, object_key(item)) is not None:
+                error = AlreadyExists("it exists")
+            if error is None:
+                item.metadata.creation_timestamp.CopyFrom(timestamp(self.time, whole=True))
                 self.put(item)
-        for request in patches.values():
+            _tell_outcome(done, error)
+        for request, done, again in patches.values():
             key = f"{request.namespace}/{request.name}" if request.namespace else request.name
             item = self.get(request.kind, key)
-            if item is not None and request.resource_version in (
-                0,
-                int(item.metadata.resource_version),
-            ):
-                self._put_or_remove(
-                    request.kind,
-                    key,
-                    apply_merge_patch(item, json.loads(request.merge_patch)).message,
-                )
-        for what, deletion in deletions.items():
+            if item is None:
+                _tell_outcome(done, NotFound("it is gone"))
+                continue
+            if request.resource_version not in (0, int(item.metadata.resource_version)):
+                _tell_outcome(done, Conflict("it has changed"))
+                again()
+                continue
+            patched = apply_merge_patch(item, json.loads(request.merge_patch)).message
+            self._put_or_remove(request.kind, key, patched)
+            _tell_outcome(done, None)
+        for what, (deletion, done) in deletions.items():
             kind, _, key = what.partition(" ")
             self._delete(kind, key, deletion)
+            _tell_outcome(done, None)
         for key in evictions:
             self.evicted.append(Eviction(key, self.time - START))
             self.remove("Pod", key)

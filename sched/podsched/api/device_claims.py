@@ -8,7 +8,7 @@ from typing import Final
 
 from podsched.api import objects as o
 from podsched.api.metadata_defaulting import generated_name
-from podsched.api.owners import add_controlling_pod
+from podsched.api.owners import add_controller
 
 #: Limits of Kubernetes' API; what is beyond is not filled in, because validation refuses it.
 MOST_REQUESTS: Final = 32
@@ -103,7 +103,7 @@ def claim_of_template(
     claim.metadata.labels.update(template.spec.metadata.labels)
     claim.metadata.annotations.update(template.spec.metadata.annotations)
     claim.metadata.annotations[POD_CLAIM_NAME] = ref.name
-    add_controlling_pod(claim.metadata, pod)
+    add_controller(claim.metadata, pod)
     return claim
 
 

@@ -300,6 +300,21 @@ def apply_merge_patch(
     return Decoded(patched, _read_into(patched, content, strict=strict, where=where))
 
 
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merge patch that changes ``old`` into ``new``.
+
+    Only values that are the same object are skipped: True and 1 are equal but not the same.
+    """
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if value is before:
+            continue
+        both = isinstance(value, dict) and isinstance(before, dict)
+        patch[name] = merge_patch(before or {}, value) if both else value
+    return patch
+
+
 def _read_into(
     message: AnyObject, content: Mapping[str, Any], *, strict: bool, where: str
 ) -> list[str]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from podsched.api.kinds import KINDS, Kind
+from podsched.api.kinds import KINDS, Kind, kind_of
 from podsched.api.objects import (
     AnyObject,
     DaemonSet,
     Deployment,
     Job,
+    Lease,
     ObjectMeta,
     OwnerReference,
-    Pod,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
+    seconds_of,
 )
 
 #: In the spec of a namespace that may have content.
@@ -26,10 +27,14 @@ FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 ORPHAN_FINALIZER: Final = "orphan"
 #: Stay whatever they name as their owner.
 KEPT_KINDS: Final = frozenset(kind.name for kind in KINDS.values() if kind.kept)
-#: Workloads that own pods. podsched stores them and has no controllers that create their pods.
+#: Workloads that own pods and are scaled.
 SCALED_KINDS: Final = tuple(kind.name for kind in KINDS.values() if "scale" in kind.subresources)
 #: Kinds that a controller makes pods of.
 CONTROLLED_KINDS: Final = (*SCALED_KINDS, "DaemonSet", "Job", "CronJob")
+#: Those of them whose pods the leader makes, unless a kube-controller-manager does.
+OWN_KINDS: Final = frozenset({"ReplicaSet"})
+#: Key of the Lease that leaders of kube-controller-manager hold, if not told otherwise.
+CONTROLLER_MANAGER_LEASE: Final = "kube-system/kube-controller-manager"
 
 
 def is_left_alone(item: AnyObject) -> bool:
@@ -43,16 +48,29 @@ def is_left_alone(item: AnyObject) -> bool:
     return isinstance(item, observing) and item.status.observed_generation == 0
 
 
-def add_controlling_pod(metadata: ObjectMeta, pod: Pod) -> None:
-    """Make a pod the controller of an object; a foreground deletion of the pod waits for it."""
+def held_until(lease: AnyObject | None) -> float:
+    """Return the Unix time until which a holder's Lease lasts, 0 if nobody holds it."""
+    if not isinstance(lease, Lease) or not lease.spec.holder_identity:
+        return 0.0
+    return seconds_of(lease.spec.renew_time) + lease.spec.lease_duration_seconds
+
+
+def add_controller(metadata: ObjectMeta, owner: AnyObject) -> None:
+    """Make an object the controller of another; its foreground deletion waits for that."""
+    kind = kind_of(owner)
     metadata.owner_references.add(
-        api_version="v1",
-        kind="Pod",
-        name=pod.metadata.name,
-        uid=pod.metadata.uid,
+        api_version=kind.api_version,
+        kind=kind.name,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
         controller=True,
         block_owner_deletion=True,
     )
+
+
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    """Return the reference to the controller of an object, None if there is none."""
+    return next((owner for owner in metadata.owner_references if owner.controller), None)
 
 
 def owner_kind(reference: OwnerReference) -> Kind | None:

@@ -24,7 +24,7 @@ from podsched.cli.errors import FAILED, fail, invalid_settings_fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.process_options import check_listener, split_address
 from podsched.config.flags import flag
-from podsched.config.settings import AgentSettings, Evaluator
+from podsched.config.settings import AgentSettings, ControllerSettings, Evaluator
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.network import can_listen
 from podsched.lib.run_directory import RunDirectory
@@ -77,6 +77,8 @@ class _Flags:
     given several times."""
     evaluator: Evaluator = flag("auto")
     """Where nodes are evaluated; local does not start Ray."""
+    controllers: tuple[str, ...] = flag(("*",), "NAME,-NAME,*")
+    """Controllers that the leader runs, as sched scheduler's option."""
     insecure_listen: bool = flag(False)
     """Allow listeners without TLS on addresses that other machines can reach."""
 
@@ -93,6 +95,7 @@ def up(given: _Flags) -> None:
     read_config(given.config)
     with invalid_settings_fail():
         AgentSettings(node_devices=given.node_devices)
+        ControllerSettings(controllers=given.controllers)
     if not can_listen(*split_address("--api", given.api)):
         fail(f"--api: cannot listen on {given.api}: is another sched up running?", FAILED)
     with data_directory(given.data_dir) as directory:
@@ -111,6 +114,7 @@ def up(given: _Flags) -> None:
             node_pods=given.node_pods,
             node_devices=given.node_devices,
             evaluator=given.evaluator,
+            scheduler_arguments=(f"--controllers={','.join(given.controllers)}",),
             scheduler_config=given.config.resolve() if given.config else None,
             tls_dir=(given.tls_dir or directory / "certs").resolve() if secured else None,
             tls_hosts=tuple(given.tls_host or ()),

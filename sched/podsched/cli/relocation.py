@@ -43,7 +43,7 @@ from typing import NamedTuple
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import OwnerReference, Pod
-from podsched.api.owners import SCALED_KINDS, is_left_alone, owner_kind
+from podsched.api.owners import SCALED_KINDS, controller_of, is_left_alone, owner_kind
 from podsched.api.quantity import format_quantity
 from podsched.api.resources import CPU, requests_in_units
 from podsched.ask.whatif.evacuation import replacement
@@ -130,7 +130,7 @@ class Mover:
 
         Raises Stopped without ``force`` if no controller processes the pod's owner.
         """
-        owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+        owner = controller_of(pod.metadata)
         if owner is None or not await self._is_left_alone(owner, pod.metadata.namespace):
             return owner
         if self._force:

@@ -207,6 +207,29 @@ class SchedulerSettings(_Checked):
             yield invalid("decision_log_size", size, f"must be at least {MIN_DECISION_LOG}")
 
 
+#: kube-controller-manager's names of the controllers, by their names in metrics.
+CONTROLLERS: Mapping[str, str] = {
+    **{
+        name: f"{name}-controller"
+        for name in (
+            "device-taint-eviction",
+            "disruption",
+            "ephemeral-volume",
+            "garbage-collector",
+            "namespace",
+            "node-lifecycle",
+            "pod-garbage-collector",
+            "podgroup-protection",
+            "replicaset",
+            "root-ca-certificate-publisher",
+            "serviceaccount",
+            "taint-eviction",
+        )
+    },
+    "resource-claim": "resourceclaim-controller",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings(_Checked):
     """Settings of the controllers, with kube-controller-manager's names and defaults."""
@@ -234,6 +257,24 @@ class ControllerSettings(_Checked):
     """Time that a pod's node must be gone before the pod is deleted."""
     writes_per_second: float = 100.0
     """Max number of evictions and deletions per second, to limit the damage of a bug."""
+    controllers: tuple[str, ...] = flag(("*",), "NAME,-NAME,*", _CONTROLLERS)
+    """Controllers that the leader runs, as kube-controller-manager's flag: * are all, -NAME is one
+    that it does not run.
+
+    replicaset-controller, job-controller and ttl-after-finished-controller rest while a
+    kube-controller-manager holds its Lease, except those that are named here.
+    """
+
+    def runs(self, controller: str, *, elsewhere: bool = False) -> bool:
+        """Return whether a controller runs.
+
+        controller: its name in metrics. elsewhere: whether a kube-controller-manager may run it.
+        """
+        name = CONTROLLERS[controller]
+        for given in self.controllers:
+            if given in (name, f"-{name}"):
+                return given == name
+        return "*" in self.controllers and not elsewhere
 
     def _errors(self) -> Iterator[FieldError]:
         yield from self._positive(
@@ -249,6 +290,10 @@ class ControllerSettings(_Checked):
             "terminated_pod_gc_threshold",
             "pod_gc_quarantine",
         )
+        for given in self.controllers:
+            name = given.removeprefix("-")
+            if given != "*" and name not in CONTROLLERS.values():
+                yield not_supported("controllers", given, ("*", *sorted(CONTROLLERS.values())))
         if not 0 < self.unhealthy_zone_threshold <= 1:
             share = self.unhealthy_zone_threshold
             yield invalid("unhealthy_zone_threshold", share, "not in (0, 1]")

@@ -24,7 +24,7 @@ SETTINGS = ControllerSettings(node_monitor_period=0.5, node_monitor_grace_period
 class _Silent:
     """Records no events."""
 
-    def record(self, pod: ObjectMeta, **_: Any) -> None: ...
+    def record(self, about: ObjectMeta, **_: Any) -> None: ...
 
 
 @pytest.fixture

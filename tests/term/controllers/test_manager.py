@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import (
     ConfigMap,
+    Lease,
     Namespace,
     Node,
     ObjectMeta,
@@ -18,6 +19,7 @@ from podsched.api.objects import (
     PodDisruptionBudget,
     ReplicaSet,
     ResourceClaimTemplate,
+    timestamp,
 )
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.errors import FenceLost, NotFound, Unavailable, Unreadable
@@ -37,13 +39,14 @@ class Recorded(list[str]):
 
     def record(
         self,
-        pod: ObjectMeta,
+        about: ObjectMeta,
         *,
         type_: str,
         reason: str,
         action: str,
         message: str,
         controller: str = "",
+        kind: str = "Pod",
     ) -> None:
         self.append(message)
 
@@ -54,6 +57,7 @@ class Term(NamedTuple):
     manager: ControllerManager
     running: asyncio.Task[None]
     metrics: ControllerMetrics
+    wall: Callable[[], float]
 
     def pod(self, key: str) -> Pod | None:
         try:
@@ -96,7 +100,7 @@ async def term() -> AsyncIterator[Term]:
     following = asyncio.create_task(informer.run(manager.handle))
     running = asyncio.create_task(manager.run())
     await asyncio.sleep(0.1)
-    yield Term(cluster, informer, manager, running, metrics)
+    yield Term(cluster, informer, manager, running, metrics, lambda: START + clock() - began)
     for task in (running, following):
         task.cancel()
     await asyncio.gather(running, following, return_exceptions=True)
@@ -263,20 +267,62 @@ def settings_of(owner: ReplicaSet) -> ConfigMap:
     return item
 
 
+def web(name: str) -> ReplicaSet:
+    item = ReplicaSet()
+    item.metadata.name, item.metadata.namespace = name, "default"
+    item.spec.replicas = 2
+    item.spec.selector.match_labels["app"] = name
+    item.spec.template.metadata.labels["app"] = name
+    return item
+
+
+def manager_lease(term: Term, holder: str) -> Lease:
+    lease = Lease()
+    lease.metadata.name, lease.metadata.namespace = "kube-controller-manager", "kube-system"
+    lease.spec.holder_identity, lease.spec.lease_duration_seconds = holder, 15
+    lease.spec.renew_time.CopyFrom(timestamp(term.wall()))
+    return lease
+
+
+async def test_pods_are_made_unless_a_kube_controller_manager_holds_its_lease(term: Term) -> None:
+    term.cluster.create(web("before"))
+    await asyncio.sleep(1)
+    assert len(term.cluster.objects("Pod")) == 2
+    term.cluster.create(manager_lease(term, "kcm"))
+    await asyncio.sleep(1)
+    term.cluster.create(web("meanwhile"))
+    await asyncio.sleep(12)
+    assert len(term.cluster.objects("Pod")) == 2
+    await asyncio.sleep(5)  # The Lease is over.
+    assert len(term.cluster.objects("Pod")) == 4
+
+
+async def test_pods_are_made_at_once_when_a_kube_controller_manager_gives_up_its_lease(
+    term: Term,
+) -> None:
+    term.cluster.create(manager_lease(term, "kcm"))
+    term.cluster.create(web("a"))
+    await asyncio.sleep(1)
+    assert not term.cluster.objects("Pod")
+    term.cluster.update(manager_lease(term, ""))
+    await asyncio.sleep(1)
+    assert len(term.cluster.objects("Pod")) == 2
+
+
 async def test_objects_of_every_kind_go_with_their_owner(term: Term) -> None:
     owner = ReplicaSet()
     owner.metadata.name, owner.metadata.namespace = "rs", "default"
+    owner.spec.replicas = 1
+    owner.spec.selector.match_labels["app"] = "web"
+    owner.spec.template.metadata.labels["app"] = "web"
     created = term.cluster.create(owner)
     assert isinstance(created, ReplicaSet)
     term.cluster.create(settings_of(created))
-    pod = bound_pod("p")
-    pod.metadata.owner_references.extend(settings_of(created).metadata.owner_references)
-    term.cluster.create(pod)
     await asyncio.sleep(1)
-    assert term.cluster.objects("ConfigMap") and term.pod("default/p") is not None
+    assert term.cluster.objects("ConfigMap") and term.cluster.objects("Pod")
     term.cluster.delete("ReplicaSet", "default/rs")
     await asyncio.sleep(1)
-    assert not term.cluster.objects("ConfigMap") and term.pod("default/p") is None
+    assert not term.cluster.objects("ConfigMap") and not term.cluster.objects("Pod")
 
 
 async def test_an_owner_that_could_not_be_asked_for_is_asked_for_again(

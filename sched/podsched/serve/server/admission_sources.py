@@ -15,7 +15,6 @@ from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
-    Lease,
     LimitRange,
     Pod,
     PodGroup,
@@ -24,8 +23,8 @@ from podsched.api.objects import (
     RuntimeClass,
     ServiceAccount,
     Workload,
-    seconds_of,
 )
+from podsched.api.owners import CONTROLLER_MANAGER_LEASE, held_until
 from podsched.api.priorities import PriorityClasses
 from podsched.api.storage_classes import default_class
 from podsched.serve.server.cache_reflector import CacheReflector
@@ -36,8 +35,6 @@ _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
 _WORKLOAD, _NAMESPACE = KINDS["Workload"], KINDS["Namespace"]
 _LEASE, _ACCOUNT = KINDS["Lease"], KINDS["ServiceAccount"]
-#: Key of the Lease that leaders of kube-controller-manager hold, if not told otherwise.
-_CONTROLLER_MANAGER = local_key(_LEASE, "kube-system", "kube-controller-manager")
 #: Kinds that affect admission: a write of one is answered once this server's cache has it.
 _POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, _NAMESPACE.name})
 
@@ -80,11 +77,8 @@ class AdmissionSources:
 
     def has_controller_manager(self, now: float) -> bool:
         """Return whether a kube-controller-manager holds its Lease at a Unix time in seconds."""
-        entry = self._cache.get(_LEASE, _CONTROLLER_MANAGER)
-        message = entry.message if entry is not None else None
-        if not isinstance(message, Lease) or not message.spec.holder_identity:
-            return False
-        return now - seconds_of(message.spec.renew_time) <= message.spec.lease_duration_seconds
+        entry = self._cache.get(_LEASE, CONTROLLER_MANAGER_LEASE)
+        return entry is not None and now <= held_until(entry.message)
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         """Return the LimitRanges of a namespace, sorted by name."""

@@ -20,7 +20,7 @@ from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
 from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import AnyObject, Event, Namespace, Pod, object_key
-from podsched.api.owners import CONTROLLED_KINDS
+from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
 from podsched.api.trace_context import annotate
@@ -45,11 +45,13 @@ from podsched.v1.api_pb2 import Fence
 
 #: Attempts to create an object with a generated name, as in Kubernetes.
 _GENERATED_NAME_TRIES = 8
-#: Warning for workloads while no kube-controller-manager runs: podsched makes no pods of them.
+#: Warning for workloads while no kube-controller-manager runs and podsched makes no pods of them.
 _NO_CONTROLLER = (
-    "a {kind} makes no pods: podsched has no controller for it, and no kube-controller-manager "
-    "renews its Lease in kube-system; run one, or submit the pods instead"
+    "a {kind} makes no pods: podsched has a controller for ReplicaSets only, and no "
+    "kube-controller-manager renews its Lease in kube-system; run one, or submit a ReplicaSet or "
+    "the pods instead"
 )
+_NEEDS_MANAGER = frozenset(CONTROLLED_KINDS) - OWN_KINDS
 _BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -217,7 +219,7 @@ class Creator:
         metadata = message.metadata
         if isinstance(message, Pod) and (span := current_span()).recording:
             annotate(metadata.annotations, span.context.partition(",")[0], int(self._now() * 1e9))
-        if kind.name in CONTROLLED_KINDS and not self._sources.has_controller_manager(self._now()):
+        if kind.name in _NEEDS_MANAGER and not self._sources.has_controller_manager(self._now()):
             add_warnings(_NO_CONTROLLER.format(kind=kind.name))
         value = encoded(kind, message)
         key = local_key(kind, metadata.namespace, metadata.name)

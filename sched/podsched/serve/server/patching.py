@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podsched.api.json_text import load_json
-from podsched.api.manifest import ManifestError, apply_merge_patch, to_manifest
+from podsched.api.manifest import ManifestError, apply_merge_patch, merge_patch, to_manifest
 from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.server import errors
@@ -62,7 +62,7 @@ def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> An
     try:
         if patch_type == STRATEGIC_MERGE_PATCH:
             current = to_manifest(message)
-            patch = _difference(current, strategic_merge(current, patch))
+            patch = merge_patch(current, strategic_merge(current, patch))
         return apply_merge_patch(message, patch).message
     except PatchError as error:
         raise _invalid(str(error), [Violation("", str(error), "Invalid value")]) from None
@@ -78,18 +78,3 @@ def _invalid(text: str, violations: list[Violation]) -> errors.ApiError:
     return errors.ApiError(
         StatusCode.INVALID_ARGUMENT, StatusReason.INVALID, text, violations=violations
     )
-
-
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merge patch that changes ``old`` into ``new``.
-
-    Values that a strategic merge did not change are identical objects, so they are skipped.
-    """
-    patch: dict[str, Any] = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        before = old.get(name)
-        if value is before:
-            continue
-        both = isinstance(value, dict) and isinstance(before, dict)
-        patch[name] = _difference(before or {}, value) if both else value
-    return patch

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, ObjectMeta
+from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
@@ -38,10 +39,15 @@ class Objects(Protocol):
     def get(self, kind: str, key: str) -> AnyObject | None: ...
 
 
+#: Called with the outcome of a write: None, or the error.
+Done = Callable[[ClientError | None], None]
+
+
 class Writes(Protocol):
     """Queues writes without waiting; ``retry`` is called some time after a write has failed.
 
-    A write is sent only if none of the objects in ``without`` exist in the API server.
+    A write is sent only if none of the objects in ``without`` exist in the API server. ``done`` is
+    called once its outcome is known.
     """
 
     def patch(
@@ -51,6 +57,7 @@ class Writes(Protocol):
         retry: Callable[[], None],
         *,
         without: Sequence[AbsentObject] = (),
+        done: Done | None = None,
     ) -> None: ...
 
     def delete(
@@ -60,9 +67,12 @@ class Writes(Protocol):
         retry: Callable[[], None],
         *,
         without: Sequence[AbsentObject] = (),
+        done: Done | None = None,
     ) -> None: ...
 
-    def create(self, key: str, item: AnyObject, retry: Callable[[], None]) -> None: ...
+    def create(
+        self, key: str, item: AnyObject, retry: Callable[[], None], *, done: Done | None = None
+    ) -> None: ...
 
     def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
         """Delete the content of a namespace, then the namespace; ``retry`` if content remains."""
@@ -89,17 +99,18 @@ class Writes(Protocol):
 
 
 class Recorder(Protocol):
-    """Records events about pods; implemented by the scheduler's event recorder."""
+    """Records events about objects; implemented by the scheduler's event recorder."""
 
     def record(
         self,
-        pod: ObjectMeta,
+        about: ObjectMeta,
         *,
         type_: str,
         reason: str,
         action: str,
         message: str,
         controller: str = ...,
+        kind: str = ...,
     ) -> None: ...
 
 

@@ -37,6 +37,7 @@ from podsched.term.controllers.disruption_status import (
     new_status,
     status_patch,
 )
+from podsched.term.controllers.selector_index import SelectorIndex
 
 #: Max pods examined, or statuses computed, per step: 1 ms.
 _STEP: Final = 100
@@ -44,41 +45,6 @@ _STEP: Final = 100
 _PASSED_OVER: Final = 0.05
 #: Counting steps per call of ``work``.
 _STEPS_A_WORK: Final = 5
-
-#: Counts by the budget's key.
-_Group = dict[str, Counts]
-
-
-class _Budgets:
-    """The budgets of one namespace, indexed by a required label."""
-
-    def __init__(self) -> None:
-        self.counts: _Group = {}
-        self._by_label: dict[tuple[str, str] | None, _Group] = {}
-        """By a label that the selector requires; None if it requires none."""
-
-    def put(self, key: str, counts: Counts) -> None:
-        """Add a budget, or replace its counts."""
-        self.remove(key)
-        self.counts[key] = counts
-        self._by_label.setdefault(counts.selector.required_label, {})[key] = counts
-
-    def remove(self, key: str) -> None:
-        counts = self.counts.pop(key, None)
-        if counts is None:
-            return
-        label = counts.selector.required_label
-        group = self._by_label[label]
-        del group[key]
-        if not group:
-            del self._by_label[label]
-
-    def asking_for(self, *labels: Mapping[str, str]) -> _Group:
-        """Return the budgets that may select pods with one of these sets of labels."""
-        found = dict(self._by_label.get(None, {}))
-        for pair in (pair for some in labels for pair in some.items()):
-            found |= self._by_label.get(pair, {})
-        return found
 
 
 class DisruptionController:
@@ -90,7 +56,7 @@ class DisruptionController:
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects
         self._writes = writes
-        self._budgets: dict[str, _Budgets] = {}
+        self._budgets: dict[str, SelectorIndex[Counts]] = {}
         """By namespace."""
         self._uncounted: dict[str, None] = {}
         """Budgets to count in the next pass."""
@@ -120,7 +86,7 @@ class DisruptionController:
         else:
             namespace = event.key.partition("/")[0]
             if (budgets := self._budgets.get(namespace)) is not None:
-                self._dirty.update(dict.fromkeys(budgets.counts))
+                self._dirty.update(dict.fromkeys(budgets.items))
 
     def work(self, now: Instant) -> float | None:
         """Write the statuses that have changed."""
@@ -145,7 +111,7 @@ class DisruptionController:
         budget = self._objects.get("PodDisruptionBudget", key)
         namespace = key.partition("/")[0]
         budgets = self._budgets.get(namespace)
-        counts = budgets.counts.get(key) if budgets is not None else None
+        counts = budgets.items.get(key) if budgets is not None else None
         if not isinstance(budget, PodDisruptionBudget) or counts is None:
             return
         if key in self._uncounted or key in self._counted_now:
@@ -173,18 +139,18 @@ class DisruptionController:
 
     def _budget_changed(self, key: str, budget: AnyObject | None) -> None:
         namespace = key.partition("/")[0]
-        budgets = self._budgets.setdefault(namespace, _Budgets())
+        budgets = self._budgets.setdefault(namespace, SelectorIndex())
         if not isinstance(budget, PodDisruptionBudget):
             budgets.remove(key)
             self._rechecks.pop(key, None)
             self._uncounted.pop(key, None)
-            if not budgets.counts:
+            if not budgets.items:
                 del self._budgets[namespace]
             return
         selector = selector_of(budget)
-        known = budgets.counts.get(key)
+        known = budgets.items.get(key)
         if known is None or known.selector != selector:
-            budgets.put(key, Counts(selector))
+            budgets.put(key, selector, Counts(selector))
             self._uncounted[key] = None
         self._dirty[key] = None
 

@@ -28,6 +28,7 @@ from podsched.api.objects import (
     seconds_of,
     timestamp,
 )
+from podsched.api.owners import controller_of
 from podsched.api.selectors import Selector
 from podsched.term.controllers.controller import earliest
 from podsched.v1.api_pb2 import PatchRequest
@@ -89,7 +90,7 @@ class Scaled(NamedTuple):
 
 def member_of(pod: Pod) -> Member:
     """Return the properties of a pod that matter to a budget."""
-    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    owner = controller_of(pod.metadata)
     return Member(
         is_pod_ready(pod),
         pod.metadata.HasField("deletion_timestamp"),

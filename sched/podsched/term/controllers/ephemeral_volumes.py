@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
-from podsched.api.owners import add_controlling_pod
+from podsched.api.owners import add_controller
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, Writes
 
@@ -99,5 +99,5 @@ def _claim(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
     claim.metadata.namespace = pod.metadata.namespace
     claim.metadata.labels.update(template.metadata.labels)
     claim.metadata.annotations.update(template.metadata.annotations)
-    add_controlling_pod(claim.metadata, pod)
+    add_controller(claim.metadata, pod)
     return claim

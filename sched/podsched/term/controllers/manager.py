@@ -4,6 +4,9 @@
 Guarantees: an object that a controller cannot handle is logged, counted and skipped until it
 changes; no state, timer or task outlives the term.
 
+Controllers of workloads rest while a kube-controller-manager holds its Lease, and begin anew when
+it does no more.
+
 The garbage collector reads all kinds. A second informer, which lasts as long as the term, provides
 the metadata of the kinds that nothing else needs.
 """
@@ -12,10 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from podsched.api.kinds import WATCHED_KINDS
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, Pod
+from podsched.api.owners import CONTROLLER_MANAGER_LEASE, held_until
 from podsched.config.settings import ControllerSettings
 from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
@@ -36,6 +42,7 @@ from podsched.term.controllers.namespaces import NamespaceController
 from podsched.term.controllers.node_lifecycle import NodeLifecycleController
 from podsched.term.controllers.pod_gc import PodGarbageCollector
 from podsched.term.controllers.pod_group_protection import PodGroupProtectionController
+from podsched.term.controllers.replica_sets import ReplicaSetController
 from podsched.term.controllers.resource_claims import ResourceClaimController
 from podsched.term.controllers.taint_eviction import TaintEvictionController
 from podsched.term.controllers.write_queues import ControllerWrites, WriteQueues
@@ -48,6 +55,15 @@ _COALESCE = 0.02
 #: Min seconds between two rounds of work: rounding might make a smaller wait never end.
 _LEAST_WAIT = 0.001
 _MOST_FAULTS = 1000
+#: Controllers that need nothing but objects and writes.
+_PLAIN: tuple[type[Any], ...] = (
+    DisruptionController,
+    NamespaceController,
+    EphemeralVolumeController,
+    PodGroupProtectionController,
+)
+#: Controllers that rest while a kube-controller-manager runs.
+_STAND_INS: tuple[type[Any], ...] = (ReplicaSetController,)
 
 
 class _AllObjects:
@@ -98,27 +114,12 @@ class ControllerManager:
             count=self._count,
             retry_later=self._retry_later,
         )
-        evictor = TaintEvictionController(
-            informer, self._writes_of(TaintEvictionController.name), recorder, metrics
-        )
-        lifecycle = self._writes_of(NodeLifecycleController.name)
-        self._controllers: Sequence[Controller] = (
-            DisruptionController(informer, self._writes_of(DisruptionController.name)),
-            evictor,
-            DeviceTaintEvictionController(
-                informer, self._writes_of(DeviceTaintEvictionController.name), recorder, metrics
-            ),
-            NodeLifecycleController(informer, lifecycle, settings, evictor.pods_on),
-            PodGarbageCollector(informer, self._writes_of(PodGarbageCollector.name), settings),
-            NamespaceController(informer, self._writes_of(NamespaceController.name)),
-            EphemeralVolumeController(informer, self._writes_of(EphemeralVolumeController.name)),
-            PodGroupProtectionController(
-                informer, self._writes_of(PodGroupProtectionController.name)
-            ),
-            ResourceClaimController(
-                informer, self._writes_of(ResourceClaimController.name), recorder
-            ),
-        )
+        self._settings = settings
+        self._stand_ins: dict[str, Callable[[], Controller]] = {
+            cls.name: partial(self._made, cls, recorder) for cls in _STAND_INS
+        }
+        self._standing_in: dict[str, Controller] = {}
+        self._controllers: Sequence[Controller] = self._chosen(recorder, metrics)
         self._others = cluster.informer(_OTHER_KINDS, metadata_only=True)
         self._late = self._late_controllers(root_ca)
         self._by_kind: dict[str, list[Controller]] = {}
@@ -133,12 +134,43 @@ class ControllerManager:
         """Return the controllers that need the metadata of all kinds."""
         every = _AllObjects(self._informer, self._others)
         found: list[Controller] = [
-            GarbageCollector(every, self._writes_of(GarbageCollector.name)),
-            ServiceAccountController(every, self._writes_of(ServiceAccountController.name)),
+            cls(every, self._writes_of(cls.name))
+            for cls in (GarbageCollector, ServiceAccountController)
+            if self._settings.runs(cls.name)
         ]
-        if root_ca:
+        if root_ca and self._settings.runs(RootCaPublisher.name):
             found.append(RootCaPublisher(every, self._writes_of(RootCaPublisher.name), root_ca))
         return found
+
+    def _made(self, controller: Callable[..., Controller], *parts: object) -> Controller:
+        name: str = controller.name  # type: ignore[attr-defined]
+        return controller(self._informer, self._writes_of(name), *parts)
+
+    def _chosen(self, recorder: Recorder, metrics: ControllerMetrics | None) -> list[Controller]:
+        """Return the controllers that run throughout the term."""
+        runs, made = self._settings.runs, self._made
+        found = [made(cls) for cls in _PLAIN if runs(cls.name)]
+        pods_on: Callable[[str], Collection[str]] = self._pods_on
+        if runs(TaintEvictionController.name):
+            evictor = made(TaintEvictionController, recorder, metrics)
+            assert isinstance(evictor, TaintEvictionController)
+            pods_on = evictor.pods_on
+            found.append(evictor)
+        if runs(DeviceTaintEvictionController.name):
+            found.append(made(DeviceTaintEvictionController, recorder, metrics))
+        if runs(NodeLifecycleController.name):
+            found.append(made(NodeLifecycleController, self._settings, pods_on))
+        if runs(PodGarbageCollector.name):
+            found.append(made(PodGarbageCollector, self._settings))
+        if runs(ResourceClaimController.name):
+            found.append(made(ResourceClaimController, recorder))
+        return found
+
+    def _pods_on(self, node: str) -> Collection[str]:
+        pods = self._informer.objects("Pod")
+        return [
+            key for key, pod in pods.items() if isinstance(pod, Pod) and pod.spec.node_name == node
+        ]
 
     def _register(self, controller: Controller) -> None:
         for kind in controller.kinds:
@@ -196,6 +228,27 @@ class ControllerManager:
         tasks.start(self._work(), "controllers", endless=True)
         await tasks.run()
 
+    async def _stand_in(self, now: Instant) -> float | None:
+        """Start or stop the controllers that a kube-controller-manager stands in for.
+
+        Return the time (monotonic) at which its Lease ends.
+        """
+        lease = self._informer.get("Lease", CONTROLLER_MANAGER_LEASE)
+        left = held_until(lease) - now.wall
+        for name, make in self._stand_ins.items():
+            wanted = self._settings.runs(name, elsewhere=left >= 0)
+            if wanted and name not in self._standing_in:
+                _log.debug("A controller starts", controller=name)
+                controller = self._standing_in[name] = make()
+                self._register(controller)
+                await self._start(controller)
+            elif not wanted and name in self._standing_in:
+                _log.info("A kube-controller-manager runs, a controller stops", controller=name)
+                gone = self._standing_in.pop(name)
+                for listening in self._by_kind.values():
+                    listening[:] = [other for other in listening if other is not gone]
+        return now.monotonic + left if left > 0 else None
+
     async def _start_late(self) -> None:
         """Start the controllers of all kinds once all have been listed."""
         await self._others.synced.wait()
@@ -210,8 +263,9 @@ class ControllerManager:
         while True:
             await turn.wait()
             self._wake.clear()
-            now, due = self._now(), None
-            for controller in self._controllers:
+            now = self._now()
+            due = await self._stand_in(now)
+            for controller in (*self._controllers, *self._standing_in.values()):
                 due = earliest(due, controller.work(now))
                 if turn.is_over:
                     await turn.give_way()

@@ -20,7 +20,7 @@ from podsched.serve.client.cluster import ControlledCluster
 from podsched.serve.client.errors import AlreadyExists, Conflict, FenceLost, NotFound
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
-from podsched.term.controllers.controller import AbsentObject
+from podsched.term.controllers.controller import AbsentObject, Done
 from podsched.term.controllers.rate import TokenBucket
 from podsched.v1.api_pb2 import BatchResult, DeleteRequest, EvictRequest, Fence, PatchRequest
 
@@ -41,13 +41,14 @@ T = TypeVar("T")
 class _QueuedWrite(NamedTuple, Generic[T]):
     """A write, its controller, and the callback for failures.
 
-    without: objects that must not exist.
+    without: objects that must not exist. done: called with the outcome.
     """
 
     controller: str
     request: T
     retry: Callable[[], None]
     without: tuple[AbsentObject, ...] = ()
+    done: Done | None = None
 
 
 class ControllerWrites:
@@ -70,8 +71,9 @@ class ControllerWrites:
         retry: Callable[[], None],
         *,
         without: Sequence[AbsentObject] = (),
+        done: Done | None = None,
     ) -> None:
-        write = _QueuedWrite(self.controller, request, retry, tuple(without))
+        write = _QueuedWrite(self.controller, request, retry, tuple(without), done)
         self._queues.patches.put(f"{self.controller} {request.kind} {key}", write)
 
     def delete(
@@ -81,12 +83,15 @@ class ControllerWrites:
         retry: Callable[[], None],
         *,
         without: Sequence[AbsentObject] = (),
+        done: Done | None = None,
     ) -> None:
-        write = _QueuedWrite(self.controller, request, retry, tuple(without))
+        write = _QueuedWrite(self.controller, request, retry, tuple(without), done)
         self._queues.deletions.put(f"{self.controller} {request.kind} {key}", write)
 
-    def create(self, key: str, item: AnyObject, retry: Callable[[], None]) -> None:
-        write = _QueuedWrite(self.controller, item, retry)
+    def create(
+        self, key: str, item: AnyObject, retry: Callable[[], None], *, done: Done | None = None
+    ) -> None:
+        write = _QueuedWrite(self.controller, item, retry, done=done)
         self._queues.creations.put(f"{self.controller} {key}", write)
 
     def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
@@ -242,6 +247,8 @@ class WriteQueues:
         if isinstance(failed, FenceLost):
             raise failed
         self._count(write.controller, "written" if failed is None else "error")
+        if write.done is not None:
+            write.done(failed)
         if failed is None or isinstance(failed, (NotFound, AlreadyExists)):
             return
         wait = _RETRY_CONFLICT

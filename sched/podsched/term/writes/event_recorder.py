@@ -1,4 +1,4 @@
-"""Events about pods, as kube-scheduler records them: best effort, never in the way of scheduling.
+"""Events about pods and workloads, as kube-scheduler records them: best effort, never in its way.
 
 The same event (object, reason, message) recorded again within ten minutes raises its count instead
 of making another object. The buffer is bounded and drops the oldest, as kube-scheduler's
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
+from podsched.api.kinds import KINDS
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.v1 import objects_pb2 as v1
@@ -36,8 +37,9 @@ COUNT_UP_FOR = 1800.0
 
 
 class EventRecord(NamedTuple):
-    """Something that happened to a pod; ``at`` is wall time in seconds."""
+    """Something that happened to an object; ``at`` is wall time in seconds."""
 
+    kind: str
     namespace: str
     name: str
     uid: str
@@ -89,24 +91,26 @@ class EventRecorder:
 
     def record(
         self,
-        pod: v1.ObjectMeta,
+        about: v1.ObjectMeta,
         *,
         type_: str,
         reason: str,
         action: str,
         message: str,
         controller: str = "default-scheduler",
+        kind: str = "Pod",
     ) -> None:
-        """Note an event; return at once."""
+        """Note an event about an object of a kind; return at once."""
         if len(self._outbox) == BUFFER:
             self._outbox.drop_oldest()
             self.dropped += 1
         self._outbox.put(
             str(next(self._numbers)),
             EventRecord(
-                pod.namespace,
-                pod.name,
-                pod.uid,
+                kind,
+                about.namespace,
+                about.name,
+                about.uid,
                 type_,
                 reason,
                 action,
@@ -158,8 +162,8 @@ class EventRecorder:
         )
         event.metadata.name = seen.event_name
         event.metadata.namespace = record.namespace
-        event.involved_object.kind = "Pod"
-        event.involved_object.api_version = "v1"
+        event.involved_object.kind = record.kind
+        event.involved_object.api_version = KINDS[record.kind].api_version
         event.involved_object.namespace = record.namespace
         event.involved_object.name = record.name
         event.involved_object.uid = record.uid

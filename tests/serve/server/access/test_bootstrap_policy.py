@@ -50,5 +50,5 @@ async def test_the_scheduler_keeps_leases_in_its_own_namespace(world: World) -> 
         group = "coordination.k8s.io"
         assert rights.permit("create", group, "leases", "kube-system", "replica-0")
         assert not rights.permit("create", group, "leases", "kube-node-lease", "n1")
-        assert not rights.permit("create", "", "pods", "default", "p")
+        assert not rights.permit("create", "apps", "deployments", "default", "web")
         assert not rights.permit("delete", "", "nodes", "", "n1")

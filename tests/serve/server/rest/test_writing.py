@@ -70,7 +70,7 @@ async def test_unknown_fields_are_warned_of_and_a_missing_namespace_is_named(
     assert missing.json["message"] == 'namespaces "nowhere" not found'
 
 
-@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 async def test_who_creates_what_no_controller_looks_after_is_warned(
     kube: KubeClient, kind: str
 ) -> None:
@@ -83,20 +83,27 @@ async def test_who_creates_what_no_controller_looks_after_is_warned(
     body = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
     created = await kube.request("POST", path, body)
     assert created.status == 201
-    assert created.headers["warning"].startswith(f'299 - "a {kind} makes no pods: podsched has no')
+    assert created.headers["warning"].startswith(f'299 - "a {kind} makes no pods: podsched has a')
     applied_new = body | {"metadata": {"name": "b"}}
     new = await kube.request("PATCH", f"{path}/b?fieldManager=a", applied_new, APPLY)
     assert f"a {kind} makes no pods" in new.headers["warning"]
     again = await kube.request("PATCH", f"{path}/b?fieldManager=a", applied_new, APPLY)
     assert "warning" not in again.headers
+    own = await kube.request(
+        "POST", "/apis/apps/v1/namespaces/default/replicasets", body | {"kind": "ReplicaSet"}
+    )
+    assert own.status == 201
+    assert "warning" not in own.headers
 
 
 async def test_a_workload_is_created_without_a_warning_while_a_controller_manager_leads(
     kube: KubeClient,
 ) -> None:
-    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    jobs = "/apis/batch/v1/namespaces/default/cronjobs"
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "main:1"}]}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}
+    spec: dict[str, Any] = {"schedule": "@hourly"}
+    spec["jobTemplate"] = {"spec": {"template": {"spec": pod}}}
+    job = {"apiVersion": "batch/v1", "kind": "CronJob", "spec": spec}
     alone = await kube.request("POST", jobs, job | {"metadata": {"name": "a"}})
     assert "no kube-controller-manager renews its Lease" in alone.headers["warning"]
     now = alone.json["metadata"]["creationTimestamp"].replace("Z", ".000000Z")

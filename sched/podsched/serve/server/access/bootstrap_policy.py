@@ -93,6 +93,8 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
     (CHANGE, _GROUPS, ("podgroups/status",)),
     (CHANGE, _QUEUES, ("clusterqueues/status", "cohorts/status", "localqueues/status")),
+    (("create",), _CORE, ("pods",)),
+    (CHANGE, ("apps",), ("replicasets/status",)),
     (("create",), _DEVICES, ("resourceclaims",)),
     (CHANGE, _DEVICES, ("resourceclaims/status", "resourceclaims/binding")),
     # To clear status.devices, which drivers write, when devices are deallocated.

@@ -1,0 +1,33 @@
+"""What is to be examined, and when."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+
+class Agenda:
+    """Keys with the monotonic time at which each is due; each key has one time, the earliest."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, float] = {}
+        self._times: list[tuple[float, str]] = []
+
+    def put(self, key: str, at: float) -> None:
+        """Add a key; one that is due earlier stays."""
+        if self._at.get(key, at + 1) > at:
+            self._at[key] = at
+            heapq.heappush(self._times, (at, key))
+
+    def due(self, now: float) -> Iterator[str]:
+        """Take the keys that are due, one by one; stop to leave the others."""
+        while self._times and self._times[0][0] <= now:
+            at, key = heapq.heappop(self._times)
+            if self._at.get(key) == at:
+                del self._at[key]
+                yield key
+
+    @property
+    def next(self) -> float | None:
+        """The time at which the next key is due; None if there is none."""
+        return self._times[0][0] if self._times else None

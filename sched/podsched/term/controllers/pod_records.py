@@ -1,0 +1,167 @@
+"""What the controllers of workloads know of a pod, and which pods they delete first."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+from podsched.api.conditions import POD_READY, TRUE, pod_condition
+from podsched.api.objects import ContainerStatus, Pod, PodCondition, seconds_of
+from podsched.api.resources import is_sidecar
+
+JOB_TRACKING = "batch.kubernetes.io/job-tracking"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+class OwnedPod(NamedTuple):
+    """What the controllers of workloads know of a pod. Times are Unix seconds."""
+
+    key: str
+    uid: str
+    phase: str
+    node: str
+    is_deleting: bool
+    matches: bool
+    """The owner's selector."""
+    ready_at: float | None
+    created: float
+    restarts: tuple[int, int]
+    """The most of a container, and of a sidecar."""
+    cost: int
+    """Of its deletion."""
+    is_tracked: bool
+    """Whether it has the finalizer of Jobs that count it."""
+    completion: int
+    """Its completion index, -1 for none."""
+    finished_at: float
+    """When it finished, if it has."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it counts as one of its owner's pods."""
+        return not self.is_deleting and self.phase not in ("Succeeded", "Failed")
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether it is being deleted and may still run."""
+        return self.is_deleting and self.phase not in ("Succeeded", "Failed")
+
+    @property
+    def name(self) -> str:
+        """Its name, without the namespace."""
+        return self.key.rpartition("/")[2]
+
+
+def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
+    """Return what is kept of a pod; ``matches``: whether its owner selects it."""
+    metadata, status = pod.metadata, pod.status
+    annotations = metadata.annotations
+    ready = pod_condition(status, POD_READY)
+    is_ready = ready is not None and ready.status == TRUE
+    return OwnedPod(
+        key,
+        metadata.uid,
+        status.phase,
+        pod.spec.node_name,
+        metadata.HasField("deletion_timestamp"),
+        matches,
+        seconds_of(ready.last_transition_time) if ready is not None and is_ready else None,
+        float(metadata.creation_timestamp.seconds),
+        _restarts(pod) if status.container_statuses else (0, 0),
+        _whole(annotations.get(_DELETION_COST, "")) or 0,
+        JOB_TRACKING in metadata.finalizers,
+        completion_index(annotations.get(COMPLETION_INDEX, "")),
+        _finished_at(pod, ready) if status.phase in ("Succeeded", "Failed") else 0.0,
+    )
+
+
+def completion_index(text: str) -> int:
+    """Return the index that an annotation holds, -1 if it is none."""
+    index = _whole(text)
+    return -1 if index is None or index < 0 else index
+
+
+def _whole(text: str) -> int | None:
+    """Return the number of 32 bits that an annotation holds, None if it is none."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 11):
+        return None
+    number = int(text)
+    return number if -(2**31) <= number < 2**31 else None
+
+
+def _restarts(pod: Pod) -> tuple[int, int]:
+    sidecars = {each.name for each in pod.spec.init_containers if is_sidecar(each)}
+    return (
+        max((each.restart_count for each in pod.status.container_statuses), default=0),
+        max(
+            (
+                each.restart_count
+                for each in pod.status.init_container_statuses
+                if each.name in sidecars
+            ),
+            default=0,
+        ),
+    )
+
+
+def _finished_at(pod: Pod, ready: PodCondition | None) -> float:
+    """Return when a pod finished (getFinishedTime of pkg/controller/job/backoff_utils.go)."""
+    ends = [_ended_at(status) for status in pod.status.container_statuses]
+    if ends and all(ends):
+        return max(ends)
+    if ready is not None and ready.status != TRUE and ready.last_transition_time.seconds:
+        return seconds_of(ready.last_transition_time)
+    metadata = pod.metadata
+    if metadata.HasField("deletion_timestamp"):
+        return float(metadata.deletion_timestamp.seconds - metadata.deletion_grace_period_seconds)
+    return float(metadata.creation_timestamp.seconds)
+
+
+def _ended_at(status: ContainerStatus) -> float:
+    return seconds_of(status.state.terminated.finished_at)
+
+
+def deletion_rank(pod: OwnedPod, ready_on_node: Counter[str], now: float) -> tuple[object, ...]:
+    """Return a sort key: pods of a ReplicaSet with smaller keys are deleted first.
+
+    ready_on_node: how many ready pods of related owners are on each node. now: Unix time.
+    Source: ActivePodsWithRanks of pkg/controller/controller_utils.go; where it compares uids
+    because ages are of the same magnitude, restarts come first here.
+    """
+    return (
+        bool(pod.node),
+        _PHASES.get(pod.phase, 0),
+        pod.ready_at is not None,
+        pod.cost,
+        -ready_on_node[pod.node],
+        _magnitude(now - pod.ready_at) if pod.ready_at is not None else 0,
+        -pod.restarts[0],
+        -pod.restarts[1],
+        _magnitude(now - pod.created),
+        pod.uid,
+    )
+
+
+def removal_rank(pod: OwnedPod) -> tuple[object, ...]:
+    """Return a sort key: active pods of a Job with smaller keys are removed first.
+
+    Source: ActivePods of pkg/controller/controller_utils.go.
+    """
+    return (
+        bool(pod.node),
+        _PHASES.get(pod.phase, 0),
+        pod.ready_at is not None,
+        -pod.ready_at if pod.ready_at is not None else 0.0,
+        -pod.restarts[0],
+        -pod.restarts[1],
+        -pod.created,
+    )
+
+
+def _magnitude(age: float) -> int:
+    """Return the logarithm of an age: pods of similar ages are equal."""
+    return int(math.log2(age * 1e9)) if age > 0 else -1

@@ -1,0 +1,230 @@
+"""ReplicaSets: their pods made, adopted, released and deleted; their status."""
+
+from __future__ import annotations
+
+import pytest
+
+from podsched.api.objects import Pod, ReplicaSet, timestamp
+from podsched.serve.client.errors import Forbidden
+from podsched.term.controllers.replica_sets import ReplicaSetController
+from support.controller_world import START, ControllerWorld, bound_pod
+
+
+@pytest.fixture
+def world() -> ControllerWorld:
+    world = ControllerWorld()
+    world.start(ReplicaSetController(world, world, world))
+    return world
+
+
+def replica_set(name: str = "web", replicas: int = 3, **spec: int) -> ReplicaSet:
+    item = ReplicaSet()
+    item.metadata.name, item.metadata.namespace, item.metadata.generation = name, "default", 1
+    item.spec.replicas = replicas
+    item.spec.selector.match_labels["app"] = name
+    item.spec.template.metadata.labels["app"] = name
+    item.spec.template.spec.containers.add(name="c", image="i")
+    for field, value in spec.items():
+        setattr(item.spec, field, value)
+    return item
+
+
+def stored(world: ControllerWorld, name: str = "web") -> ReplicaSet:
+    found = world.get("ReplicaSet", f"default/{name}")
+    assert isinstance(found, ReplicaSet)
+    return found
+
+
+def pods(world: ControllerWorld) -> list[Pod]:
+    return [pod for pod in world.objects("Pod").values() if isinstance(pod, Pod)]
+
+
+def scale(world: ControllerWorld, replicas: int) -> None:
+    item = stored(world)
+    changed = ReplicaSet()
+    changed.CopyFrom(item)
+    changed.spec.replicas = replicas
+    changed.metadata.generation += 1
+    world.put(changed)
+    world.wait(2)
+
+
+def runs(world: ControllerWorld, pod: Pod, node: str = "n1", *, ready: bool = True) -> None:
+    """The pod runs now."""
+    changed = Pod()
+    changed.CopyFrom(pod)
+    changed.spec.node_name, changed.status.phase = node, "Running"
+    del changed.status.conditions[:]
+    changed.status.conditions.add(
+        type="Ready", status=str(ready), last_transition_time=timestamp(world.time)
+    )
+    world.put(changed)
+
+
+def controlled(pod: Pod) -> list[str]:
+    return [owner.name for owner in pod.metadata.owner_references if owner.controller]
+
+
+def test_its_pods_are_made_from_the_template(world: ControllerWorld) -> None:
+    world.put(replica_set())
+    world.wait(2)
+    assert len(pods(world)) == 3
+    for pod in pods(world):
+        assert pod.metadata.name.startswith("web-")
+        assert pod.metadata.generate_name == "web-"
+        assert dict(pod.metadata.labels) == {"app": "web"}
+        assert pod.spec.containers[0].image == "i"
+        owner = pod.metadata.owner_references[0]
+        assert (owner.api_version, owner.kind, owner.name) == ("apps/v1", "ReplicaSet", "web")
+        assert owner.controller
+        assert owner.block_owner_deletion
+        assert f"ReplicaSet web Normal SuccessfulCreate: Created pod: {pod.metadata.name}" in (
+            world.events
+        )
+
+
+def test_the_status_says_how_many_there_are(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=2))
+    world.wait(2)
+    runs(world, pods(world)[0])
+    world.wait(1)
+    status = stored(world).status
+    assert (status.replicas, status.fully_labeled_replicas) == (2, 2)
+    assert (status.ready_replicas, status.available_replicas) == (1, 1)
+    assert status.observed_generation == 1
+
+
+def test_a_ready_pod_is_available_after_the_seconds_it_must_be_ready(
+    world: ControllerWorld,
+) -> None:
+    world.put(replica_set(replicas=1, min_ready_seconds=10))
+    world.wait(2)
+    runs(world, pods(world)[0])
+    world.wait(5)
+    assert stored(world).status.available_replicas == 0
+    world.wait(6)
+    assert stored(world).status.available_replicas == 1
+
+
+def test_a_pod_that_goes_is_replaced(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=2))
+    world.wait(2)
+    gone = pods(world)[0].metadata.name
+    world.remove("Pod", f"default/{gone}")
+    world.wait(2)
+    names = [pod.metadata.name for pod in pods(world)]
+    assert len(names) == 2
+    assert gone not in names
+
+
+def test_pods_that_have_ended_are_replaced_and_stay(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=1))
+    world.wait(2)
+    ended = Pod()
+    ended.CopyFrom(pods(world)[0])
+    ended.status.phase = "Failed"
+    world.put(ended)
+    world.wait(2)
+    assert len(pods(world)) == 2
+    assert stored(world).status.replicas == 1
+
+
+def test_the_least_useful_pods_are_deleted_first(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=4))
+    world.wait(2)
+    pending, doubled, other, kept = pods(world)
+    for pod, node in ((doubled, "n1"), (other, "n1"), (kept, "n2")):
+        runs(world, pod, node)
+    left = {pod.metadata.name for pod in pods(world)}
+    for replicas, gone in ((3, [pending]), (2, [doubled, other])):
+        scale(world, replicas)
+        now = {pod.metadata.name for pod in pods(world)}
+        assert (left - now) <= {pod.metadata.name for pod in gone}
+        assert len(now) == replicas
+        left = now
+
+
+def test_an_orphan_that_matches_is_adopted(world: ControllerWorld) -> None:
+    world.put(bound_pod("mine", "n1", app="web"))
+    world.put(bound_pod("other", "n1", app="db"))
+    world.put(replica_set(replicas=1))
+    world.wait(2)
+    assert controlled(world.pod("default/mine")) == ["web"]
+    assert not controlled(world.pod("default/other"))
+    assert len(pods(world)) == 2
+    world.put(bound_pod("late", "n1", app="web"))
+    world.wait(2)
+    assert len(pods(world)) == 2  # adopted, and one deleted as too many
+
+
+def test_a_pod_whose_labels_change_is_released_and_replaced(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=1))
+    world.wait(2)
+    changed = Pod()
+    changed.CopyFrom(pods(world)[0])
+    changed.metadata.labels["app"] = "debug"
+    world.put(changed)
+    world.wait(2)
+    assert sorted(map(len, map(controlled, pods(world)))) == [0, 1]
+
+
+def test_one_that_is_being_deleted_makes_no_pods(world: ControllerWorld) -> None:
+    item = replica_set()
+    item.metadata.finalizers.append("foregroundDeletion")
+    item.metadata.deletion_timestamp.CopyFrom(timestamp(START))
+    world.put(item)
+    world.wait(2)
+    assert not pods(world)
+
+
+def test_refused_pods_are_said_in_the_status_and_tried_again_ever_later(
+    world: ControllerWorld,
+) -> None:
+    asked: list[float] = []
+
+    def refuse(_: object) -> Forbidden:
+        asked.append(world.time - START)
+        return Forbidden("exceeded quota")
+
+    world.refuse = refuse
+    world.put(replica_set(replicas=100))
+    world.wait(20)
+    assert len(asked) == 5  # after 0, 1, 3, 7 and 15 seconds
+    condition = stored(world).status.conditions[0]
+    assert (condition.type, condition.status, condition.reason, condition.message) == (
+        "ReplicaFailure",
+        "True",
+        "FailedCreate",
+        "exceeded quota",
+    )
+    assert "ReplicaSet web Warning FailedCreate: Error creating: exceeded quota" in world.events
+    world.refuse = lambda _: None
+    world.wait(60)
+    assert len(pods(world)) == 100
+    assert not stored(world).status.conditions
+
+
+def test_batches_double_so_that_few_pods_are_refused(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=20))
+    made = []
+    assert world.controller is not None
+    for _ in range(6):
+        world.time += 0.1
+        world.controller.work(world.now)
+        world.apply()
+        made.append(len(pods(world)))
+    assert made == [1, 3, 7, 15, 20, 20]
+
+
+def test_a_new_leader_makes_no_pod_that_is_there(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=4))
+    for _ in range(2):  # a leader that is gone after one pod or two
+        assert world.controller is not None
+        world.controller.work(world.now)
+        world.apply()
+    there = {pod.metadata.name for pod in pods(world)}
+    assert 0 < len(there) < 4
+    world.start(ReplicaSetController(world, world, world))
+    world.wait(2)
+    assert len(pods(world)) == 4
+    assert there <= {pod.metadata.name for pod in pods(world)}
