@@ -125,9 +125,9 @@ async def test_a_budget_says_how_many_may_be_disrupted(world: AgentWorld) -> Non
 
 
 async def test_a_term_that_is_over_is_noticed(world: AgentWorld) -> None:
+    term = next(task for task in asyncio.all_tasks() if task.get_name() == "controllers' term")
     await world.new_term(LOCK)
     await world.client.patch("Node", "n2", {"spec": {"unschedulable": True}})
-    term = next(task for task in asyncio.all_tasks() if task.get_name() == "controllers' term")
     done, _ = await asyncio.wait({term}, timeout=PATIENCE)
     assert done
     assert isinstance(term.exception(), FenceLost)

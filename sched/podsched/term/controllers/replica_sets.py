@@ -203,19 +203,22 @@ class ReplicaSetController:
 
     def _status(self, seen: _Seen) -> ReplicaSetStatus:
         key, item, owned, active, now = seen
-        status, wait = ReplicaSetStatus(), item.spec.min_ready_seconds
-        status.CopyFrom(item.status)
+        wait = item.spec.min_ready_seconds
         ready = [pod.ready_at for pod in active if pod.ready_at is not None]
         unavailable = [at + wait for at in ready if at + wait > now.wall] if wait else []
         if unavailable:
             self._agenda.put(key, now.monotonic + min(unavailable) - now.wall)
-        status.replicas, status.ready_replicas = len(active), len(ready)
-        status.available_replicas = len(ready) - len(unavailable)
-        status.fully_labeled_replicas = self._fully_labeled(item, active)
-        status.terminating_replicas = sum(
-            pod.is_terminating and pod.matches for pod in owned.pods.values()
+        status = ReplicaSetStatus(
+            replicas=len(active),
+            fully_labeled_replicas=self._fully_labeled(item, active),
+            ready_replicas=len(ready),
+            available_replicas=len(ready) - len(unavailable),
+            terminating_replicas=sum(
+                pod.is_terminating and pod.matches for pod in owned.pods.values()
+            ),
+            observed_generation=item.metadata.generation,
+            conditions=item.status.conditions,
         )
-        status.observed_generation = item.metadata.generation
         _set_failure(status, owned.error, now)
         return status
 
