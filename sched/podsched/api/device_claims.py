@@ -81,6 +81,25 @@ def is_reserved_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
     return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
+def released(claim: o.ResourceClaim, uid: str) -> o.ResourceClaim | None:
+    """Return a claim without one of its consumers, and without devices if it was the last.
+
+    Returns None if the object of this uid is not a consumer of the claim.
+    """
+    left = [of for of in claim.status.reserved_for if of.uid != uid]
+    if len(left) == len(claim.status.reserved_for):
+        return None
+    changed = o.ResourceClaim()
+    changed.CopyFrom(claim)
+    del changed.status.reserved_for[:]
+    changed.status.reserved_for.extend(left)
+    if not left:
+        changed.ClearField("status")
+        finalizers = [name for name in claim.metadata.finalizers if name != CLAIM_FINALIZER]
+        changed.metadata.finalizers[:] = finalizers
+    return changed
+
+
 def claim_of_template(
     pod: o.Pod,
     ref: o.PodResourceClaim,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.api.objects import Pod, PodCondition
+from podsched.api.objects import Pod, PodCondition, ResourceClaim
 from podsched.config.load import default_config, load_config
 from podsched.lab.replay.history import History
 from podsched.lab.replay.recording import Recording
@@ -15,6 +15,7 @@ from podsched.lab.replay.simulation import simulate_workload
 from podsched.lab.replay.workload import workload_of
 from podsched.lib import event_loop
 from podsched.registry import factories
+from support.device_objects import device_class, devices, resource_claim
 from support.recordings import Script, a_node, a_pod
 
 MOST_ALLOCATED = {
@@ -137,3 +138,47 @@ def test_pods_that_waited_before_fit_nowhere_in_each_run_without_room_for_them(
     assert simulated(recording).pods["uid-big"].unschedulable, "its condition stays as it was"
     roomy = Script(tmp_path / "b.rec", a_node("n1", "64"), waiting).ended(5.0)
     assert not simulated(roomy).pods["uid-big"].unschedulable
+
+
+def made_for(pod: Pod, claim: str) -> ResourceClaim:
+    """A claim for one device that was generated for a pod, which names it in its status."""
+    pod.spec.resource_claims.add(name="gpu", resource_claim_template_name="one")
+    made = resource_claim(claim)
+    made.metadata.owner_references.add(
+        api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True
+    )
+    return made
+
+
+def test_pods_wait_for_devices_and_take_what_others_give_back(tmp_path: Path) -> None:
+    script = Script(tmp_path / "a.rec", a_node("n1"), device_class(), devices("n1", 1))
+    for name, at in (("first", 1.0), ("second", 2.0)):
+        pod = with_run_time(a_pod(name), 60.0)
+        claim = made_for(pod, f"{name}-claim")
+        script.added(at, pod).added(at + 0.1, claim)
+        pod.status.resource_claim_statuses.add(name="gpu", resource_claim_name=f"{name}-claim")
+        script.modified(at + 0.2, pod)
+        # As it was: both had a device, and the claims went with their pods.
+        result = claim.status.allocation.devices.results.add(request="gpus")
+        result.driver, result.pool, result.device = "gpu.example.com", "n1", "gpu-0"
+        claim.status.reserved_for.add(resource="pods", name=name, uid=pod.metadata.uid)
+        script.modified(at + 0.3, claim).deleted(at + 0.4, claim)
+    found = simulated(script.ended(300.0))
+    first, second = found.pods["uid-first"], found.pods["uid-second"]
+    assert first.ended == pytest.approx(61.2, abs=0.2)
+    assert second.unschedulable
+    assert second.bound == pytest.approx(61.2, abs=2.5)
+
+
+def test_a_named_claim_is_free_again_when_the_last_pod_that_uses_it_has_ended(
+    tmp_path: Path,
+) -> None:
+    objects = [device_class(), devices("n1", 1), resource_claim("one"), resource_claim("other")]
+    script = Script(tmp_path / "a.rec", a_node("n1"), *objects)
+    for name, claim, seconds in (("a", "one", 30.0), ("b", "one", 60.0), ("c", "other", 60.0)):
+        pod = with_run_time(a_pod(name), seconds)
+        pod.spec.resource_claims.add(name="gpu", resource_claim_name=claim)
+        script.added(script.at + 1.0, pod)
+    found = simulated(script.ended(300.0))
+    assert found.pods["uid-b"].ended == pytest.approx(62.0, abs=0.5)
+    assert found.pods["uid-c"].bound == pytest.approx(62.0, abs=2.5)

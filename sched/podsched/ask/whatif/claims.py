@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from podsched.api.device_claims import claim_names, claim_of_template, is_claim_for
+from podsched.api.device_claims import claim_names, claim_of_template, is_claim_for, released
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import Pod, ResourceClaim
 from podsched.cache.objects import ClusterState
@@ -105,14 +105,5 @@ def give_back_claims(
             continue
         if is_claim_for(pod.pod, claim) and not keep:
             changes.delete(_CLAIM, pod.namespace, name)
-            continue
-        left = [of for of in claim.status.reserved_for if of.uid != pod.uid]
-        if len(left) == len(claim.status.reserved_for):
-            continue
-        changed = ResourceClaim()
-        changed.CopyFrom(claim)
-        del changed.status.reserved_for[:]
-        changed.status.reserved_for.extend(left)
-        if not left:
-            changed.ClearField("status")
-        changes.put(_CLAIM, changed)
+        elif (changed := released(claim, pod.uid)) is not None:
+            changes.put(_CLAIM, changed)

@@ -2,7 +2,7 @@
 
 The real scheduling loop sends it bindings, evictions and statuses, and gets every change at once. A
 bound pod runs as long as in the recording; an evicted pod ends a while later; pods end with their
-node.
+node. A pod that has ended gives its devices back.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from podsched.api.conditions import (
     is_terminating,
     set_pod_condition,
 )
+from podsched.api.device_claims import claim_names, is_claim_for, released
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject, Node, Pod, PodCondition, object_key
+from podsched.api.objects import AnyObject, Node, Pod, PodCondition, ResourceClaim, object_key
 from podsched.lab.memory_cluster import MemoryCluster, message_of
 from podsched.lab.replay.history import History, PodHistory
 from podsched.lab.replay.workload import NodeSpans, Step, Workload, requests_of
@@ -96,6 +97,8 @@ class SimulatedCluster(MemoryCluster):
         if isinstance(item, Pod) and item.spec.node_name:
             self._on_node.setdefault(item.spec.node_name, set()).add(key)
         self._deliver(Batch(self.revision, [Event(_TYPES[event], kind, key, before, item)]))
+        if isinstance(before, Pod) and item is None:
+            self._release_claims(before)
 
     def starts(self, pod: Pod) -> None:
         """Let a pod run on its node, and end at its time."""
@@ -161,10 +164,24 @@ class SimulatedCluster(MemoryCluster):
             assert isinstance(known, Pod)
             pod.spec.node_name = known.spec.node_name
             pod.status.CopyFrom(known.status)
+            del pod.status.resource_claim_statuses[:]
+            pod.status.resource_claim_statuses.extend(item.status.resource_claim_statuses)
             if is_terminating(known):
                 stamp = known.metadata.deletion_timestamp
                 pod.metadata.deletion_timestamp.CopyFrom(stamp)
         self._put(pod, known)
+
+    def _release_claims(self, pod: Pod) -> None:
+        """Give the devices of a pod back; the claims that were generated for it go with it."""
+        for _, name in claim_names(pod):
+            key = f"{pod.metadata.namespace}/{name}"
+            claim = self._delivered.get(("ResourceClaim", key))
+            if not isinstance(claim, ResourceClaim):
+                continue
+            if is_claim_for(pod, claim):
+                self.delete("ResourceClaim", key)
+            elif (changed := released(claim, pod.metadata.uid)) is not None:
+                self.update(changed)
 
     def _put(self, item: AnyObject, known: AnyObject | None) -> None:
         if known is None:

@@ -1,9 +1,10 @@
 """The input of a replay: a recording without its scheduler's decisions.
 
 Pods arrive at their recorded times, and run as long as they did, on any node. Everything else
-happens at its recorded time: nodes, claims, budgets, changes of pods by others. If it is unknown
-how long a pod would have run (it was preempted, lost its node, was never bound, or still ran at the
-end of the recording), it runs to the end, unless the annotation for hollow nodes says how long.
+happens at its recorded time: nodes, claims, budgets, changes of pods by others. Claims of devices
+come without the allocation that they got. If it is unknown how long a pod would have run (it was
+preempted, lost its node, was never bound, or still ran at the end of the recording), it runs to the
+end, unless the annotation for hollow nodes says how long.
 Non-goals: controllers. So a pod that was created because another was preempted arrives in a replay
 as well.
 """
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from podsched.api.conditions import DISRUPTION_TARGET, is_finished, is_terminating, pod_condition
 from podsched.api.node_copies import NodeDevices, copy_of_node
-from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice, object_key
+from podsched.api.objects import AnyObject, Node, Pod, ResourceClaim, ResourceSlice, object_key
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import allocatable_in_units, requests_in_units
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
@@ -126,6 +127,8 @@ class _Extraction:
         self._node_gone: dict[str, float] = {}
         self._terminating: dict[str, float] = {}
         self._terminations: list[float] = []
+        #: Claims that were made for a pod, and are deleted with it.
+        self._generated: set[str] = set()
         #: uids of pods that others ended: how long they would have run is not known.
         self._cut_short: set[str] = set()
         seconds = max(recording.seconds, 1e-3)
@@ -139,6 +142,8 @@ class _Extraction:
                 self._pod_added(0.0, item, waited_before=not item.spec.node_name)
             elif isinstance(item, Node):
                 self._spans.seen(0.0, item)
+            elif isinstance(item, ResourceClaim):
+                self._note_claim(item)
         for change in recording.changes:
             step = Step(change.at, change.type, change.kind, change.key, change.item)
             if change.kind == "Pod":
@@ -161,6 +166,9 @@ class _Extraction:
             self._workload.run_times[history.uid] = ended - bound
 
     def _other_changed(self, step: Step) -> None:
+        if isinstance(step.item, ResourceClaim):
+            self._claim_changed(step)
+            return
         self._workload.steps.append(step)
         if step.type is EventType.DELETED:
             if step.kind == "Node":
@@ -169,6 +177,24 @@ class _Extraction:
         elif isinstance(step.item, Node):
             self._node_gone.pop(step.key, None)
             self._spans.seen(step.at, step.item)
+
+    def _note_claim(self, claim: ResourceClaim) -> None:
+        if any(owner.kind == "Pod" for owner in claim.metadata.owner_references):
+            self._generated.add(object_key(claim))
+
+    def _claim_changed(self, step: Step) -> None:
+        """Leave out what the scheduler does with a claim, and its deletion with its pod."""
+        claim = step.item
+        assert isinstance(claim, ResourceClaim)
+        consumers = {consumer.uid for consumer in claim.status.reserved_for}
+        if step.type is EventType.DELETED:
+            if step.key not in self._generated:
+                self._workload.steps.append(step)
+        elif step.type is EventType.ADDED:
+            self._note_claim(claim)
+            self._workload.steps.append(step._replace(item=_unallocated(claim)))
+        elif consumers & self._workload.foreign:
+            self._workload.steps.append(step)
 
     # ------------------------------------------------------------------ pods
 
@@ -258,7 +284,14 @@ def _untried(pod: Pod) -> Pod:
     return copy
 
 
-def _others_part(pod: Pod) -> tuple[bytes, bytes]:
+def _unallocated(claim: ResourceClaim) -> ResourceClaim:
+    copy = ResourceClaim(spec=claim.spec)
+    copy.metadata.CopyFrom(claim.metadata)
+    copy.metadata.ClearField("finalizers")
+    return copy
+
+
+def _others_part(pod: Pod) -> tuple[object, ...]:
     """Return the parts that neither a scheduler nor a node writes, in comparable form."""
     spec, metadata = type(pod.spec)(), type(pod.metadata)()
     spec.CopyFrom(pod.spec)
@@ -270,6 +303,7 @@ def _others_part(pod: Pod) -> tuple[bytes, bytes]:
     return (
         spec.SerializeToString(deterministic=True),
         metadata.SerializeToString(deterministic=True),
+        *((of.name, of.resource_claim_name) for of in pod.status.resource_claim_statuses),
     )
 
 
