@@ -659,6 +659,18 @@ def test_devices_that_no_pod_needs_are_to_be_given_back_in_time(how: str) -> Non
     assert told(story).startswith("claim default/a keeps its devices for 6.0 s")
 
 
+def test_during_faults_devices_may_wait_to_be_given_back() -> None:
+    story = Story(within=5)
+    story.allocated("a", "gpu-0")
+    story.wait(20)
+    story.fault(1)
+    story.settles()
+    assert broken(story) == []
+    story.wait(6)
+    story.settles()
+    assert broken(story) == [devices.USED]
+
+
 def test_devices_of_a_pod_that_waits_are_needed() -> None:
     story = Story(within=5)
     story.pod("web")

@@ -35,7 +35,10 @@ def once(history: History) -> Iterator[Violation]:
 
 
 def used(history: History) -> Iterator[Violation]:
-    """Find claims that kept devices for longer than ``within`` without a pod that needs them."""
+    """Find claims that kept devices without a pod that needs them, for long after the last fault.
+
+    During faults there may be no leader to give them back.
+    """
     since: dict[str, float] = {}
     told: set[str] = set()
 
@@ -45,7 +48,7 @@ def used(history: History) -> Iterator[Violation]:
             del since[key]
             told.discard(key)
         for key in unused:
-            seconds = at - since.setdefault(key, at)
+            seconds = at - max(since.setdefault(key, at), history.last_fault)
             if seconds > history.begin.within and key not in told:
                 told.add(key)
                 text = f"claim {key} keeps its devices for {seconds:.1f} s, and no pod needs them"
