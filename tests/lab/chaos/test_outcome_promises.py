@@ -18,6 +18,7 @@ from podsched.lab.chaos.records import (
     decode,
     encode,
 )
+from podsched.term.controllers.resource_claims import IDLE
 from support.chaos_history import Story, good_story, node_of
 
 
@@ -650,23 +651,23 @@ def test_devices_that_no_pod_needs_are_to_be_given_back_in_time(how: str) -> Non
         story.gone("web")
     if how == "another":
         story.pod("web")
-    story.wait(4)
+    story.wait(IDLE + 4)
     story.settles()
     assert devices.USED not in broken(story)
     story.wait(2)
     story.settles()
     assert broken(story) == [devices.USED]
-    assert told(story).startswith("claim default/a keeps its devices for 6.0 s")
+    assert told(story).startswith("claim default/a keeps its devices for 66.0 s")
 
 
 def test_during_faults_devices_may_wait_to_be_given_back() -> None:
     story = Story(within=5)
     story.allocated("a", "gpu-0")
-    story.wait(20)
+    story.wait(IDLE + 20)
     story.fault(1)
     story.settles()
     assert broken(story) == []
-    story.wait(6)
+    story.wait(IDLE + 6)
     story.settles()
     assert broken(story) == [devices.USED]
 
@@ -675,7 +676,7 @@ def test_devices_of_a_pod_that_waits_are_needed() -> None:
     story = Story(within=5)
     story.pod("web")
     story.allocated("a", "gpu-0", users=("web",))
-    story.wait(20)
+    story.wait(IDLE + 20)
     story.settles()
     assert devices.USED not in broken(story)
 
@@ -685,6 +686,6 @@ def test_time_without_use_counts_anew_after_the_devices_were_used() -> None:
     story.pod("web")
     for users in ((), ("web",), ()):
         story.allocated("a", "gpu-0", users=users)
-        story.wait(4)
+        story.wait(IDLE)
     story.settles()
     assert devices.USED not in broken(story)

@@ -7,7 +7,7 @@ import pytest
 from podsched.api.device_claims import CLAIM_FINALIZER, POD_CLAIM_NAME
 from podsched.api.objects import Pod, ResourceClaim, ResourceClaimTemplate
 from podsched.term.controllers.controller import AbsentObject
-from podsched.term.controllers.resource_claims import ResourceClaimController
+from podsched.term.controllers.resource_claims import IDLE, ResourceClaimController
 from support.controller_world import ControllerWorld, bound_pod
 
 
@@ -248,10 +248,52 @@ def test_consumers_that_are_no_pods_are_not_judged(world: ControllerWorld) -> No
     assert claim(world).status.HasField("allocation")
 
 
-def test_an_allocation_that_nobody_has_reserved_stays(world: ControllerWorld) -> None:
+def test_an_allocation_that_nobody_has_reserved_stays_for_a_while(world: ControllerWorld) -> None:
     world.put(allocated("c"))
-    world.settle()
+    world.wait(IDLE)
     assert claim(world).status.HasField("allocation")
+    world.wait(1)
+    assert is_free(claim(world))
+
+
+def test_an_allocation_stays_as_long_as_a_pod_may_want_it(world: ControllerWorld) -> None:
+    world.put(allocated("c"))
+    world.put(pod("p", claim="c"))
+    world.wait(IDLE * 2)
+    assert claim(world).status.HasField("allocation")
+    world.remove("Pod", "default/p")
+    world.wait(IDLE - 1)
+    assert claim(world).status.HasField("allocation")
+    world.put(pod("q", claim="c"))
+    world.wait(2)
+    assert claim(world).status.HasField("allocation")
+    world.remove("Pod", "default/q")
+    world.wait(IDLE + 1)
+    assert is_free(claim(world))
+
+
+def test_an_ended_pod_does_not_want_an_allocation(world: ControllerWorld) -> None:
+    world.put(allocated("c"))
+    item = pod("p", "n", claim="c")
+    item.status.phase = "Succeeded"
+    world.put(item)
+    world.wait(IDLE + 1)
+    assert is_free(claim(world))
+
+
+def test_an_allocation_made_by_hand_stays_without_a_user(world: ControllerWorld) -> None:
+    """It has no finalizer."""
+    world.put(allocated("c", finalizer=False))
+    world.wait(IDLE * 2)
+    assert claim(world).status.HasField("allocation")
+
+
+def test_a_new_leader_frees_what_its_predecessor_left_without_a_user() -> None:
+    world = ControllerWorld()
+    world.put(allocated("c"))
+    world.start(ResourceClaimController(world, world, world))
+    world.wait(IDLE)
+    assert is_free(claim(world))
 
 
 def test_a_deleted_claim_goes_when_no_pod_uses_it(world: ControllerWorld) -> None:

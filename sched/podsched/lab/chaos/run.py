@@ -24,6 +24,7 @@ from podsched.lib.tasks import TaskSet, task_group
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Put, Write
+from podsched.term.controllers.resource_claims import IDLE
 
 #: Seconds after the last fault within which a pod that fits has to be bound.
 WITHIN = 30.0
@@ -212,9 +213,11 @@ class Run:
             caller = Caller("probe", client, self._recorder, live)
             await caller.create_pods([shapes.plain(f"probe-{i}", "10m") for i in range(PROBES)])
         deadline, quiet_since, seen = now() + WITHIN + 5.0, now(), -1
-        while now() < deadline and now() - quiet_since < QUIET:
+        while now() - quiet_since < QUIET:
+            if now() >= deadline + (IDLE if live.wasteful else 0.0):
+                break
             await asyncio.sleep(LOOK_EVERY)
-            if live.bound != seen or live.late:
+            if live.bound != seen or live.late or live.wasteful:
                 quiet_since, seen = now(), live.bound
         assumed = await self._system.assumed()
         while any(assumed.values()) and now() < deadline + QUIET:

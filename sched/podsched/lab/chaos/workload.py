@@ -66,9 +66,13 @@ class LiveWorld:
 
     @property
     def late(self) -> bool:
-        """Whether some pending pod fits a node, or a claim has devices that no pod needs."""
-        pods = any(is_late(self.world, key) for key in self.pods)
-        return pods or any(unused_claims(self.world))
+        """Whether some pending pod fits a node."""
+        return any(is_late(self.world, key) for key in self.pods)
+
+    @property
+    def wasteful(self) -> bool:
+        """Whether some claim has devices that no pod needs."""
+        return any(unused_claims(self.world))
 
 
 class Caller:

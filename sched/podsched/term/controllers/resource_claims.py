@@ -5,10 +5,13 @@
     a pod has ended or is gone    it is dropped from status.reservedFor
     no consumer is left           allocation, device status and finalizer are removed
     ... and the pod has ended     a claim that it controls is deleted
+    nothing reserves or names it  for IDLE seconds: as if its last consumer had gone
 
-An allocation that was never reserved stays: the next pod may use it. Consumers that are not pods
-stay, too. The garbage collector deletes the claims of deleted pods. Names of generated claims
-depend only on pod and claim, so a new leader creates none twice. Source:
+A pod that could not be bound gives its reservation back and keeps the allocation for its next
+attempt. If the pod is deleted before that, Kubernetes keeps the devices from all other claims;
+here the last rule frees them. It needs the finalizer, which schedulers set with an allocation.
+Consumers that are not pods stay. The garbage collector deletes the claims of deleted pods. Names
+of generated claims depend only on pod and claim, so a new leader creates none twice. Source:
 pkg/controller/resourceclaim of Kubernetes 1.36.
 """
 
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from podsched.api.conditions import is_finished
 from podsched.api.device_claims import (
@@ -55,6 +58,8 @@ _MOST_DELETED = 20_000
 #: Max objects examined per call of ``work``.
 _AT_ONCE = 100
 _PAUSE = 0.001
+#: Seconds that an allocation lasts which no pod has reserved, and which no pod would use.
+IDLE: Final = 60.0
 
 
 class ResourceClaimController:
@@ -77,6 +82,8 @@ class ResourceClaimController:
         """The pods that wait for each template, which does not exist."""
         self._deleted: dict[str, None] = {}
         """The uids of pods that are gone."""
+        self._idle: dict[str, float] = {}
+        """The allocated claims that no pod uses, longest first, and since when (monotonic)."""
         self._dirty: dict[tuple[str, str], None] = {}
         """Pods and claims to examine, by kind and key."""
 
@@ -163,14 +170,18 @@ class ResourceClaimController:
 
     def work(self, now: Instant) -> float | None:
         """Examine pods and claims, up to a limit."""
+        for key, since in self._idle.items():
+            if since + IDLE > now.monotonic:
+                break
+            self._dirty[_CLAIM, key] = None
         for _ in range(_AT_ONCE):
             if not self._dirty:
-                return None
+                return next((since + IDLE for since in self._idle.values()), None)
             kind, key = next(iter(self._dirty))
             del self._dirty[kind, key]
             try:
                 if kind == _CLAIM:
-                    self._examine_claim(key)
+                    self._examine_claim(key, now)
                 else:
                     self._examine_pod(key)
             except Exception as error:
@@ -240,8 +251,14 @@ class ResourceClaimController:
             mine = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
             self._change(claim, {"status": {"reservedFor": [*consumers, mine]}}, ())
 
-    def _examine_claim(self, key: str) -> None:
+    def _examine_claim(self, key: str, now: Instant) -> None:
         claim = self._claim(key)
+        if claim is None or not self._is_idle(key, claim):
+            self._idle.pop(key, None)
+        elif self._idle.setdefault(key, now.monotonic) + IDLE <= now.monotonic:
+            del self._idle[key]
+            self._change(claim, _deallocation(claim), ())
+            return
         if claim is None:
             return
         kept, absent = [], []
@@ -260,6 +277,14 @@ class ResourceClaimController:
             self._change(claim, {"status": {"reservedFor": left}}, absent)
         elif not kept and not claim.metadata.HasField("deletion_timestamp"):
             self._delete_of_ended_pod(claim)
+
+    def _is_idle(self, key: str, claim: ResourceClaim) -> bool:
+        """Return whether a scheduler allocated a claim that no pod has reserved or would use."""
+        if not claim.status.HasField("allocation") or claim.status.reserved_for:
+            return False
+        pods = (self._pod(user) for user in self._users.get(key, ()))
+        unused = all(pod is None or _is_done(pod) for pod in pods)
+        return unused and CLAIM_FINALIZER in claim.metadata.finalizers
 
     def _judge(
         self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference

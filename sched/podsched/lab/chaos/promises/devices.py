@@ -9,6 +9,7 @@ from podsched.api.conditions import is_finished
 from podsched.api.device_claims import exclusive_devices
 from podsched.api.objects import ResourceClaim
 from podsched.lab.chaos.history import DEVICE_CLAIMS, History, Violation, World, replay
+from podsched.term.controllers.resource_claims import IDLE
 
 ONCE = "a device belongs to one claim"
 USED = "an allocation is used, or cleared in time"
@@ -37,7 +38,8 @@ def once(history: History) -> Iterator[Violation]:
 def used(history: History) -> Iterator[Violation]:
     """Find claims that kept devices without a pod that needs them, for long after the last fault.
 
-    During faults there may be no leader to give them back.
+    During faults there may be no leader to give them back, and the leader itself waits for pods
+    that may want a claim that no pod has reserved.
     """
     since: dict[str, float] = {}
     told: set[str] = set()
@@ -49,7 +51,7 @@ def used(history: History) -> Iterator[Violation]:
             told.discard(key)
         for key in unused:
             seconds = at - max(since.setdefault(key, at), history.last_fault)
-            if seconds > history.begin.within and key not in told:
+            if seconds > history.begin.within + IDLE and key not in told:
                 told.add(key)
                 text = f"claim {key} keeps its devices for {seconds:.1f} s, and no pod needs them"
                 yield Violation(USED, text, at, 0, (DEVICE_CLAIMS + key,))
