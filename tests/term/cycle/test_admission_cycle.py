@@ -214,6 +214,20 @@ async def test_a_flavor_gets_only_pods_that_fit_on_its_nodes() -> None:
         assert written == '{"cpu":"demand"}'
 
 
+async def test_flavors_keep_their_nodes_in_a_profile_without_topology_placements() -> None:
+    disabled = {"placementGenerate": {"disabled": [{"name": "TopologyPlacementGenerator"}]}}
+    world = TermWorld([{"plugins": disabled}])
+    big_node(world, "s1", labels={"kind": "spot"})
+    big_node(world, "d1", of={"cpu": "100"}, labels={"kind": "demand"})
+    flavor(world, "spot", kind="spot")
+    cluster_queue(world, "team", None, {"spot": {"cpu": 80}})
+    async with world.running():
+        gang(world, "g", "team", 9, min_count=1, cpu=1)
+        await asyncio.sleep(1)
+        nodes = {pod.spec.node_name for name in bound(world) if (pod := world.stored(name))}
+        assert nodes == {"s1"}
+
+
 async def test_quota_without_room_on_nodes_is_not_reserved() -> None:
     world = TermWorld()
     big_node(world, "n1", of={"cpu": "2"})

@@ -76,6 +76,8 @@ METHODS: Mapping[ExtensionPoint, str] = {
 
 
 _ALLOCATING: Final = (ExtensionPoint.FILTER, ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND)
+#: The plugin whose PreFilter allows only the nodes of ``ClusterView.placement``.
+RESTRICTING: Final = "TopologyPlacementGenerator"
 _WEIGHTED: Final = (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 
 
@@ -299,7 +301,7 @@ class ProfileRuntime:
         """Return all PreFilter plugins, also those that are configured only at other points.
 
         UnsupportedFields is the first and cannot be disabled: it rejects pods that the others would
-        misplace.
+        misplace. Neither can the one that keeps pods on the nodes of a placement or of a flavor.
         """
         configured = self._at(ExtensionPoint.PRE_FILTER)
         names = {named.name for named in configured}
@@ -309,13 +311,14 @@ class ProfileRuntime:
             for named in elsewhere
             if named.name not in names and hasattr(named.plugin, "pre_filter")
         )
+        restricting = {RESTRICTING} & self.plugins.keys() - names
         implied = [
             Named(
                 name,
                 cast(PreFilterPlugin, self.plugins[name]),
                 runs=self.meter.runs(ExtensionPoint.PRE_FILTER, name),
             )
-            for name in (UnsupportedFields.name, *others)
+            for name in dict.fromkeys((UnsupportedFields.name, *others, *restricting))
         ]
         return (implied[0], *configured, *implied[1:])
 
@@ -416,8 +419,8 @@ def _make(
     profile: Profile, factories: Mapping[str, PluginFactory], handle: Handle
 ) -> dict[str, Plugin]:
     made: dict[str, Plugin] = {}
-    for enabled in (e for at in profile.plugins.values() for e in at):
-        name = enabled.name
+    names = [enabled.name for at in profile.plugins.values() for enabled in at]
+    for name in (*names, RESTRICTING):
         if name in made:
             continue
         factory = factories.get(profile.own_names.get(name, name))
