@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podsched.api.objects import (
@@ -24,10 +24,17 @@ GPU = "example.com/gpu"
 Quotas = Mapping[str, Any]
 
 
-def flavor(world: TermWorld, name: str = "default", **labels: str) -> None:
+def flavor(
+    world: TermWorld,
+    name: str = "default",
+    tolerations: Sequence[Mapping[str, str]] = (),
+    **labels: str,
+) -> None:
     made = ResourceFlavor()
     made.metadata.name = name
     made.spec.node_labels.update(labels)
+    for one in tolerations:
+        made.spec.tolerations.add(**one)
     world.cluster.create(made)
 
 

@@ -13,6 +13,7 @@ from podsched.decide.decision import ShouldStop
 from podsched.decide.pod_group import GroupDecision, NodesOf, Parts, PodGroupAttempt
 from podsched.framework.pod_groups import GroupTrial, VictimSearch
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.v1 import objects_pb2 as v1
 
 
 class Terms(Protocol):
@@ -37,8 +38,16 @@ class Terms(Protocol):
         """Return the only nodes that a member may use; see ``NodesOf``."""
         ...
 
+    def adapted(self, member: QueuedPodInfo) -> QueuedPodInfo:
+        """Return a member as it would start on these terms."""
+        ...
+
     def annotations(self, pod: PodInfo) -> dict[str, str]:
         """Return what the binding of a member sets."""
+        ...
+
+    def tolerations(self, pod: PodInfo) -> Sequence[v1.Toleration]:
+        """Return what is added to a member before it is bound."""
         ...
 
     def search(self) -> VictimSearch:
@@ -82,7 +91,7 @@ class TermsAttempt:
         refused: GroupDecision | None = None
         tried: list[tuple[Terms, PodGroupAttempt]] = []
         for terms in self._terms:
-            members = [q for q in self._members if q.info.uid in terms.members]
+            members = [terms.adapted(q) for q in self._members if q.info.uid in terms.members]
             if not members:
                 continue
             attempt = self._make(members, terms.nodes_of)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from podsched.serve.client.errors import Unavailable
 from podsched.v1.api_pb2 import EvictRequest
 from support.engine_world import pod
 from support.queues import (
@@ -212,6 +214,50 @@ async def test_a_flavor_gets_only_pods_that_fit_on_its_nodes() -> None:
         assert usage(world, "team") == {"spot/cpu": 1000, "demand/cpu": 1000}
         written = world.stored("b").metadata.annotations["podsched.io/flavors"]
         assert written == '{"cpu":"demand"}'
+
+
+async def test_pods_get_the_tolerations_of_their_flavor_before_they_are_bound() -> None:
+    world = TermWorld()
+    taint = {"key": "spot", "value": "yes", "effect": "NoExecute"}
+    big_node(world, "s1", taints=[taint], labels={"kind": "spot"})
+    tolerated = {"key": "spot", "operator": "Exists", "effect": "NoExecute"}
+    flavor(world, "spot", [tolerated], kind="spot")
+    cluster_queue(world, "team", None, {"spot": {"cpu": 8}})
+    async with world.running():
+        own = {"key": "other", "operator": "Exists"}
+        job(world, "a", "team", cpu=1, spec={"tolerations": [own]})
+        world.pod("free")
+        await asyncio.sleep(2)
+        assert bound(world) == ["a"]
+        keys = [one.key for one in world.stored("a").spec.tolerations]
+        assert keys == ["other", "spot"]
+        world.check()
+
+
+async def test_a_pod_whose_tolerations_cannot_be_written_is_not_bound_and_tried_again() -> None:
+    world = TermWorld()
+    taint = {"key": "spot", "value": "yes", "effect": "NoSchedule"}
+    big_node(world, "s1", taints=[taint], labels={"kind": "spot"})
+    flavor(world, "spot", [{"key": "spot", "operator": "Exists"}], kind="spot")
+    cluster_queue(world, "team", None, {"spot": {"cpu": 8}})
+    refused = 0
+    patch_many = world.cluster.patch_many
+
+    async def once(patches: Any, *, fence: Any = None) -> Any:
+        nonlocal refused
+        if not refused and any(patch.kind == "Pod" for patch in patches):
+            refused += 1
+            raise Unavailable("not now")
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = once  # type: ignore[method-assign]
+    async with world.running():
+        job(world, "a", "team", cpu=1)
+        await asyncio.sleep(30)
+        assert refused == 1
+        assert bound(world) == ["a"]
+        assert [one.key for one in world.stored("a").spec.tolerations] == ["spot"]
+        world.check()
 
 
 async def test_flavors_keep_their_nodes_in_a_profile_without_topology_placements() -> None:

@@ -9,11 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from podsched.api.objects import Pod, Toleration
 from podsched.api.selectors import compile_selector
+from podsched.cache.pod_class import PodClasses
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import Victims
 from podsched.framework.pod_groups import VictimSearch
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import nominate, victim_search
@@ -24,6 +26,8 @@ from podsched.term.admission.admission import Admission
 from podsched.term.admission.units import Unit, set_name, unit_key
 from podsched.term.admission.usage import Flavors, written
 
+#: Classes of pods with tolerations of flavors that are kept.
+_MOST_ADAPTED: Final = 10_000
 REASON_NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 PENDING: Final = "Pending the preemption of {} workload(s)"
 
@@ -69,6 +73,44 @@ class FlavorNodes:
         )
 
 
+class FlavorTolerations:
+    """Pods with the tolerations of flavors, which are added to them when they are bound."""
+
+    def __init__(self, admission: Admission, classes: PodClasses) -> None:
+        self._admission = admission
+        self._classes = classes
+        #: By the pod's class and the flavors.
+        self._adapted: dict[tuple[int, frozenset[str]], PodClass] = {}
+        self._flavors: object = None
+
+    def of(self, pod: PodInfo, flavors: Iterable[str]) -> list[Toleration]:
+        """Return the tolerations of flavors that a pod lacks."""
+        known, own = self._admission.snapshot.flavors, list(pod.pod.spec.tolerations)
+        found: list[Toleration] = []
+        for name in dict.fromkeys(flavors):
+            for toleration in known[name].tolerations:
+                if toleration not in own and toleration not in found:
+                    found.append(toleration)
+        return found
+
+    def adapted(self, member: QueuedPodInfo, flavors: Iterable[str]) -> QueuedPodInfo:
+        """Return a pod with the tolerations of flavors."""
+        pod, names = member.info, frozenset(flavors)
+        more = self.of(pod, names)
+        if not more:
+            return member
+        known = self._admission.snapshot.flavors
+        if known is not self._flavors or len(self._adapted) >= _MOST_ADAPTED:
+            self._flavors, self._adapted = known, {}
+        cls = self._adapted.get((pod.cls.id, names))
+        if cls is None:
+            tolerant = Pod()
+            tolerant.CopyFrom(pod.pod)
+            tolerant.spec.tolerations.extend(more)
+            cls = self._adapted[pod.cls.id, names] = self._classes.intern(tolerant)
+        return replace(member, info=replace(pod, cls=cls))
+
+
 class FlavorTerms:
     """One assignment of flavors to a unit. Implements ``Terms``."""
 
@@ -77,6 +119,7 @@ class FlavorTerms:
         admission: Admission,
         cluster: ClusterView,
         nodes: FlavorNodes,
+        tolerations: FlavorTolerations,
         unit: Unit,
         workload: Workload,
         assignment: Assignment,
@@ -84,6 +127,7 @@ class FlavorTerms:
         self._admission = admission
         self._cluster = cluster
         self._nodes = nodes
+        self._tolerations = tolerations
         self._unit = unit
         self._workload = workload
         self._queue = admission.snapshot.queues[workload.queue]
@@ -131,6 +175,14 @@ class FlavorTerms:
     def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
         """See ``Terms``."""
         return self._nodes.of(self.flavors_of(pod).values())
+
+    def adapted(self, member: QueuedPodInfo) -> QueuedPodInfo:
+        """See ``Terms``."""
+        return self._tolerations.adapted(member, self.flavors_of(member.info).values())
+
+    def tolerations(self, pod: PodInfo) -> list[Toleration]:
+        """See ``Terms``."""
+        return self._tolerations.of(pod, self.flavors_of(pod).values())
 
     def annotations(self, pod: PodInfo) -> dict[str, str]:
         """See ``Terms``."""
@@ -209,6 +261,7 @@ def terms_of(
     admission: Admission,
     cluster: ClusterView,
     nodes: FlavorNodes,
+    tolerations: FlavorTolerations,
     workload: Workload,
     first: Assignment,
 ) -> Iterator[FlavorTerms]:
@@ -216,7 +269,7 @@ def terms_of(
     unit, queue = admission.units[workload.key], admission.snapshot.queues[workload.queue]
     assignment = first
     while assignment.mode in (Mode.FIT, Mode.PREEMPT):
-        yield FlavorTerms(admission, cluster, nodes, unit, workload, assignment)
+        yield FlavorTerms(admission, cluster, nodes, tolerations, unit, workload, assignment)
         refused = {
             key.flavor
             for key in assignment.usage

@@ -22,11 +22,11 @@ from podsched.framework.pod_groups import PodGroup
 from podsched.framework.status import Code
 from podsched.lib.backoff import exponential
 from podsched.lib.event_loop import Turn
-from podsched.queues.assignment import Mode, Waiting
+from podsched.queues.assignment import Assignment, Mode, Waiting
 from podsched.queues.cycle import Cycle, Entry, nominate
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue
-from podsched.term.admission.terms import FlavorNodes, FlavorTerms, terms_of
+from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, terms_of
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
@@ -66,6 +66,7 @@ class AdmissionCycle:
         self._clock = clock
         self._turn = turn
         self._nodes = FlavorNodes(self._admission, self._cluster)
+        self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
         #: What was last said of a unit that waits, by key.
@@ -123,7 +124,7 @@ class AdmissionCycle:
             queue = admission.snapshot.queues[workload.queue]
             assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)
             if assignment.mode is Mode.FIT:
-                found = terms_of(admission, self._cluster, self._nodes, workload, assignment)
+                found = self._terms(workload, assignment)
                 terms = (one for one in found if one.fits)
                 admission.current = key
         popped = self._groups.pop_members(key, now)
@@ -143,13 +144,17 @@ class AdmissionCycle:
         group = None if unit is None or not unit.waiting else unit_group(self._cluster, unit)
         if unit is None or group is None:
             return
-        terms = terms_of(self._admission, self._cluster, self._nodes, workload, entry.assignment)
+        terms = self._terms(workload, entry.assignment)
         attempted = await self._attempt(group, workload.key, list(unit.waiting), terms, now)
         if attempted is None or attempted.result.status.code is Code.ERROR:
             self._back_off(workload)
             return
         self._errors.pop(workload.key, None)
         self._carry_out(cycle, entry, attempted)
+
+    def _terms(self, workload: Workload, assignment: Assignment) -> Iterable[FlavorTerms]:
+        parts = self._admission, self._cluster, self._nodes, self._tolerations
+        return terms_of(*parts, workload, assignment)
 
     async def _attempt(
         self,

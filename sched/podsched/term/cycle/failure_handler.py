@@ -129,7 +129,10 @@ class FailureHandler:
             self._state.queue.done(pod.uid)
             self._meter.dropped(assignment.queued)
             self._notes.ended(assignment.queued, GONE, status.message)
-        elif try_at_once:
+            return
+        # Without the tolerations of the flavors that it did not start on.
+        assignment.queued.info = known
+        if try_at_once:
             self._notes.ended(assignment.queued, OVERTAKEN)
             self.requeue(assignment.queued, set(), set())
             self._activator.activate([pod])

@@ -116,7 +116,7 @@ class FollowUp:
             else:
                 self._failures.undo(runtime, assignment, status, at_once=True)
             return False
-        if timeouts or (runtime.pre_bind and wants_pre_bind(runtime, assignment)):
+        if timeouts or wants_pre_bind(runtime, assignment):
             self._binding.wait_and_pre_bind(runtime, assignment, timeouts)
             return False
         return True

@@ -329,7 +329,9 @@ class PodGroupCycle:
         if result.status.ok and chosen is not None:
             for decision in result.placed:
                 pod = decision.queued.info
-                self._assignments[pod.uid].annotations = chosen.annotations(pod)
+                assignment = self._assignments[pod.uid]
+                assignment.annotations = chosen.annotations(pod)
+                assignment.tolerations = chosen.tolerations(pod)
 
     def _enough(self) -> bool:
         return self._turn.has_lasted(ROUND)

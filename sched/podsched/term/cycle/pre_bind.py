@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from podsched.api.codec import write
 from podsched.api.reasons import StatusCode
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
@@ -68,8 +69,10 @@ class ClusterChanges:
 
 
 def wants_pre_bind(runtime: ProfileRuntime, assignment: Assignment) -> bool:
-    """Return whether any PreBind plugin has something to do for the pod."""
-    return any(not _pre_flight(named, assignment).skipped for named in runtime.pre_bind)
+    """Return whether any PreBind plugin has something to do for the pod, or it gets tolerations."""
+    return bool(assignment.tolerations) or any(
+        not _pre_flight(named, assignment).skipped for named in runtime.pre_bind
+    )
 
 
 def _pre_flight(named: Named[PreBindPlugin], assignment: Assignment) -> Status:
@@ -94,6 +97,10 @@ async def run_pre_bind(
 
     ``runs`` gets the run of each, which lasts until its plan is carried out.
     """
+    if assignment.tolerations:
+        status = await _write(patch, [tolerations_patch(assignment)])
+        if not status.ok:
+            return status
     if not runtime.pre_bind:
         return SUCCESS
     began = time.monotonic()
@@ -169,16 +176,24 @@ async def _carry_out(
 ) -> Status:
     """Write the patches and wait. Raises _ConflictError."""
     if plan.patches:
-        try:
-            results = await patch([patch_request(p) for p in plan.patches])
-        except ClientError as exc:
-            return error(str(exc))
-        for result in results:
-            if result.code == StatusCode.ABORTED:
-                raise _ConflictError(result.message)
-            if result.code != StatusCode.OK:
-                return error(result.message)
+        status = await _write(patch, [patch_request(p) for p in plan.patches])
+        if not status.ok:
+            return status
     return await _wait(name, plan, plan.wait, cluster, changes, waits) if plan.wait else SUCCESS
+
+
+async def _write(patch: PatchObjects, requests: Sequence[api_pb2.PatchRequest]) -> Status:
+    """Write patches. Raises _ConflictError."""
+    try:
+        results = await patch(requests)
+    except ClientError as exc:
+        return error(str(exc))
+    for result in results:
+        if result.code == StatusCode.ABORTED:
+            raise _ConflictError(result.message)
+        if result.code != StatusCode.OK:
+            return error(result.message)
+    return SUCCESS
 
 
 async def _wait(
@@ -206,6 +221,22 @@ async def _wait(
                 guarded(name, PRE_BIND_WORDING, plan.timed_out)
             return error(f"timed out after {plan.timeout:g}s: {status.message}")
         await changes.next(left)
+
+
+def tolerations_patch(assignment: Assignment) -> api_pb2.PatchRequest:
+    """Return the request that gives a pod the tolerations of its flavors.
+
+    If others have come meanwhile, the API refuses it, because it would remove them.
+    """
+    pod = assignment.pod
+    all_of = [write(one) for one in (*pod.pod.spec.tolerations, *assignment.tolerations)]
+    return api_pb2.PatchRequest(
+        kind="Pod",
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        merge_patch=json.dumps({"spec": {"tolerations": all_of}}).encode(),
+    )
 
 
 def patch_request(patch: ObjectPatch) -> api_pb2.PatchRequest:

@@ -27,6 +27,7 @@ from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
 
 #: Pods in one BindPods call: enough to amortise the call, few enough that it stays below 10 ms.
 BATCH = 256
@@ -93,6 +94,8 @@ class Assignment:
     group: GroupMember | None = None
     #: What the binding sets on the pod.
     annotations: Mapping[str, str] = field(default_factory=dict)
+    #: What the pod gets before it is bound.
+    tolerations: Sequence[v1.Toleration] = ()
 
     @property
     def pod(self) -> PodInfo:
