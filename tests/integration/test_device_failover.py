@@ -6,10 +6,8 @@ from ending. ``make test-long`` has 20 rounds of this.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import signal
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -17,12 +15,12 @@ import pytest
 from podsched.api.device_claims import exclusive_devices
 from podsched.api.etcd_keys import DEVICES, kind_prefix, object_key
 from podsched.api.kinds import KINDS
-from podsched.api.manifest import from_manifest
 from podsched.api.objects import ResourceClaim
-from podsched.lab.bench.shapes import copies, pod_template
+from podsched.lab.bench.shapes import copies
 from podsched.serve.client.errors import of_result
 from podsched.serve.store.etcd import connect
-from podsched.serve.store.protocol import EventType, Store, WatchEvent
+from podsched.serve.store.protocol import Store
+from support.allocations import Allocations, device_template, followed, template_of_claims
 from support.eventually import eventually
 from support.real_cluster import RealCluster, real_cluster
 
@@ -31,54 +29,7 @@ pytestmark = pytest.mark.integration
 NODES, PER_NODE = 50, 20
 PODS = NODES * PER_NODE
 CLASS = "gpu.example.com"
-TEMPLATE = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "ResourceClaimTemplate",
-    "metadata": {"name": "gpu", "namespace": "default"},
-    "spec": {
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": CLASS}}]}}
-    },
-}
-GPU = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
 _CLAIM = KINDS["ResourceClaim"]
-Device = tuple[str, str, str]
-
-
-class Allocations:
-    """Which claim has which device, followed revision by revision.
-
-    given: how many allocations there were. twice: what was wrong, in words.
-    """
-
-    def __init__(self) -> None:
-        self.owners: dict[Device, str] = {}
-        self.devices: dict[str, list[Device]] = {}
-        self.given = 0
-        self.twice: list[str] = []
-
-    async def follow(self, store: Store) -> None:
-        """Judge all revisions from the first one on, until cancelled."""
-        async for batch in store.watch(kind_prefix(_CLAIM), start_revision=1):
-            for number, events in groupby(batch.events, lambda event: event.kv.mod_revision):
-                self._revision(number, list(events))
-
-    def _revision(self, number: int, events: list[WatchEvent]) -> None:
-        for event in events:
-            for device in self.devices.pop(event.kv.key, ()):
-                if self.owners.get(device) == event.kv.key:
-                    del self.owners[device]
-        for event in events:
-            if event.type is EventType.PUT:
-                self._put(number, event.kv.key, ResourceClaim.FromString(event.kv.value))
-
-    def _put(self, number: int, key: str, claim: ResourceClaim) -> None:
-        devices = list(exclusive_devices(claim))
-        self.given += bool(devices)
-        self.devices[key] = devices
-        for device in devices:
-            other = self.owners.setdefault(device, key)
-            if other != key:
-                self.twice.append(f"{device} belongs to {other} and {key} at revision {number}")
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.long)])
@@ -89,25 +40,23 @@ async def test_no_device_is_given_twice_or_lost_though_the_leader_is_killed_amid
     devices = {"node_devices": (f"{PER_NODE}x{CLASS}",)}
     async with real_cluster(tmp_path, replicas=3, api_servers=2, nodes=NODES, **devices) as real:
         store = await connect(real.cluster.tls.etcd_options(real.cluster.etcd_endpoints))
-        allocations = Allocations()
-        following = asyncio.create_task(allocations.follow(store), name="follow claims")
-        await real.client.create(from_manifest(TEMPLATE).message)
+        await real.client.create(template_of_claims(CLASS))
         try:
-            for number in range(rounds):
-                await one_round(real, store, allocations, f"r{number}", chance.randint(50, 900))
+            async with followed(store) as allocations:
+                for number in range(rounds):
+                    after = chance.randint(50, 900)
+                    await one_round(real, store, allocations, f"r{number}", after)
         finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
             await store.close()
         assert len(real.observer.leaders) > rounds
-    assert not allocations.twice, allocations.twice[:5]
+        assert allocations.given >= rounds * PODS
 
 
 async def one_round(
     real: RealCluster, store: Store, allocations: Allocations, prefix: str, kill_after: int
 ) -> None:
     """Pods for all devices; the leader is killed after some; all get theirs, and give them back."""
-    template = pod_template(cpu="10m", memory="", resourceClaims=[GPU])
+    template = device_template()
     template.metadata.labels["round"] = prefix
     refused = await real.client.create_pods(list(copies(template, prefix, PODS)))
     assert not any(map(of_result, refused))

@@ -10,6 +10,8 @@ import pytest
 from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
 from podsched.lab.bench.shapes import copies, pod_template
 from podsched.lib.tasks import TaskSet
+from podsched.serve.store.etcd import connect
+from support.allocations import device_template, followed, template_of_claims
 from support.eventually import eventually
 from support.real_cluster import RealCluster, metric, real_cluster
 
@@ -68,6 +70,35 @@ async def test_two_schedulers_fill_the_room_there_is_and_no_more(tmp_path: Path)
             for process in (real.cluster.schedulers[0], second)
         ]
         assert sum(overtaken), "they never met: nothing was shown"
+
+
+@pytest.mark.long
+async def test_two_schedulers_give_each_device_once(tmp_path: Path) -> None:
+    """Of 400 pods for 200 devices the rest waits, in rounds in which all devices come free."""
+    nodes, driver, rounds = 20, "gpu.example.com", 3
+    devices = {"node_devices": (f"10x{driver}",)}
+    async with real_cluster(tmp_path, replicas=1, api_servers=2, nodes=nodes, **devices) as real:
+        second = await start_second(real, tmp_path)
+        store = await connect(real.cluster.tls.etcd_options(real.cluster.etcd_endpoints))
+        await real.client.create(template_of_claims(driver))
+        async with followed(store) as allocations:
+            for number in range(1, rounds + 1):
+                names = f"own-{number}", f"other-{number}"
+                mine = list(copies(device_template(), names[0], 200))
+                other = device_template(schedulerName="batch-scheduler")
+                theirs = list(copies(other, names[1], 200))
+                for start in range(0, 200, 20):
+                    part = slice(start, start + 20)
+                    await real.client.create_pods([*mine[part], *theirs[part]])
+                await eventually("all devices in use", lambda: len(allocations.owners) == 200)
+                wanted = 200 * number
+                await eventually("their pods bound", lambda w=wanted: bound(real) >= w)
+                await real.client.delete_collection("Pod", "default", grace_period_seconds=0)
+                await eventually("claims deleted", lambda: not allocations.devices)
+        await store.close()
+        assert bound(real) == 200 * rounds
+        logs = [of.log_path.read_text() for of in (real.cluster.schedulers[0], second)]
+        assert any("is allocated to another claim" in log for log in logs), "they never met"
 
 
 def bound(real: RealCluster) -> int:
