@@ -40,7 +40,8 @@ class Equivalence:
         self._taken = taken
         self._classes: dict[tuple[int, int], int] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._wanted: dict[tuple[int, int], bool] = {}
+        #: By device: the last level that may want it, -1 for none.
+        self._last_wanted: dict[int, int] = {}
         self._safe: dict[int, bool] = {}
         self._unknown_values: dict[Alternative, bool] = {}
         self._set_classes: dict[tuple[int, _CounterSet], int] = {}
@@ -115,16 +116,23 @@ class Equivalence:
 
     def _class(self, index: int, candidate: Candidate) -> int:
         """Return the number of a device's class from a level on."""
-        key = (index, candidate.index)
-        if key not in self._classes:
-            content: Hashable
+        # No recursion: a pod may have a thousand claims.
+        missing = []
+        while (index, candidate.index) not in self._classes:
+            missing.append(index)
             if index == len(self._levels):
+                break
+            index += 1
+        for level in reversed(missing):
+            content: Hashable
+            if level == len(self._levels):
                 content = self._own_content(candidate)
             else:
-                seen = (self._seen(of, candidate) for of in self._levels[index].alternatives)
-                content = (self._class(index + 1, candidate), *seen)
-            self._classes[key] = self._numbers.setdefault(content, len(self._numbers))
-        return self._classes[key]
+                seen = (self._seen(of, candidate) for of in self._levels[level].alternatives)
+                content = (self._classes[level + 1, candidate.index], *seen)
+            number = self._numbers.setdefault(content, len(self._numbers))
+            self._classes[level, candidate.index] = number
+        return self._classes[missing[0] if missing else index, candidate.index]
 
     def _set_class(self, index: int, counter_set: _CounterSet) -> int:
         """Return the number of a counter set's class from a level on."""
@@ -192,15 +200,14 @@ class Equivalence:
 
     def _is_wanted(self, index: int, candidate: Candidate) -> bool:
         """Whether a request from a level on may want the device."""
-        if index == len(self._levels):
-            return False
-        key = (index, candidate.index)
-        if key not in self._wanted:
-            alternatives = self._levels[index].alternatives
-            self._wanted[key] = self._is_wanted(index + 1, candidate) or any(
-                self._seen(of, candidate) is not None for of in alternatives
+        if candidate.index not in self._last_wanted:
+            wanting = (
+                level.index
+                for level in reversed(self._levels)
+                if any(self._seen(of, candidate) is not None for of in level.alternatives)
             )
-        return self._wanted[key]
+            self._last_wanted[candidate.index] = next(wanting, -1)
+        return self._last_wanted[candidate.index] >= index
 
 
 def _counter_set(candidate: Candidate) -> _CounterSet:

@@ -43,7 +43,8 @@ class DevicesInUse:
 
     def __init__(self) -> None:
         self._exclusive: dict[DeviceID, int] = {}
-        self._shares: dict[DeviceID, list[Mapping[str, Fraction]]] = {}
+        #: The number of shares of a device, and what they consume of it together.
+        self._shares: dict[DeviceID, int] = {}
         self._capacity: dict[DeviceID, dict[str, Fraction]] = {}
         self._names: dict[PoolKey, set[str]] = {}
         self._of_pool: dict[PoolKey, Hashable] = {}
@@ -154,14 +155,15 @@ class DevicesInUse:
         if consumed is None:
             self._exclusive[device] = self._exclusive.get(device, 0) + 1
         else:
-            self._shares.setdefault(device, []).append(consumed)
+            self._shares[device] = self._shares.get(device, 0) + 1
+            amounts = self._capacity.setdefault(device, {})
+            for name, amount in consumed.items():
+                amounts[name] = amounts.get(name, Fraction()) + amount
         self._note(device)
 
     def _remove(self, device: DeviceID, consumed: Mapping[str, Fraction] | None) -> None:
         if consumed is not None:
-            self._shares[device].remove(consumed)
-            if not self._shares[device]:
-                del self._shares[device]
+            self._remove_share(device, consumed)
         elif self._exclusive[device] > 1:
             self._exclusive[device] -= 1
         else:
@@ -173,15 +175,18 @@ class DevicesInUse:
                 del self._names[device[:2]]
         self._note(device)
 
+    def _remove_share(self, device: DeviceID, consumed: Mapping[str, Fraction]) -> None:
+        self._shares[device] -= 1
+        if not self._shares[device]:
+            del self._shares[device], self._capacity[device]
+            return
+        amounts = self._capacity[device]
+        for name, amount in consumed.items():
+            amounts[name] -= amount
+
     def _note(self, device: DeviceID) -> None:
         self._of_pool.pop(device[:2], None)
         self._touched.add(device[:2])
-        self._capacity.pop(device, None)
-        if shares := self._shares.get(device):
-            amounts = self._capacity[device] = {}
-            for consumed in shares:
-                for name, amount in consumed.items():
-                    amounts[name] = amounts.get(name, Fraction()) + amount
         self.changed(device)
 
 

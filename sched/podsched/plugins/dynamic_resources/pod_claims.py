@@ -59,7 +59,7 @@ def _generated_names(pod: PodInfo) -> frozenset[str]:
 def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
     """Return the pod's claims as they are stored. Raises ClaimUnusableError."""
     generated = _generated_names(pod)
-    found: list[v1.ResourceClaim] = []
+    found: dict[str, v1.ResourceClaim] = {}
     for name in claim_names(pod):
         if name is None:
             raise ClaimUnusableError(f'pod "{pod.key}": ResourceClaim not created yet')
@@ -73,6 +73,5 @@ def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
                 f"ResourceClaim {pod.namespace}/{name} was not created for pod {pod.key} "
                 "(pod is not owner)"
             )
-        if not any(claim is known for known in found):
-            found.append(claim)
-    return found
+        found[name] = claim
+    return list(found.values())
