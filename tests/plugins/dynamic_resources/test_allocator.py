@@ -175,6 +175,28 @@ def test_more_devices_than_the_interpreter_may_recurse() -> None:
     assert [len(of.results) for of in allocations] == [32] * 60
 
 
+def test_more_claims_than_the_interpreter_may_recurse() -> None:
+    spec = {
+        "driver": "a.example",
+        "pool": {"name": "p", "resourceSliceCount": 1},
+        "allNodes": True,
+        "devices": [{"name": f"d{n}"} for n in range(3)],
+    }
+    exactly = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1}
+    claim = {
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+    }
+    allocator = Allocator(
+        [read_device_class({"metadata": {"name": "any"}})],
+        [read_resource_slice({"metadata": {"name": "s"}, "spec": spec})],
+        AllocatedState(),
+        AttributeSelector,
+        Features(),
+    )
+    assert allocator.allocate(NODE, [read_resource_claim(claim)] * 1500) is None
+
+
 def test_a_step_of_nothing_limits_no_amount() -> None:
     policy = {"default": "1", "validRange": {"min": "1", "step": "0"}}
     devices = [
