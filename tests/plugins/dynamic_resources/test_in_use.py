@@ -43,3 +43,18 @@ def test_a_share_costs_the_same_however_many_there_are() -> None:
         in_use.put(("ns", str(number)), [(DEVICE, {"memory": Amount(1)})])
     assert in_use.allocated.capacity[DEVICE] == {"memory": 1000}
     assert sums <= 2000
+
+
+def test_what_some_claims_use_can_be_left_out() -> None:
+    other = DeviceID("gpu.example.com", "n1", "d1")
+    far = DeviceID("gpu.example.com", "n2", "d0")
+    in_use = DevicesInUse()
+    in_use.put(("ns", "a"), [share(2), (far, None)])
+    in_use.put(("ns", "b"), [share(3)])
+    in_use.put(("ns", "c"), [(other, None)])
+    pools = [DEVICE[:2], ("gpu.example.com", "n9")]
+    left = in_use.without([("ns", "a"), ("ns", "c")], pools)
+    assert (set(left.devices), left.capacity) == (set(), {DEVICE: {"memory": 3}})
+    left = in_use.without([("ns", "b")], pools)
+    assert (set(left.devices), left.capacity) == ({other}, {DEVICE: {"memory": 2}})
+    assert in_use.allocated.capacity == {DEVICE: {"memory": 5}}

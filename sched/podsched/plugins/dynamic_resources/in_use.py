@@ -110,19 +110,16 @@ class DevicesInUse:
 
     def without(self, claims: Iterable[ClaimKey], pools: Iterable[PoolKey]) -> AllocatedState:
         """Return which devices of some pools are in use apart from those of some claims."""
-        freed = [use for claim in claims for use in self._uses.get(claim, ())]
-        left: list[Use] = []
-        for pool in pools:
-            for name in self._names.get(pool, ()):
-                device = DeviceID(*pool, name)
-                left += [(device, None)] * self._exclusive.get(device, 0)
-                left += [(device, consumed) for consumed in self._shares.get(device, ())]
-        for use in freed:
-            if use in left:
-                left.remove(use)
-        made = DevicesInUse()
-        made.put(("", ""), left)
-        return made.allocated
+        left = DevicesInUse()
+        left._names = {pool: set(self._names[pool]) for pool in pools if pool in self._names}
+        devices = [DeviceID(*pool, name) for pool, names in left._names.items() for name in names]
+        left._exclusive = {of: self._exclusive[of] for of in devices if of in self._exclusive}
+        left._shares = {of: self._shares[of] for of in devices if of in self._shares}
+        left._capacity = {of: dict(self._capacity[of]) for of in left._shares}
+        for device, consumed in (use for claim in claims for use in self._uses.get(claim, ())):
+            if device[:2] in left._names:
+                left._remove(device, consumed)
+        return AllocatedState(left._exclusive, left._shares, left._capacity)
 
     @property
     def position(self) -> int:
