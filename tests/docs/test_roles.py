@@ -8,6 +8,7 @@ from podsched.api.kinds import KINDS
 from podsched.serve.server.access.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rules import ALL, Rule, names_permitted
+from podsched.serve.server.rest.reviews import REVIEWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 TEXT = PAGE.read_text()
@@ -20,7 +21,12 @@ LETTERS = {
     "D": ("deletecollection",),
     "a": ("answer",),
 }
-ROLES = [name for name in CLUSTER_ROLES if name != "cluster-admin"]
+#: Not those of paths alone.
+ROLES = [
+    name
+    for name, rules in CLUSTER_ROLES.items()
+    if name != "cluster-admin" and any(groups for _, groups, _ in rules)
+]
 
 
 def resources() -> list[tuple[str, str]]:
@@ -34,7 +40,8 @@ def resources() -> list[tuple[str, str]]:
         if resource != ALL
     }
     groups = {kind.plural: kind.group for kind in KINDS.values()}
-    right = {(g, r) for g, r in named if groups[r.partition("/")[0]] == g}
+    reviews = {plural: group for (group, _), kinds in REVIEWS.items() for plural in kinds}
+    right = {(g, r) for g, r in named if (groups | reviews)[r.partition("/")[0]] == g}
     return sorted(right | {(group, plural) for plural, group in groups.items()})
 
 

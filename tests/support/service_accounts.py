@@ -6,12 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from podsched.api.etcd_keys import local_key, object_key
-from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject
+from podsched.api.kinds import KINDS, kind_of
+from podsched.api.objects import AnyObject, ServiceAccount
 from podsched.lib.certificates import new_signing_key
+from podsched.serve.server.access.authentication import CallAuthenticator
+from podsched.serve.server.access.service_accounts import ServiceAccountTokens
 from podsched.serve.server.access.settings import ServiceAccountSettings
+from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.protocol import EventType, KeyValue, WatchBatch, WatchEvent
+from support.access_world import identity
+from support.api_objects import pod
+from support.api_world import World
+from support.kube_client import KubeClient, Response
 
 
 def write_signing_key(path: Path) -> Path:
@@ -40,3 +47,56 @@ def gone(cache: WatchCache, item: AnyObject) -> None:
     key = object_key(kind, local_key(kind, item.metadata.namespace, item.metadata.name))
     value = KeyValue(key, b"", 0, revision, 0)
     cache.apply(WatchBatch(revision, [WatchEvent(EventType.DELETE, value)]))
+
+
+#: Past the clock that calls are checked with, which is not the world's.
+LONG = 2**31
+
+
+class Accounts:
+    """An API server with the account default/builder and its pod web-1 on worker-1."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        self.world = world
+        cache = world.core.cache
+        self.tokens = ServiceAccountTokens(account_settings(directory), cache, lambda: world.now)
+        self.admin = KubeClient(world.core, tokens=self.tokens)
+
+    async def start(self) -> None:
+        account = ServiceAccount(metadata={"namespace": "default", "name": "builder"})
+        mounted = pod("web-1")
+        mounted.spec.node_name = "worker-1"
+        mounted.spec.service_account_name = "builder"
+        for item in (account, mounted):
+            await self.world.core.creator.create(item)
+
+    def asking(self, user: str, *groups: str) -> KubeClient:
+        """A client with the rights of its roles."""
+        caller = identity(user, *groups)
+        rights = self.world.core.authorizer.rights_of
+        pipeline = Pipeline(authenticate=lambda _: caller, authorize=rights)
+        return KubeClient(self.world.core, pipeline, self.tokens)
+
+    async def uid(self, kind: str, name: str) -> str:
+        entry = await self.world.core.registry.get(kind, "default", name)
+        return entry.message.metadata.uid
+
+    async def reference(self, name: str = "web-1") -> dict[str, str]:
+        return {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": await self.uid("Pod", name)}
+
+    async def with_token(self, token: str, path: str) -> Response:
+        """A request of a caller who presents a token."""
+        headers = {"authorization": f"Bearer {token}"}
+        return await self.authenticating().request("GET", path, headers=headers)
+
+    def authenticating(self) -> KubeClient:
+        """A client of a server that asks for tokens."""
+        authenticate = CallAuthenticator(accounts=self.tokens)
+        rights = self.world.core.authorizer.rights_of
+        return KubeClient(self.world.core, Pipeline(None, authenticate, rights), self.tokens)
+
+    def token(self, *audiences: str) -> str:
+        """A token of the account that lasts long."""
+        entry = self.world.core.cache.get(KINDS["ServiceAccount"], "default/builder")
+        assert entry is not None and isinstance(entry.message, ServiceAccount)
+        return self.tokens.issue(entry.message, audiences or self.tokens.audiences, LONG)

@@ -24,7 +24,7 @@ _SECRET_REFS = (
 def references(pod: Pod) -> Iterator[tuple[str, str]]:
     """Yield kind and name of each object of its namespace that a pod refers to."""
     spec = pod.spec
-    yield "ServiceAccount", spec.service_account_name or "default"
+    yield "ServiceAccount", spec.service_account_name
     for reference in spec.image_pull_secrets:
         yield "Secret", reference.name
     for container in _containers(pod):

@@ -23,7 +23,7 @@ from podsched.serve.server.access.rights import rights
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.fairness.turns import Work, end_turn, large_response
-from podsched.serve.server.scope import Scope, kind_named
+from podsched.serve.server.scope import Scope, kind_named, selected_name
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Store
@@ -78,7 +78,7 @@ class Lister:
         at_revision: the revision of the list, 0 for the current one. A continue token overrides it.
         """
         kind = kind_named(request.kind)
-        rights().check("list", kind, request.namespace)
+        rights().check("list", kind, request.namespace, selected_name(request.field_selector))
         if request.limit < 0:
             raise errors.bad_request("limit must not be negative", "limit")
         scope = Scope(

@@ -27,7 +27,7 @@ from podsched.serve.server.access.authentication import (
     no_authentication,
 )
 from podsched.serve.server.access.identity import Identity, caller, set_caller
-from podsched.serve.server.access.rights import UNRESTRICTED, Rights, set_rights
+from podsched.serve.server.access.rights import UNRESTRICTED, Rights, rights, set_rights
 from podsched.serve.server.audit.events import AuditedCall
 from podsched.serve.server.call_warnings import collect_warnings
 from podsched.serve.server.errors import ApiError
@@ -53,6 +53,7 @@ class Pipeline:
     observer: metrics and traces, None for none. authenticate: returns the caller's identity.
     authorize: returns an identity's rights; handlers check them (``access.rights.rights()``) for
     each object that they read or write. gate: fairness, None for none. audit: None for no log.
+    prepare: called before each call is handled, to bring up to date what its rights depend on.
     """
 
     observer: ServerTelemetry | None = None
@@ -60,6 +61,7 @@ class Pipeline:
     authorize: Callable[[Identity], Rights] = lambda _: UNRESTRICTED
     gate: Gate | None = None
     audit: AuditLog | None = None
+    prepare: Callable[[Rights], Awaitable[None]] | None = None
 
 
 class Call:
@@ -165,6 +167,8 @@ class Call:
         if gate is not None and self.identity is not None:
             self._seat = await gate.enter(self.identity, self.peer, self._method, size)
             set_seat(self._seat)
+        if self._pipeline.prepare is not None:
+            await self._pipeline.prepare(rights())
 
     def charge_items(self) -> None:
         """Charge the flow for a batch whose items are not charged one by one."""

@@ -23,6 +23,19 @@ def kind_named(name: str) -> Kind:
         raise errors.bad_request(str(error), "kind") from None
 
 
+def selected_name(field_selector: str) -> str:
+    """Return the name of the only object that a field selector permits; "" if it names none.
+
+    As in Kubernetes, the right to this object is enough. An invalid selector is refused later.
+    """
+    if "metadata.name" not in field_selector:
+        return ""
+    try:
+        return parse_field_selector(field_selector).wanted("metadata.name") or ""
+    except SelectorError:
+        return ""
+
+
 class Scope:
     """A compiled selection of objects; no kinds mean all kinds, "" any namespace.
 

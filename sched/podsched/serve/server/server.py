@@ -157,8 +157,14 @@ class ApiServer:
             accounts=self.tokens,
             bootstrap=BootstrapTokens(self.core.cache) if settings.kube_listen else None,
         )
+        authorizer = self.core.authorizer
         return Pipeline(
-            self._observer, authenticator, self.core.authorizer.rights_of, self.gate, self._audit
+            self._observer,
+            authenticator,
+            authorizer.rights_of,
+            self.gate,
+            self._audit,
+            authorizer.prepare,
         )
 
     async def _listen_for_kube(self, pipeline: Pipeline) -> None:

@@ -18,7 +18,7 @@ from podsched.serve.server.access.rights import WatchRight
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.fairness.turns import current_seat
-from podsched.serve.server.scope import Scope
+from podsched.serve.server.scope import Scope, selected_name
 from podsched.serve.server.watchcache import Change, ExpiredError, WatchCache
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED, WatchRequest
 
@@ -119,7 +119,8 @@ class Watcher:
         scope = Scope(
             request.kinds, request.namespace, request.label_selector, request.field_selector
         )
-        right = WatchRight(scope.kinds.values(), request.namespace)
+        name = selected_name(request.field_selector)
+        right = WatchRight(scope.kinds.values(), request.namespace, name)
         _check(request, scope)
         if self.watching >= MAX_WATCHES:
             raise errors.overloaded(f"{MAX_WATCHES} watches are being served already")

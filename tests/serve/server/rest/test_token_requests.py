@@ -8,60 +8,15 @@ from typing import Any
 import jwt
 import pytest
 
-from podsched.api.objects import ServiceAccount
-from podsched.serve.server.access.authentication import CallAuthenticator
-from podsched.serve.server.access.service_accounts import ServiceAccountTokens
-from podsched.serve.server.pipeline import Pipeline
 from podsched.v1.api_pb2 import DeleteRequest
-from support.access_world import binding_of, identity
+from support.access_world import binding_of
 from support.api_objects import pod
 from support.api_world import World
-from support.kube_client import KubeClient, Response
-from support.service_accounts import account_settings
+from support.kube_client import KubeClient
+from support.service_accounts import LONG, Accounts
 
 PATH = "/api/v1/namespaces/default/serviceaccounts/builder/token"
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-#: Past the clock that calls are checked with, which is not the world's.
-LONG = 2**31
-
-
-class Accounts:
-    """An API server with the account default/builder and its pod web-1 on worker-1."""
-
-    def __init__(self, world: World, directory: Path) -> None:
-        self.world = world
-        cache = world.core.cache
-        self.tokens = ServiceAccountTokens(account_settings(directory), cache, lambda: world.now)
-        self.admin = KubeClient(world.core, tokens=self.tokens)
-
-    async def start(self) -> None:
-        account = ServiceAccount(metadata={"namespace": "default", "name": "builder"})
-        mounted = pod("web-1")
-        mounted.spec.node_name = "worker-1"
-        mounted.spec.service_account_name = "builder"
-        for item in (account, mounted):
-            await self.world.core.creator.create(item)
-
-    def asking(self, user: str, *groups: str) -> KubeClient:
-        """A client with the rights of its roles."""
-        caller = identity(user, *groups)
-        rights = self.world.core.authorizer.rights_of
-        pipeline = Pipeline(authenticate=lambda _: caller, authorize=rights)
-        return KubeClient(self.world.core, pipeline, self.tokens)
-
-    async def uid(self, kind: str, name: str) -> str:
-        entry = await self.world.core.registry.get(kind, "default", name)
-        return entry.message.metadata.uid
-
-    async def reference(self, name: str = "web-1") -> dict[str, str]:
-        return {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": await self.uid("Pod", name)}
-
-    async def with_token(self, token: str, path: str) -> Response:
-        """A request of a caller who presents a token."""
-        authenticate = CallAuthenticator(accounts=self.tokens)
-        rights = self.world.core.authorizer.rights_of
-        client = KubeClient(self.world.core, Pipeline(None, authenticate, rights), self.tokens)
-        return await client.request("GET", path, headers={"authorization": f"Bearer {token}"})
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from podsched.api.kinds import KINDS
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import MASTERS, Identity
+from podsched.serve.server.access.node_pods import NodePods
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rights import Rights
 from podsched.serve.server.watchcache import Derived, WatchCache
@@ -29,7 +30,14 @@ class Authorizer:
         self._cache = cache
         self._is_ready = is_ready
         self._policy = Derived(cache, self._compile, *_RBAC)
+        #: What the pods of nodes refer to; up to date as of the last ``NodePods.catch_up``.
+        self.node_pods = NodePods(cache)
         self._known: dict[tuple[str, frozenset[str]], Rights] = {}
+
+    async def prepare(self, rights: Rights) -> None:
+        """Bring up to date what the rights of a kubelet depend on: the pods of its node."""
+        if rights.node is not None and rights.node.is_kubelet:
+            await self.node_pods.catch_up()
 
     def rights_of(self, identity: Identity) -> Rights:
         """Return the rights of an identity. Raises ApiError UNAVAILABLE during the start."""
@@ -43,7 +51,7 @@ class Authorizer:
         if found is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            found = Rights(identity, policy, latest=self.rights_of)
+            found = Rights(identity, policy, latest=self.rights_of, pods=self.node_pods)
             self._known[key] = found
         return found
 

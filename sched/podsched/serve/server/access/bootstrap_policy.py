@@ -24,6 +24,8 @@ VOLUME_CONTROLLERS = "system:volume-controllers"
 HOLLOW_DEVICES = "system:hollow-devices"
 VOLUME_BINDER = "system:controller:persistent-volume-binder"
 KUBELET_API = "system:kubelet-api-admin"
+DELEGATOR = "system:auth-delegator"
+DISCOVERY = "system:service-account-issuer-discovery"
 #: The user by which kubelets know API servers, as kubeadm names it.
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 LEADER_LOCKING = "system::leader-locking-kube-scheduler"
@@ -39,7 +41,7 @@ _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 _Rule = tuple[Sequence[str], Sequence[str], Sequence[str]]
-"""Verbs, API groups, resources."""
+"""Verbs, API groups, resources; without groups: verbs and non-resource paths."""
 
 
 def _in_groups(kinds: Iterable[Kind], *verbs: str) -> tuple[_Rule, ...]:
@@ -73,6 +75,12 @@ _KUBELET_API: tuple[_Rule, ...] = (
 )
 
 
+#: What servers ask that know neither tokens nor roles themselves, as kubelets do.
+_DELEGATING: tuple[_Rule, ...] = (
+    (("create",), ("authentication.k8s.io",), ("tokenreviews",)),
+    (("create",), ("authorization.k8s.io",), ("subjectaccessreviews",)),
+)
+
 #: Rights of the garbage collector and the namespace controller, which run in the leader.
 _COLLECTING: tuple[_Rule, ...] = (
     *_in_groups((k for k in KINDS.values() if not k.secret), *READ, *CHANGE),
@@ -101,16 +109,18 @@ _SCHEDULING: tuple[_Rule, ...] = (
     ([f"arbitrary-node:{verb}" for verb in CHANGE], _DEVICES, ("resourceclaims/driver",)),
 )
 _NODE: tuple[_Rule, ...] = (
+    *_DELEGATING,
     (("create", *READ, *CHANGE), _CORE, ("nodes",)),
     (CHANGE, _CORE, ("nodes/status",)),
-    ((*READ, "delete"), _CORE, ("pods",)),
+    # Of its own node, and mirror pods alone (``nodes``).
+    ((*READ, "create", "delete"), _CORE, ("pods",)),
     (CHANGE, _CORE, ("pods/status",)),
     (("create",), _CORE, ("pods/eviction",)),
-    (READ, _CORE, ("namespaces", "persistentvolumeclaims", "persistentvolumes", "services")),
+    (READ, _CORE, ("namespaces", "persistentvolumes", "services")),
     (READ, _STORAGE, ("csidrivers", "csinodes", "storageclasses", "volumeattachments")),
+    (("create", "delete", *CHANGE), _STORAGE, ("csinodes",)),
     (READ, _NODE_GROUP, ("runtimeclasses",)),
-    (("create", *READ, *CHANGE, "delete"), _DEVICES, ("resourceslices",)),
-    (("get",), _DEVICES, ("resourceclaims",)),
+    (("create", *READ, *CHANGE, "delete", "deletecollection"), _DEVICES, ("resourceslices",)),
     (("create", "patch", "update"), _CORE, ("events",)),
     (("create", "delete", "get", *CHANGE), _LEASES, ("leases",)),
 )
@@ -134,6 +144,17 @@ CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
     VOLUME_BINDER: _VOLUMES,
     HOLLOW_DEVICES: ((("create",), _DEVICES, ("deviceclasses",)),),
     KUBELET_API: _KUBELET_API,
+    DELEGATOR: (
+        *_DELEGATING,
+        (("create",), ("authorization.k8s.io",), ("localsubjectaccessreviews",)),
+    ),
+    DISCOVERY: (
+        (
+            ("get",),
+            (),
+            ("/.well-known/openid-configuration", "/openid/v1/jwks"),
+        ),
+    ),
 }
 #: Kind and name of the subject that each cluster role is bound to.
 BOUND: dict[str, tuple[str, str]] = {
@@ -143,6 +164,7 @@ BOUND: dict[str, tuple[str, str]] = {
     VOLUME_BINDER: (GROUP, VOLUME_CONTROLLERS),
     HOLLOW_DEVICES: (GROUP, HOLLOW_DEVICES),
     KUBELET_API: (USER, KUBELET_CLIENT),
+    DISCOVERY: (GROUP, "system:serviceaccounts"),
 }
 
 
@@ -182,7 +204,10 @@ def bootstrap_policy() -> list[AnyObject]:
 
 def _add_rules(role: Any, rules: Sequence[_Rule]) -> None:
     for verbs, groups, resources in rules:
-        role.rules.add(verbs=verbs, api_groups=groups, resources=resources)
+        if groups:
+            role.rules.add(verbs=verbs, api_groups=groups, resources=resources)
+        else:
+            role.rules.add(verbs=verbs, non_resource_urls=resources)
 
 
 def _bind(binding: Any, kind: str, role: str, subject_kind: str, subject: str) -> None:

@@ -1,9 +1,13 @@
-"""Limits an agent's identity to its own nodes, in addition to its roles.
+"""Limits an agent's or kubelet's identity to its own nodes, in addition to its roles.
 
 As Kubernetes' NodeRestriction (plugin/pkg/admission/noderestriction, v1.36): a member of the group
 system:nodes writes its own Node, without its taints, its owners and labels that decide about
-security, the Lease of that Node, the ResourceSlices with its devices, and the status of the pods
-bound to it, without their labels.
+security, the Lease and CSINode of that Node, the ResourceSlices with its devices, and the status of
+the pods bound to it, without their labels. It creates mirror pods of its own, and tokens for its
+pods.
+
+As Kubernetes' node authorizer (plugin/pkg/auth/authorizer/node, v1.36): it reads by name what its
+pods refer to, which no role permits: Secrets, ConfigMaps, claims and ServiceAccounts.
 
 Stricter than Kubernetes, it cannot cordon or uncordon its Node, set its finalizers, or change its
 pods' annotations. The user may be a pattern, "system:node:lab-*", for an agent that simulates all
@@ -17,8 +21,10 @@ from typing import Any, Final, NamedTuple
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
-from podsched.api.pod_references import token_audiences
+from podsched.api.pod_references import references, token_audiences
+from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.serve.server import errors
+from podsched.serve.server.access.node_pods import NodePods
 
 NODES: Final = "system:nodes"
 USER_PREFIX: Final = "system:node:"
@@ -45,10 +51,43 @@ _OWN_LABELS = frozenset(
 _HELD_BY: Final = ("owner_references", "finalizers")
 
 
+#: What a node may do with the objects that its pods refer to, by resource.
+_REFERRED: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    "secrets": ("Secret", frozenset({"get", "list", "watch"})),
+    "configmaps": ("ConfigMap", frozenset({"get", "list", "watch"})),
+    "persistentvolumeclaims": ("PersistentVolumeClaim", frozenset({"get"})),
+    "resourceclaims": ("ResourceClaim", frozenset({"get"})),
+    "serviceaccounts": ("ServiceAccount", frozenset({"get"})),
+    "serviceaccounts/token": ("ServiceAccount", frozenset({"create"})),
+}
+_REFERRED_GROUPS: Final = {"resourceclaims": "resource.k8s.io"}
+_UNREFERRED: Final = {
+    "ServiceAccount": "a service account",
+    "Secret": "secrets",
+    "ConfigMap": "configmaps",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "ResourceClaim": "resourceclaims",
+}
+
+
 class NodeScope(NamedTuple):
     """The nodes of an identity: one, or all with a prefix; "": none."""
 
     pattern: str
+
+    @property
+    def is_kubelet(self) -> bool:
+        """Whether it is one node, as a kubelet is."""
+        return bool(self.pattern) and not self.pattern.endswith("*")
+
+    def permits(
+        self, pods: NodePods, verb: str, group: str, resource: str, namespace: str, name: str
+    ) -> bool:
+        """Return whether the node may do this because a pod of its own refers to the object."""
+        kind, verbs = _REFERRED.get(resource, ("", frozenset()))
+        if verb not in verbs or group != _REFERRED_GROUPS.get(resource, ""):
+            return False
+        return bool(name) and pods.refer_to(self.pattern, kind, namespace, name)
 
     def includes(self, node: str) -> bool:
         """Return whether a node is one of the identity's."""
@@ -63,10 +102,31 @@ class NodeScope(NamedTuple):
             self._check_labels(kind, new.metadata.name, {}, new.metadata.labels)
         elif isinstance(new, ResourceSlice):
             self._check_slice(kind, new)
+        elif isinstance(new, Pod):
+            self._check_mirror_pod(kind, new)
+
+    def _check_mirror_pod(self, kind: Kind, pod: Pod) -> None:
+        name, why = pod.metadata.name, ""
+        owners = pod.metadata.owner_references
+        referred = (kind for kind, found in references(pod) if found and kind in _UNREFERRED)
+        if not is_mirror_pod(pod):
+            why = f'pod does not have "{MIRROR_POD}" annotation: a node can only create mirror pods'
+        elif not self.includes(pod.spec.node_name):
+            why = "can only create pods with spec.nodeName set to itself"
+        elif len(owners) != 1 or (owners[0].kind, owners[0].name) != ("Node", pod.spec.node_name):
+            why = "can only create pods with a single owner reference set to itself"
+        elif not owners[0].controller:
+            why = "can only create pods with a controller owner reference set to itself"
+        elif owners[0].block_owner_deletion:
+            why = "must not set blockOwnerDeletion on an owner reference"
+        elif first := next(referred, ""):
+            why = f"can not create pods that reference {_UNREFERRED[first]}"
+        if why:
+            raise self._refused(kind, name, why)
 
     def check_address(self, kind: Kind, namespace: str, name: str) -> None:
-        """Raise ApiError for another node or its Lease."""
-        if kind.name == "Node" and not self.includes(name):
+        """Raise ApiError for another node, its Lease or its CSINode."""
+        if kind.name in ("Node", "CSINode") and not self.includes(name):
             raise self._refused(kind, name, "cannot be written by this node")
         if kind.name == "Lease" and not (namespace == _LEASES and self.includes(name)):
             raise self._refused(kind, name, f"can only access node lease of its own in {_LEASES}")

@@ -1,6 +1,7 @@
 """Checks rights that depend on an object's content, in addition to the verb on its kind.
 
-    a pod with a node         also needs create pods/binding: otherwise creating would be binding
+    a pod with a node         also needs create pods/binding: otherwise creating would be binding;
+                              a kubelet may create its own mirror pods (``nodes``)
     a pod of a system class   also needs the verb use on that PriorityClass, outside kube-system
     an RBAC object            must not grant rights that its author lacks (``escalation``), also by
                               its labels, by which other roles aggregate it
@@ -47,10 +48,10 @@ def check_creation(kind: Kind, new: AnyObject) -> None:
     metadata = new.metadata
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     own.check("create", kind, namespace)
-    if isinstance(new, Pod) and new.spec.node_name:
-        own.check("create", kind, namespace, metadata.name, "binding")
     if own.node is not None:
         own.node.check_creation(kind, new)
+    elif isinstance(new, Pod) and new.spec.node_name:
+        own.check("create", kind, namespace, metadata.name, "binding")
 
 
 def check_new(kind: Kind, new: AnyObject) -> None:

@@ -17,7 +17,7 @@ from podsched.serve.server.errors import ApiError
 from podsched.serve.server.scope import kind_named
 from podsched.v1 import api_pb2 as v1
 
-_MAX_GROUPS = 1000
+MAX_GROUPS = 1000
 _LONGEST_NAME = 1024
 
 
@@ -69,7 +69,7 @@ class Reviews:
         if not subject.username and not subject.groups:
             return rights()
         names = (subject.username, *subject.groups)
-        if len(names) > _MAX_GROUPS or any(len(name) > _LONGEST_NAME for name in names):
+        if len(names) > MAX_GROUPS or any(len(name) > _LONGEST_NAME for name in names):
             raise errors.bad_request("names are too long or too many", "subject")
         user = subject.username or caller().user
         if subject.username:

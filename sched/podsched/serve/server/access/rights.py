@@ -25,6 +25,7 @@ from typing import Final
 from podsched.api.kinds import Kind
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import SERVER, UNSECURED, Identity, caller
+from podsched.serve.server.access.node_pods import NodePods
 from podsched.serve.server.access.nodes import NodeScope, node_scope
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rules import names_permitted, path_permitted
@@ -41,7 +42,16 @@ class Rights:
     everything: unlimited rights; node: the nodes that an agent is limited to.
     """
 
-    __slots__ = ("_latest", "_remembered", "everything", "grants", "identity", "node", "policy")
+    __slots__ = (
+        "_latest",
+        "_pods",
+        "_remembered",
+        "everything",
+        "grants",
+        "identity",
+        "node",
+        "policy",
+    )
 
     def __init__(
         self,
@@ -50,8 +60,9 @@ class Rights:
         *,
         everything: bool = False,
         latest: Callable[[Identity], Rights] | None = None,
+        pods: NodePods | None = None,
     ) -> None:
-        """latest: returns the current rights of an identity."""
+        """latest: returns the current rights of an identity. pods: what those of nodes refer to."""
         self.identity = identity
         self.policy = policy
         self.grants = policy.grants(identity.user, identity.groups)
@@ -59,6 +70,7 @@ class Rights:
         self.node: NodeScope | None = (
             None if everything else node_scope(identity.user, identity.groups)
         )
+        self._pods = pods
         self._latest = latest
         self._remembered: dict[tuple[str, str, str, str], frozenset[str] | None] = {}
 
@@ -82,7 +94,11 @@ class Rights:
                 if len(self._remembered) >= _MAX_REMEMBERED:
                     self._remembered.clear()
                 self._remembered[key] = names
-        return names is None or (bool(name) and name in names)
+        if names is None or (bool(name) and name in names):
+            return True
+        if self.node is None or self._pods is None:
+            return False
+        return self.node.permits(self._pods, verb, group, resource, namespace, name)
 
     def check_path(self, verb: str, path: str) -> None:
         """Raise ApiError PERMISSION_DENIED unless a verb on a non-resource path is permitted."""
@@ -100,14 +116,16 @@ class Rights:
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         namespace = namespace if kind.namespaced else ""
         if not self.permit(verb, kind.group, resource, namespace, name):
-            raise errors.forbidden(kind, name, _cannot(self, verb, kind, resource, namespace))
+            why = cannot(self, verb, kind.group, resource, namespace)
+            raise errors.forbidden(kind, name, why)
 
 
-def _cannot(rights: Rights, verb: str, kind: Kind, resource: str, namespace: str) -> str:
+def cannot(rights: Rights, verb: str, group: str, resource: str, namespace: str) -> str:
+    """Return why a verb is refused, as Kubernetes says it."""
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     return (
         f'User "{rights.identity.user}" cannot {verb} resource "{resource}" '
-        f'in API group "{kind.group}" {where}'
+        f'in API group "{group}" {where}'
     )
 
 
@@ -132,10 +150,10 @@ def set_rights(found: Rights) -> None:
 class WatchRight:
     """Checks the right to watch kinds for the duration of a watch."""
 
-    def __init__(self, kinds: Iterable[Kind], namespace: str) -> None:
-        """Raise ApiError unless all kinds may be watched."""
+    def __init__(self, kinds: Iterable[Kind], namespace: str, name: str = "") -> None:
+        """Raise ApiError unless all kinds may be watched; name: of the only object watched."""
         self._kinds = tuple(kinds)
-        self._namespace = namespace
+        self._namespace, self._name = namespace, name
         self._rights = rights()
         # Rights are shared by all credentials of a user, of which this call has the caller's.
         self._identity = caller()
@@ -152,4 +170,4 @@ class WatchRight:
 
     def _check(self) -> None:
         for kind in self._kinds:
-            self._rights.check("watch", kind, self._namespace)
+            self._rights.check("watch", kind, self._namespace, self._name)

@@ -124,6 +124,10 @@ class ServiceAccountTokens:
             raise TokenRejected("it is not valid yet")
         return self._bound_identity(claims, now)
 
+    def audiences_of(self, token: str) -> Sequence[str]:
+        """Return the audiences of a token. Raises TokenRejected unless its signature is valid."""
+        return audiences_in(self._claims_of(token))
+
     def _claims_of(self, token: str) -> Mapping[str, Any]:
         """Return a token's claims; its signature is verified only once. Raises TokenRejected."""
         if len(token) > _LONGEST_TOKEN:

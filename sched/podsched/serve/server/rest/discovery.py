@@ -11,7 +11,7 @@ from podsched.serve.server.rest.failures import method_not_allowed, no_such_reso
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import JSON, Answer, Request, encode
 from podsched.serve.server.rest.resources import GROUP_NAMES, GROUPS, Subresource
-from podsched.serve.server.rest.reviews import REVIEWS
+from podsched.serve.server.rest.reviews import NAMESPACED_REVIEWS, REVIEWS
 
 _NAMES: Final = (*GROUP_NAMES, *(group for group, _ in REVIEWS))
 _AGGREGATED: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -95,7 +95,7 @@ class _Listed(NamedTuple):
 
 def _listed(group: str, version: str) -> Iterator[_Listed]:
     for plural, name in REVIEWS.get((group, version), {}).items():
-        yield _Listed(plural, name.lower(), name, False)
+        yield _Listed(plural, name.lower(), name, name in NAMESPACED_REVIEWS)
     resources = GROUPS.get((group, version), {})
     if "pods" in resources:
         yield _Listed("bindings", "binding", "Binding", True)

@@ -26,7 +26,7 @@ from podsched.serve.server.rest.probes import Probes
 from podsched.serve.server.rest.proxying import Proxying
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.resources import GROUP_NAMES
-from podsched.serve.server.rest.reviews import REVIEWS, SelfReviews
+from podsched.serve.server.rest.reviews import REVIEWS, RestReviews
 from podsched.serve.server.rest.routes import Target, group_of, target_of
 from podsched.serve.server.rest.subresources import Subresources
 from podsched.serve.server.rest.token_requests import TokenRequests
@@ -73,7 +73,7 @@ class Handler:
         self._pipeline = pipeline
         self._probes = probes
         self._open = pipeline.authenticate is no_authentication
-        self._reviews = SelfReviews(core)
+        self._reviews = RestReviews(core, pipeline.authenticate, tokens)
         self._tokens = TokenRequests(core, tokens)
         self._proxying = Proxying(core, kubelets) if kubelets is not None else None
         reading = Reading(core)

@@ -67,6 +67,12 @@ FIELDS: Final[Mapping[str, str]] = {
     "TokenRequestSpec": "1:audiences:s* 3:boundObjectRef:BoundObjectReference "
     "4:expirationSeconds:i",
     "BoundObjectReference": "1:kind:s 2:apiVersion:s 3:name:s 4:uid:s",
+    "TokenReview": "1:metadata:ObjectMeta 2:spec:TokenReviewSpec",
+    "TokenReviewSpec": "1:token:s 2:audiences:s*",
+    "SubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SubjectAccessReviewSpec",
+    "LocalSubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SubjectAccessReviewSpec",
+    "SubjectAccessReviewSpec": "1:resourceAttributes:ResourceAttributes "
+    "2:nonResourceAttributes:NonResourceAttributes 3:user:s 4:groups:s* 6:uid:s",
     "SelfSubjectReview": "1:metadata:ObjectMeta",
     "SelfSubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SelfSubjectAccessReviewSpec",
     "SelfSubjectAccessReviewSpec": "1:resourceAttributes:ResourceAttributes "

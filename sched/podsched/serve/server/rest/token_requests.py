@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Node, Pod, ServiceAccount
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
-from podsched.serve.server.access.service_accounts import Bound, ServiceAccountTokens
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError, Violation
 from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, parsed
@@ -27,6 +26,9 @@ from podsched.serve.server.rest.failures import (
 )
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.routes import Target
+
+if TYPE_CHECKING:
+    from podsched.serve.server.access.service_accounts import Bound, ServiceAccountTokens
 
 GROUP: Final = "authentication.k8s.io"
 _VERSION: Final = f"{GROUP}/v1"
@@ -99,6 +101,9 @@ class TokenRequests:
         self, namespace: str, account: str, reference: Mapping[str, Any]
     ) -> list[Bound]:
         """Return what a token is bound to; a pod's node is added, to be seen in the token."""
+        # Only servers with a signing key import its library.
+        from podsched.serve.server.access.service_accounts import Bound
+
         kind, version = str(reference.get("kind") or ""), str(reference.get("apiVersion") or "")
         name, uid = str(reference.get("name") or ""), str(reference.get("uid") or "")
         if kind not in ("Pod", "Secret", "Node") or version not in ("", "v1"):

@@ -1,0 +1,94 @@
+"""Knows what the pods of each node refer to, for the node authorizer.
+
+An index over the watch cache, brought up to date in steps before the call of a node is handled
+(``catch_up``): only servers that kubelets call pay for it. Mirror pods are left out, because a node
+makes these itself and must not give itself rights by them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject, Pod
+from podsched.api.pod_references import references
+from podsched.api.service_accounts import is_mirror_pod
+from podsched.lib.event_loop import Turn
+from podsched.serve.server.watchcache import ExpiredError, WatchCache
+
+_POD: Final = KINDS["Pod"]
+#: Changes that are taken from the cache at a time.
+_AT_ONCE: Final = 500
+
+
+class NodePods:
+    """The pods of nodes, and what they refer to."""
+
+    def __init__(self, cache: WatchCache) -> None:
+        self._cache = cache
+        self._position = -1
+        self._lock = asyncio.Lock()
+        self._nodes: dict[str, dict[str, Pod]] = {}
+        self._node_of: dict[str, str] = {}
+        #: What each pod refers to, once somebody has asked.
+        self._references: dict[str, frozenset[tuple[str, str]]] = {}
+
+    async def catch_up(self) -> None:
+        """Take in the changes that the cache has had, yielding to other tasks."""
+        if self._position == self._cache.end:
+            return
+        async with self._lock:
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        turn = Turn()
+        while self._position != self._cache.end:
+            try:
+                changes = self._cache.changes_from(self._position, _AT_ONCE)
+            except ExpiredError:
+                await self._start(turn)
+                continue
+            self._position += len(changes)
+            for change in changes:
+                if change.kind is _POD:
+                    shown = change.new or change.old
+                    assert shown is not None
+                    self._note(shown.key, change.new.message if change.new is not None else None)
+            if turn.is_over:
+                await turn.give_way()
+
+    async def _start(self, turn: Turn) -> None:
+        """Read all pods; changes made meanwhile follow."""
+        self._position = self._cache.end
+        self._nodes.clear()
+        self._node_of.clear()
+        self._references.clear()
+        for entry in self._cache.in_order(_POD):
+            self._note(entry.key, entry.message)
+            if turn.is_over:
+                await turn.give_way()
+
+    def _note(self, key: str, pod: AnyObject | None) -> None:
+        before = self._node_of.pop(key, "")
+        self._references.pop(key, None)
+        if before:
+            pods = self._nodes[before]
+            del pods[key]
+            if not pods:
+                del self._nodes[before]
+        if isinstance(pod, Pod) and pod.spec.node_name and not is_mirror_pod(pod):
+            self._node_of[key] = pod.spec.node_name
+            self._nodes.setdefault(pod.spec.node_name, {})[key] = pod
+
+    def refer_to(self, node: str, kind: str, namespace: str, name: str) -> bool:
+        """Return whether a pod of a node refers to an object of its namespace."""
+        for key, pod in self._nodes.get(node, {}).items():
+            if key.partition("/")[0] != namespace:
+                continue
+            found = self._references.get(key)
+            if found is None:
+                found = self._references[key] = frozenset(references(pod))
+            if (kind, name) in found:
+                return True
+        return False

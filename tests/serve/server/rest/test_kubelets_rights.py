@@ -1,0 +1,224 @@
+"""What a kubelet may do through the REST API: its own Node, its own pods, and what they need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount
+from podsched.serve.server.pipeline import Pipeline
+from support.access_world import identity
+from support.api_objects import pod
+from support.api_world import World
+from support.kube_client import KubeClient, Response
+from support.service_accounts import Accounts
+
+CORE = "/api/v1/namespaces/default"
+STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}
+
+
+def kubelet(accounts: Accounts, node: str = "worker-1") -> KubeClient:
+    caller = identity(f"system:node:{node}", "system:nodes")
+    authorizer = accounts.world.core.authorizer
+    pipeline = Pipeline(
+        authenticate=lambda _: caller, authorize=authorizer.rights_of, prepare=authorizer.prepare
+    )
+    return KubeClient(accounts.world.core, pipeline, accounts.tokens)
+
+
+@pytest.fixture
+async def accounts(world: World, tmp_path: Path) -> Accounts:
+    """web-1 on worker-1 uses secret, config, claim and builder; nothing uses the others."""
+    found = Accounts(world, tmp_path)
+    for name in ("mine", "other"):
+        metadata = {"namespace": "default", "name": name}
+        claim = PersistentVolumeClaim(metadata=metadata)
+        claim.spec.access_modes.append("ReadWriteOnce")
+        claim.spec.resources.requests["storage"] = "1Gi"
+        for item in (Secret(metadata=metadata), ConfigMap(metadata=metadata), claim):
+            await world.core.creator.create(item)
+    account = ServiceAccount(metadata={"namespace": "default", "name": "builder"})
+    web = pod("web-1")
+    web.spec.node_name, web.spec.service_account_name = "worker-1", "builder"
+    web.spec.volumes.add(name="s", secret={"secretName": "mine"})
+    web.spec.volumes.add(name="c", config_map={"name": "mine"})
+    web.spec.volumes.add(name="p").persistent_volume_claim.claim_name = "mine"
+    for created in (account, web):
+        await world.core.creator.create(created)
+    await world.core.reflector.wait_until_fresh()
+    return found
+
+
+@pytest.mark.parametrize("plural", ["secrets", "configmaps", "persistentvolumeclaims"])
+async def test_it_reads_what_its_pods_refer_to_and_nothing_else(
+    accounts: Accounts, plural: str
+) -> None:
+    path = f"{CORE}/{plural}"
+    assert (await kubelet(accounts).get(f"{path}/mine")).status == 200
+    assert (await kubelet(accounts).get(f"{path}/other")).status == 403
+    assert (await kubelet(accounts, "worker-2").get(f"{path}/mine")).status == 403
+    assert (await kubelet(accounts).get(path)).status == 403
+
+
+@pytest.mark.parametrize("plural", ["secrets", "configmaps"])
+async def test_it_lists_and_watches_them_by_name(accounts: Accounts, plural: str) -> None:
+    for query in ("", "&watch=true&timeoutSeconds=1"):
+        path = f"{CORE}/{plural}?fieldSelector=metadata.name%3D"
+        assert (await kubelet(accounts).get(f"{path}mine{query}")).status == 200
+        refused = await kubelet(accounts).get(f"{path}other{query}")
+        assert refused.status == 403
+        assert f"cannot {'watch' if query else 'list'} resource" in refused.json["message"]
+
+
+async def test_it_changes_none_of_them(accounts: Accounts) -> None:
+    answer = await kubelet(accounts).request("DELETE", f"{CORE}/secrets/mine")
+    assert answer.status == 403
+
+
+async def test_what_a_removed_pod_used_is_no_longer_read(accounts: Accounts) -> None:
+    assert (await kubelet(accounts).get(f"{CORE}/secrets/mine")).status == 200
+    path = f"{CORE}/pods/web-1?gracePeriodSeconds=0"
+    assert (await kubelet(accounts).request("DELETE", path)).status == 200
+    await accounts.world.core.reflector.wait_until_fresh()
+    assert (await kubelet(accounts).get(f"{CORE}/secrets/mine")).status == 403
+
+
+# ------------------------------------------------------------------ tokens
+
+
+async def token_for(
+    accounts: Accounts, node: str = "worker-1", account: str = "builder", **spec: Any
+) -> Response:
+    path = f"{CORE}/serviceaccounts/{account}/token"
+    return await kubelet(accounts, node).request("POST", path, {"spec": spec})
+
+
+async def test_it_gets_tokens_for_its_own_pods(accounts: Accounts) -> None:
+    answer = await token_for(accounts, boundObjectRef=await accounts.reference())
+    assert answer.status == 201, answer.json
+
+
+async def test_it_gets_no_token_for_the_pod_of_another_node(accounts: Accounts) -> None:
+    other = pod("web-2")
+    other.spec.node_name, other.spec.service_account_name = "worker-2", "builder"
+    await accounts.world.core.creator.create(other)
+    await accounts.world.core.reflector.wait_until_fresh()
+    answer = await token_for(accounts, boundObjectRef=await accounts.reference("web-2"))
+    assert answer.status == 403
+    assert "a pod scheduled on a different node" in answer.json["message"]
+
+
+async def test_it_gets_no_token_of_an_account_that_its_pods_do_not_use(
+    accounts: Accounts,
+) -> None:
+    await accounts.world.core.creator.create(
+        ServiceAccount(metadata={"namespace": "default", "name": "admin"})
+    )
+    answer = await token_for(accounts, account="admin")
+    assert answer.status == 403
+    assert 'cannot create resource "serviceaccounts/token"' in answer.json["message"]
+
+
+async def test_its_tokens_are_bound_to_a_pod_and_its_uid(accounts: Accounts) -> None:
+    unbound = await token_for(accounts)
+    assert "node requested token not bound to a pod" in unbound.json["message"]
+    reference = await accounts.reference()
+    del reference["uid"]
+    without = await token_for(accounts, boundObjectRef=reference)
+    assert "a pod binding without a uid" in without.json["message"]
+
+
+async def test_its_tokens_are_for_audiences_that_the_pod_names(accounts: Accounts) -> None:
+    refused = await token_for(
+        accounts, boundObjectRef=await accounts.reference(), audiences=["vault"]
+    )
+    assert 'audience "vault" not found in pod spec volume' in refused.json["message"]
+
+
+# ------------------------------------------------------------------ its Node and pods
+
+
+async def test_it_changes_its_own_node_but_not_the_labels_that_attract_pods(
+    accounts: Accounts,
+) -> None:
+    def patch(node: str, label: str) -> Any:
+        body = {"metadata": {"labels": {label: "x"}}}
+        return kubelet(accounts).request("PATCH", f"/api/v1/nodes/{node}", body, STRATEGIC)
+
+    assert (await patch("worker-1", "topology.kubernetes.io/zone")).status == 200
+    assert (await patch("worker-1", "node-restriction.kubernetes.io/secure")).status == 403
+    assert (await patch("worker-2", "topology.kubernetes.io/zone")).status == 403
+
+
+async def test_it_changes_the_status_of_its_own_pods_only(accounts: Accounts) -> None:
+    body = {"status": {"phase": "Running"}}
+    path = f"{CORE}/pods/web-1/status"
+    assert (await kubelet(accounts).request("PATCH", path, body, STRATEGIC)).status == 200
+    other = kubelet(accounts, "worker-2")
+    assert (await other.request("PATCH", path, body, STRATEGIC)).status == 403
+
+
+async def test_it_creates_its_own_csi_node_only(accounts: Accounts) -> None:
+    path = "/apis/storage.k8s.io/v1/csinodes"
+    own, other = ({"metadata": {"name": n}, "spec": {"drivers": []}} for n in ("worker-1", "x"))
+    assert (await kubelet(accounts).request("POST", path, own)).status == 201
+    assert (await kubelet(accounts).request("POST", path, other)).status == 403
+
+
+async def mirror(accounts: Accounts, **changes: Any) -> dict[str, Any]:
+    node = await accounts.world.core.registry.get("Node", "", "worker-1")
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": "worker-1",
+        "uid": node.message.metadata.uid,
+        "controller": True,
+    }
+    metadata = {
+        "name": "static-worker-1",
+        "annotations": {"kubernetes.io/config.mirror": "hash"},
+        "ownerReferences": [owner | changes.pop("owner", {})],
+    }
+    spec = {"nodeName": "worker-1", "containers": [{"name": "c", "image": "i"}]}
+    return {"metadata": metadata | changes.pop("metadata", {}), "spec": spec | changes}
+
+
+async def test_it_creates_and_removes_mirror_pods(accounts: Accounts) -> None:
+    body = await mirror(accounts)
+    answer = await kubelet(accounts).request("POST", f"{CORE}/pods", body)
+    assert answer.status == 201, answer.json
+    path = f"{CORE}/pods/static-worker-1?gracePeriodSeconds=0"
+    assert (await kubelet(accounts).request("DELETE", path)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"metadata": {"annotations": {}}}, "can only create mirror pods"),
+        ({"nodeName": "worker-2"}, "spec.nodeName set to itself"),
+        ({"metadata": {"ownerReferences": []}}, "a single owner reference set to itself"),
+        ({"owner": {"name": "worker-2"}}, "a single owner reference set to itself"),
+        ({"owner": {"controller": False}}, "a controller owner reference"),
+        ({"owner": {"blockOwnerDeletion": True}}, "must not set blockOwnerDeletion"),
+        ({"serviceAccountName": "builder"}, "reference a service account"),
+        ({"volumes": [{"name": "s", "secret": {"secretName": "other"}}]}, "reference secrets"),
+        ({"volumes": [{"name": "s", "configMap": {"name": "other"}}]}, "reference configmaps"),
+    ],
+)
+async def test_it_creates_no_other_pods(
+    accounts: Accounts, changes: dict[str, Any], says: str
+) -> None:
+    body = await mirror(accounts, **changes)
+    answer = await kubelet(accounts).request("POST", f"{CORE}/pods", body)
+    assert answer.status == 403
+    assert says in answer.json["message"]
+
+
+async def test_it_asks_who_calls_it(accounts: Accounts) -> None:
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    attributes = {"verb": "get", "resource": "nodes", "subresource": "log", "name": "worker-1"}
+    spec = {"user": "kube-apiserver-kubelet-client", "resourceAttributes": attributes}
+    answer = await kubelet(accounts).request("POST", path, {"spec": spec})
+    assert answer.json["status"] == {"allowed": True}
