@@ -27,6 +27,7 @@ from weakref import WeakValueDictionary, ref
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from podsched.api.extended_resources import may_be_devices
 from podsched.api.pod_groups import group_key, label_group_key
 from podsched.api.resources import requested_amounts
 from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape, SpecParts
@@ -258,12 +259,21 @@ def _forget_half(memo: dict[Hashable, Any], size: int) -> None:
 
 
 def _take_amounts(container: v1.Container) -> bytes:
-    """Remove requests and limits from a container and return them, serialized."""
+    """Remove requests and limits from a container and return them, serialized.
+
+    Those that devices may be allocated for stay: they are not only compared with what is free.
+    """
     resources = container.resources
     if not container.HasField("resources") or resources.claims:
         return b""
+    requests = resources.requests
+    kept = {name: requests[name] for name in requests if may_be_devices(name)}
+    for name in kept:
+        del requests[name]
     taken = resources.SerializeToString(deterministic=True)
     container.ClearField("resources")
+    if kept:
+        container.resources.requests.update(kept)
     return taken
 
 

@@ -113,6 +113,27 @@ class ComparesRequests(Protocol):
 
 
 @runtime_checkable
+class ProvidesDevices(Protocol):
+    """A plugin that allocates devices for extended resources, where a DeviceClass provides them.
+
+    It does so on nodes without allocatable of such a resource.
+    """
+
+    def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
+        """Return the DeviceClass that provides each resource, by the resource's name."""
+        ...
+
+
+@runtime_checkable
+class LeavesDevices(Protocol):
+    """A plugin that leaves extended resources to the profile's ``ProvidesDevices``, if any."""
+
+    def leave_to(self, devices: ProvidesDevices) -> None:
+        """Called once, after the profile's plugins were created."""
+        ...
+
+
+@runtime_checkable
 class LooksAcrossNodes(Protocol):
     """A Filter plugin whose verdict on a node depends on pods of other nodes."""
 

@@ -27,6 +27,7 @@ from podsched.framework.plugin import (
     GroupScores,
     Handle,
     InputsPlugin,
+    LeavesDevices,
     PermitPlugin,
     Plugin,
     PluginError,
@@ -39,6 +40,7 @@ from podsched.framework.plugin import (
     PreparesPlugin,
     PreScorePlugin,
     ProjectingPlugin,
+    ProvidesDevices,
     QueueSortPlugin,
     ReservePlugin,
     ReservesSomePods,
@@ -168,12 +170,13 @@ class ProfileRuntime:
         self.percentage_of_nodes_to_score = profile.percentage_of_nodes_to_score
         self.handle = handle
         self._factories = factories
+        allocates = all("DynamicResources" in profile.names(at) for at in _ALLOCATING)
         self.plugins: dict[str, Plugin] = {
-            UnsupportedFields.name: UnsupportedFields(
-                allocates_devices=all("DynamicResources" in profile.names(at) for at in _ALLOCATING)
-            ),
+            UnsupportedFields.name: UnsupportedFields(allocates_devices=allocates),
             **_make(profile, factories, handle),
         }
+        if allocates:
+            _leave_devices(self.plugins)
         self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: Sequence[Named[QueueSortPlugin]] = self._at(ExtensionPoint.QUEUE_SORT)
         self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
@@ -429,6 +432,14 @@ def _make(
         elif name not in IN_TREE_PLUGINS:
             raise UnknownPlugin(f"profile {profile.scheduler_name}: no plugin is called {name}")
     return made
+
+
+def _leave_devices(plugins: Mapping[str, Plugin]) -> None:
+    """Tell the plugins that devices can be allocated for extended resources."""
+    devices = plugins.get("DynamicResources")
+    for plugin in plugins.values():
+        if isinstance(plugin, LeavesDevices) and isinstance(devices, ProvidesDevices):
+            plugin.leave_to(devices)
 
 
 def _call(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -> Plugin:

@@ -1,17 +1,19 @@
 """NodeResourcesFit: the pod's requests must fit beside those of the pods on the node.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/noderesources/fit.go``. Score strategies are in
-``scoring_strategies``. Resources that DynamicResources would allocate are treated like others.
+``scoring_strategies``. Extended resources that a DeviceClass provides are compared only on nodes
+with allocatable of them; on other nodes DynamicResources allocates devices.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from podsched.api.extended_resources import is_extended, may_be_devices
 from podsched.api.quantity import as_int64
 from podsched.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from podsched.config.plugin_args import NodeResourcesFitArgs
@@ -22,6 +24,7 @@ from podsched.framework.plugin import (
     CycleState,
     Handle,
     PreFilterResult,
+    ProvidesDevices,
     Remedy,
     Traits,
 )
@@ -44,7 +47,6 @@ from podsched.plugins.node_resources.node_amounts import NodeAmounts, SharedAmou
 from podsched.plugins.node_resources.placement_score import score_placements
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
-    is_extended,
     is_scalar,
     resource_columns,
     weighted_resources,
@@ -83,6 +85,8 @@ class NodeResourcesFit:
 
     #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
     score_key: ClassVar[str] = "NodeResourcesFit/score"
+    #: Key of that of Filter for resources that devices may provide; absent if there are none.
+    devices_key: ClassVar[str] = "NodeResourcesFit/devices"
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         self._ignored_resources = frozenset(args.ignored_resources)
@@ -98,23 +102,44 @@ class NodeResourcesFit:
         # Profiles may ignore different resources, and classes are shared by all of them.
         ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
         self._demand_key = f"{self.name}/demand/{ignored[0]}/{ignored[1]}"
+        self._devices: ProvidesDevices | None = None
+
+    def leave_to(self, devices: ProvidesDevices) -> None:
+        """Leave resources that devices provide to another plugin."""
+        self._devices = devices
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the requests, as Filter and as Score count them."""
         return pod.cls.amounts.key
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return FIXED_INPUTS: the result depends on the row alone."""
-        return FIXED_INPUTS
+        """Return FIXED_INPUTS, unless devices may provide a resource that the pod requests."""
+        return cluster.version("DeviceClass") if self._may_be_devices(pod.cls) else FIXED_INPUTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Store the (resource, amount) pairs that Filter compares."""
-        state.data[self.name] = self._wanted(pod)
+        wanted = self._wanted(pod)
+        state.data.pop(self.devices_key, None)
+        devices = self._left(pod.cls, cluster)
+        if devices:
+            state.data[self.devices_key] = tuple(of for of in wanted if of[0] in devices)
+            wanted = tuple(of for of in wanted if of[0] not in devices)
+        state.data[self.name] = wanted
         return PreFilterResult()
 
     def compared_requests(self, pod: PodInfo) -> Mapping[str, int]:
-        """Return the resources that Filter compares, with what the pod requests of each."""
-        return dict(self._wanted(pod))
+        """Return the resources that Filter compares on all nodes, and the requests for them."""
+        left = self._left(pod.cls, self._cluster)
+        return {name: amount for name, amount in self._wanted(pod) if name not in left}
+
+    def _may_be_devices(self, cls: PodClass) -> bool:
+        return self._devices is not None and any(map(may_be_devices, cls.requests))
+
+    def _left(self, cls: PodClass, cluster: ClusterView) -> Collection[str]:
+        """Return the resources that DynamicResources allocates on nodes without them."""
+        if self._devices is None or not self._may_be_devices(cls):
+            return ()
+        return cls.requests.keys() & self._devices.resource_classes(cluster).keys()
 
     def _wanted(self, pod: PodInfo) -> tuple[tuple[str, int], ...]:
         requests = pod.cls.requests
@@ -138,18 +163,20 @@ class NodeResourcesFit:
 
         The reason is unresolvable if the request exceeds the node's allocatable.
         """
-        live = self._amounts.known(nodes)
-        if live is not None and _fit_everywhere(state.data[self.name], live, rows):
+        wanted, devices = state.data[self.name], state.data.get(self.devices_key, ())
+        live = None if devices else self._amounts.known(nodes)
+        if live is not None and _fit_everywhere(wanted, live, rows):
             return all_pass(len(rows))
-        wanted = state.data[self.name]
-        if len(rows) <= FEW_ROWS and len(wanted) <= _MOST_WANTED:
+        if not devices and len(rows) <= FEW_ROWS and len(wanted) <= _MOST_WANTED:
             return _filter_few(wanted, nodes, rows)
         verdicts = Verdicter(len(rows))
         full = nodes.pod_count[rows] >= nodes.allowed_pod_number[rows]
         verdicts.flag(full, Code.UNSCHEDULABLE, REASON_PODS)
-        for resource, amount in state.data[self.name]:
+        for resource, amount in (*wanted, *devices):
             allocatable = nodes.allocatable(resource)[rows]
             short = amount > allocatable - nodes.requested(resource)[rows]
+            if (resource, amount) in devices:
+                short &= allocatable > 0
             if not short.any():
                 continue
             reason = REASON_INSUFFICIENT.format(resource)
@@ -164,6 +191,8 @@ class NodeResourcesFit:
         First finds the rows where anything is short, in three comparisons over columns of what is
         free. Only for these rows, usually few, the reasons are computed.
         """
+        if self.devices_key in state.data:
+            return self.filter(state, pod, nodes, np.arange(nodes.size))
         live = self._amounts.of(nodes)
         if _fits(state.data[self.name], live.least()):
             return all_pass(0)
@@ -194,6 +223,11 @@ class NodeResourcesFit:
             free = nodes.allocatable(resource)[rows] - nodes.requested(resource)[rows]
             wanted = np.full(len(rows), amount)
             found.append(Requirement(resource, _UNITS.get(resource, ""), wanted, free))
+        for resource, amount in state.data.get(self.devices_key, ()):
+            there = nodes.allocatable(resource)[rows]
+            free = there - nodes.requested(resource)[rows]
+            wanted = np.where(there > 0, amount, 0)
+            found.append(Requirement(resource, "", wanted, np.where(there > 0, free, 0)))
         room = nodes.allowed_pod_number[rows] - nodes.pod_count[rows]
         return [*found, Requirement(PODS, "", np.ones(len(rows), dtype=np.int64), room)]
 
@@ -242,15 +276,19 @@ class NodeResourcesFit:
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for events that leave more room on a node (``fit_events``)."""
-        return FitEvents(self._demand, self._cluster).registrations()
+        return FitEvents(self._demand, self._devices_of, self._cluster).registrations()
 
     def _demand(self, cls: PodClass) -> Mapping[str, int]:
-        """Return what Filter compares: the requests of compared resources, and one pod."""
+        """Return what Filter compares on all nodes: requests, and one pod."""
         known: Mapping[str, int] | None = cls.compiled.get(self._demand_key)
         if known is None:
             wanted = {n: a for n, a in cls.requests.items() if a > 0 and self._compares(n)}
             known = cls.compiled[self._demand_key] = {**wanted, PODS: 1}
-        return known
+        left = self._devices_of(cls)
+        return {n: a for n, a in known.items() if n not in left} if left else known
+
+    def _devices_of(self, cls: PodClass) -> Collection[str]:
+        return self._left(cls, self._cluster)
 
 
 def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Rows) -> Verdicts:

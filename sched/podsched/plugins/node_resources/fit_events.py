@@ -6,13 +6,17 @@ pod was deleted that the pod could not preempt. So pods may be deleted from a fu
 waking pods that still do not fit, whereas kube-scheduler (v1.36, ``isSchedulableAfterPodEvent``)
 wakes all. A pod nominated to the node is always woken, because its victims leave the node.
 
+Of resources that devices provide, room is not compared: on which nodes it matters changes with the
+nodes. So a pod may be woken that still does not fit.
+
 The cache applies an event before the queue gets it, so hints read the room after the event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from podsched.api.extended_resources import CLASS_RESOURCE_PREFIX
 from podsched.api.resources import PODS, allocatable_in_units, requests_in_units
 from podsched.framework.events import (
     ActionType,
@@ -28,6 +32,8 @@ from podsched.v1 import objects_pb2 as v1
 
 #: Returns a class's requests of the resources that are compared, including one pod.
 Demand = Callable[[PodClass], Mapping[str, int]]
+#: Returns the resources that a class requests and devices provide on nodes without them.
+OfDevices = Callable[[PodClass], Collection[str]]
 
 NEVER = "Never"
 
@@ -35,8 +41,9 @@ NEVER = "Never"
 class FitEvents:
     """The registrations of NodeResourcesFit."""
 
-    def __init__(self, demand: Demand, cluster: ClusterView) -> None:
+    def __init__(self, demand: Demand, of_devices: OfDevices, cluster: ClusterView) -> None:
         self._demand = demand
+        self._of_devices = of_devices
         self._cluster = cluster
         #: The last result of ``_room``, with its row and versions.
         self._latest: tuple[tuple[int, int, int], dict[str, int]] | None = None
@@ -52,6 +59,9 @@ class FitEvents:
             ),
             ClusterEventWithHint.on(
                 Resource.NODE, node, self.after_node_change, index=self._index_of_nodes
+            ),
+            ClusterEventWithHint.on(
+                Resource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE, after_class_change
             ),
         ]
 
@@ -146,8 +156,9 @@ class FitEvents:
         if old is None:
             return QueueingHint.QUEUE
         before = allocatable_in_units(old.status.allocatable)
-        grown = any(now.get(name, 0) > before.get(name, 0) for name in wanted)
-        return QueueingHint.QUEUE if grown else QueueingHint.SKIP
+        devices = self._of_devices(pod.cls)
+        grown = any(now.get(name, 0) > before.get(name, 0) for name in (*wanted, *devices))
+        return QueueingHint.of(grown or not all(now.get(name, 0) for name in devices))
 
     def _index_of_nodes(self) -> ThresholdIndex:
         """Return an index of pods by requests, for the allocatable of added or changed nodes."""
@@ -156,6 +167,20 @@ class FitEvents:
             return None if new is None else allocatable_in_units(new.status.allocatable)
 
         return ThresholdIndex(lambda pod: self._demand(pod.cls), supply)
+
+
+def after_class_change(
+    pod: PodInfo, old: v1.DeviceClass | None, new: v1.DeviceClass | None
+) -> QueueingHint:
+    """Answer Queue if the class now provides a resource that the pod requests."""
+    if new is None:
+        return QueueingHint.SKIP
+    names = {new.spec.extended_resource_name}
+    if old is None:
+        names.add(CLASS_RESOURCE_PREFIX + new.metadata.name)
+    else:
+        names.discard(old.spec.extended_resource_name)
+    return QueueingHint.of(not names.isdisjoint(pod.cls.requests))
 
 
 def _node_of(old: v1.Pod, new: v1.Pod | None) -> str:

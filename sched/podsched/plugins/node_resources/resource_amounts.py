@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from podsched.api.extended_resources import is_extended
 from podsched.api.resources import (
     ATTACHABLE_VOLUMES_PREFIX,
     CPU,
@@ -22,7 +23,6 @@ from podsched.framework.verdicts import Rows
 
 NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 _NATIVE_DOMAIN = "kubernetes.io/"
-_QUOTA_PREFIX = "requests."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,6 @@ class WeightedResource:
 def weighted_resources(resources: Sequence[ResourceSpec]) -> tuple[WeightedResource, ...]:
     """Return the resources that a plugin's arguments name."""
     return tuple(WeightedResource(resource.name, resource.weight) for resource in resources)
-
-
-def is_extended(name: str) -> bool:
-    """Return whether the name is one of an extended resource, such as ``nvidia.com/gpu``."""
-    return "/" in name and _NATIVE_DOMAIN not in name and not name.startswith(_QUOTA_PREFIX)
 
 
 def is_scalar(name: str) -> bool:

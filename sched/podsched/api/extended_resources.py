@@ -1,0 +1,45 @@
+"""Extended resources, such as ``nvidia.com/gpu``, and the DeviceClasses that provide them.
+
+Source: ``extendedresourcecache`` of dynamic-resource-allocation, and ``IsExtendedResourceName``, of
+Kubernetes v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from podsched.api import objects as o
+
+#: Each DeviceClass provides a resource whose name is this and its own name.
+CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+#: The annotation, "true", of the claim that is made for a pod's extended resources.
+EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
+_QUOTA_PREFIX: Final = "requests."
+
+
+def is_extended(name: str) -> bool:
+    """Return whether the name is one of an extended resource."""
+    return "/" in name and _NATIVE_DOMAIN not in name and not name.startswith(_QUOTA_PREFIX)
+
+
+def may_be_devices(name: str) -> bool:
+    """Return whether a DeviceClass can provide the resource."""
+    return is_extended(name) or name.startswith(CLASS_RESOURCE_PREFIX)
+
+
+def classes_by_resource(classes: Iterable[o.DeviceClass]) -> dict[str, str]:
+    """Return the name of the class that provides each resource.
+
+    Of several classes it is the newest or, of equal age, the one whose name comes first.
+    """
+    found: dict[str, str] = {}
+    by_name = sorted(classes, key=lambda of: of.metadata.name, reverse=True)
+    # What comes last counts.
+    for of in sorted(by_name, key=lambda of: of.metadata.creation_timestamp.ToNanoseconds()):
+        found[CLASS_RESOURCE_PREFIX + of.metadata.name] = of.metadata.name
+        if of.spec.extended_resource_name:
+            found[of.spec.extended_resource_name] = of.metadata.name
+    return found
