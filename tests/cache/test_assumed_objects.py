@@ -152,3 +152,23 @@ def test_a_copy_of_the_cluster_has_what_is_assumed_and_goes_its_own_way() -> Non
     assert apps(copied) == {"s": "b"}
     copied.restore("default", "s")
     assert (apps(copied), apps(services)) == ({"s": "a"}, {"s": "b"})
+
+
+def test_a_new_object_is_assumed_until_the_informer_has_one_that_ends_it() -> None:
+    cache, services = cluster_of()
+    services.assume(service("s", "b"), lambda found: found.spec.selector["app"] == "b", is_new=True)
+    assert apps(services) == {"s": "b"}
+    cache.apply("Service", None, service("s", "created"))
+    assert apps(services) == {"s": "b"}
+    cache.apply("Service", service("s", "created"), service("s", "b"))
+    assert services.assumed() == []
+    cache.apply("Service", service("s", "b"), None)
+    assert apps(services) == {}
+
+
+def test_a_trial_takes_a_new_object_back() -> None:
+    cache, services = cluster_of()
+    with Trial(cache):
+        services.assume(service("s", "b"), lambda found: True, is_new=True)
+        assert apps(services) == {"s": "b"}
+    assert apps(services) == {}

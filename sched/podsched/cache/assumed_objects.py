@@ -84,11 +84,13 @@ class AssumedKind:
 
     # ------------------------------------------------------------------ changing
 
-    def assume(self, changed: Any, until: Callable[[Any], bool] | None = None) -> None:
+    def assume(
+        self, changed: Any, until: Callable[[Any], bool] | None = None, *, is_new: bool = False
+    ) -> None:
         meta = changed.metadata
         name = (meta.namespace, meta.name)
         base = self._cluster.get(self._kind, *name)
-        if base is None:
+        if base is None and not is_new:
             raise KeyError(f"{self._kind} {'/'.join(name)} is not there")
         self._make(name, _Assumption(base, changed, until))
 

@@ -52,11 +52,18 @@ class AssumedObjects(Protocol[Object]):
         """Return only the assumed objects."""
         ...
 
-    def assume(self, changed: Object, until: Callable[[Object], bool] | None = None) -> None:
+    def assume(
+        self,
+        changed: Object,
+        until: Callable[[Object], bool] | None = None,
+        *,
+        is_new: bool = False,
+    ) -> None:
         """Assume ``changed`` in place of the informer's current object; undone with an open trial.
 
         ``until`` tells whether a later object of the informer ends the assumption; None: any does.
-        Raises KeyError if the informer has no object of this name.
+        ``is_new``: the object will be created, and is assumed also while the informer has none.
+        Raises KeyError if the informer has no object of this name, unless it is new.
         """
         ...
 

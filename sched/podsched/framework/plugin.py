@@ -45,9 +45,10 @@ class CycleState:
     #: Pods to be tried again, by key (``PodsToActivate``). They are activated when the pod's
     #: scheduling cycle ends and again when the pod is bound.
     pods_to_activate: dict[str, PodInfo] = field(default_factory=dict)
-    #: Patches that PostFilter and Unreserve want written. The scheduler writes them once, after
-    #: the call, and does not wait for their outcome.
+    #: Patches that PostFilter and Unreserve want written, and objects that they want deleted after
+    #: that. The scheduler does it once, after the call, and does not wait for the outcome.
     patches: list[ObjectPatch] = field(default_factory=list)
+    deletions: list[ObjectDeletion] = field(default_factory=list)
 
 
 @runtime_checkable
@@ -392,26 +393,41 @@ class PermitPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectPatch:
-    """A JSON merge patch for PreBind, of this ``resource_version`` or, if it is "", of any."""
+    """A JSON merge patch for PreBind, of this ``resource_version`` or, if it is "", of any.
+
+    With a ``uid``, only of the object that has it.
+    """
 
     kind: str
     namespace: str
     name: str
     merge_patch: Mapping[str, Any]
     resource_version: str = ""
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDeletion:
+    """The deletion of an object; with a ``uid``, only of the object that has it."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PreBindPlan:
     """The work that must be done before the pod is bound.
 
-    ``patches`` are written first. Then ``wait`` (if any) is called on every change of the cluster
+    The objects ``creates`` are stored first, then ``patches`` are written. Then ``wait`` (if any) is called on every change of the cluster
     until it returns something other than PENDING, for at most ``timeout`` seconds; if that time is
     over, ``timed_out`` (if any) is called. With ``plans_again``, a patch that meets a conflict
     makes PreBind plan again from the cluster's newer objects, a few times.
     """
 
     status: Status = SUCCESS
+    creates: tuple[Any, ...] = ()
     patches: tuple[ObjectPatch, ...] = ()
     wait: Callable[[ClusterView], Status] | None = None
     timeout: float = 0.0

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from podsched.api.objects import AnyObject
+from podsched.api.reasons import StatusCode
 from podsched.decide.runtime.plugin_metrics import ProfileMeters
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.decide.runtime.run_log import PluginRun
@@ -16,8 +18,14 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch, PreBindPlan
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
 from podsched.serve.client.errors import Unavailable
-from podsched.term.cycle.pre_bind import ClusterChanges, run_pre_bind, wants_pre_bind
+from podsched.term.cycle.pre_bind import (
+    ClusterChanges,
+    ObjectWrites,
+    run_pre_bind,
+    wants_pre_bind,
+)
 from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
 from support.engine_pods import assignment
 
 pytestmark = pytest.mark.looptime
@@ -48,6 +56,8 @@ class World:
         self.changes = ClusterChanges()
         self.requests: list[api_pb2.PatchRequest] = []
         self.result = api_pb2.BatchResult()
+        self.created: list[str] = []
+        self.creation = api_pb2.BatchResult()
         self.fault: Exception | None = None
         self.told: list[tuple[str, str] | None] = []
         self.asked = 0
@@ -67,13 +77,18 @@ class World:
         self.requests += patches
         return [self.result] * len(patches)
 
+    async def create(self, items: Sequence[AnyObject]) -> Sequence[api_pb2.BatchResult]:
+        await asyncio.sleep(1)
+        self.created += [item.metadata.name for item in items]
+        return [self.creation] * len(items)
+
     async def run(self) -> Status:
         cluster = cast(ClusterView, self)
         return await run_pre_bind(
             self.runtime,
             assignment("a"),
             cluster,
-            self.patch,
+            ObjectWrites(self.create, self.patch),
             self.changes,
             self.runs,
             self.told.append,
@@ -189,6 +204,25 @@ async def test_a_wait_that_turns_it_down_ends_it_at_once() -> None:
     await asyncio.sleep(1)
     world.changes.notify()
     assert (await running).message == "the volume went to somebody else"
+
+
+async def test_new_objects_are_stored_before_the_patches_are_written() -> None:
+    new = v1.ResourceClaim(metadata=v1.ObjectMeta(name="c"))
+    world = World(Maker=Step(PreBindPlan(creates=(new,), patches=(PATCH,))))
+    running = asyncio.create_task(world.run())
+    await asyncio.sleep(1.5)
+    assert (world.created, world.requests) == (["c"], [])
+    assert (await running).ok
+    assert len(world.requests) == 1
+
+
+async def test_an_object_that_is_not_stored_ends_the_plan_before_the_patches() -> None:
+    new = v1.ResourceClaim(metadata=v1.ObjectMeta(name="c"))
+    world = World(Maker=Step(PreBindPlan(creates=(new,), patches=(PATCH,), plans_again=True)))
+    world.creation = api_pb2.BatchResult(code=StatusCode.ALREADY_EXISTS, message="it is there")
+    status = await world.run()
+    assert status.message == 'running PreBind plugin "Maker": it is there'
+    assert (len(world.created), world.requests) == (1, [])
 
 
 async def test_nobody_waits_for_changes_any_more_once_it_is_over() -> None:

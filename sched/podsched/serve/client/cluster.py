@@ -66,6 +66,18 @@ class ClusterWrites(Protocol):
         """Patch objects of any kind."""
         ...
 
+    async def create_many(
+        self, items: Sequence[AnyObject], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Store new objects of any kind."""
+        ...
+
+    async def delete_many(
+        self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Delete objects of any kind."""
+        ...
+
 
 class TermCluster(ClusterWrites, Protocol):
     """The operations of a cluster that a term needs."""
@@ -97,18 +109,6 @@ class ControlledCluster(Cluster, Protocol):
         """
         ...
 
-    async def delete_many(
-        self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
-    ) -> Sequence[v1.BatchResult]:
-        """Delete objects of any kind."""
-        ...
-
     async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
         """Delete all objects of a kind in a namespace; return their number."""
-        ...
-
-    async def create_many(
-        self, items: Sequence[AnyObject], *, fence: v1.Fence
-    ) -> Sequence[v1.BatchResult]:
-        """Store new objects of any kind."""
         ...

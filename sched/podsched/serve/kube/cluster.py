@@ -22,7 +22,8 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from podsched.api.kinds import KINDS, find_kind
+from podsched.api.kinds import KINDS, find_kind, kind_of
+from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Event, Pod
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.api.trace_context import to_metadata
@@ -41,7 +42,7 @@ from podsched.serve.kube.http import MERGE_PATCH, STRATEGIC_MERGE_PATCH, KubeHtt
 from podsched.serve.kube.informer import KubeInformer
 from podsched.serve.kube.objects import read_object
 from podsched.serve.kube.pace import RateLimit
-from podsched.serve.kube.paths import of_object
+from podsched.serve.kube.paths import collection, of_object
 from podsched.v1 import api_pb2 as v1
 
 T = TypeVar("T")
@@ -208,6 +209,28 @@ class KubeCluster:
         part = "status" if body.keys() - {"metadata"} == {"status"} else ""
         path = of_object(kind, wanted.name, wanted.namespace, part)
         return await self._write("PATCH", path, body, fence, form)
+
+    # ------------------------------------------------------------------ new and deleted objects
+
+    async def create_many(
+        self, items: Sequence[AnyObject], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """See ``Cluster``."""
+        return await self._each(items, lambda item: self._create(item, fence))
+
+    async def _create(self, item: AnyObject, fence: v1.Fence) -> v1.BatchResult:
+        path = collection(kind_of(item), item.metadata.namespace)
+        return await self._write("POST", path, to_manifest(item), fence, repeatable=False)
+
+    async def delete_many(
+        self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """See ``Cluster``."""
+        return await self._each(deletions, lambda wanted: self._delete(wanted, fence))
+
+    async def _delete(self, wanted: v1.DeleteRequest, fence: v1.Fence) -> v1.BatchResult:
+        path = of_object(find_kind(wanted.kind), wanted.name, wanted.namespace)
+        return await self._write("DELETE", path, writes.delete_options(wanted), fence)
 
     # ------------------------------------------------------------------ events
 

@@ -65,8 +65,8 @@ def _condition(wanted: PodCondition, known: Pod | None, now: Timestamp) -> dict[
     return content
 
 
-def delete_options(request: v1.EvictRequest) -> dict[str, Any]:
-    """Return the DeleteOptions of an eviction."""
+def delete_options(request: v1.EvictRequest | v1.DeleteRequest) -> dict[str, Any]:
+    """Return the DeleteOptions of an eviction or a deletion."""
     wanted, preconditions = request.preconditions, {}
     if wanted.uid:
         preconditions["uid"] = wanted.uid

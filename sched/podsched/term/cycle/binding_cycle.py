@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from podsched.api.objects import AnyObject
 from podsched.decide.extenders.calls import ExtenderClient
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.run_log import PluginRun
@@ -33,7 +34,7 @@ from podsched.term.cycle.bind import asks_bind_plugins, run_bind
 from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.pre_bind import run_pre_bind
+from podsched.term.cycle.pre_bind import ObjectWrites, run_pre_bind
 from podsched.term.cycle.preemption import PREEMPTED
 from podsched.term.cycle.reserve_permit import refused, run_post_bind
 from podsched.term.faulty_pods import PodFault, working_on
@@ -90,9 +91,14 @@ class BindingCycle:
         self._activator = activator
         self._clock = clock
         self._queue = BindQueue(parts.binder, parts.fence, self)
+        cluster, fence = parts.cluster, parts.fence
         self._patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
-            lambda patches: parts.cluster.patch_many(patches, fence=parts.fence)
+            lambda patches: cluster.patch_many(patches, fence=fence)
         )
+        self._creations: SharedCalls[AnyObject] = SharedCalls(
+            lambda items: cluster.create_many(items, fence=fence)
+        )
+        self._writes = ObjectWrites(self._creations.call, self._patches.call)
         self._cycles: dict[str, _Cycle] = {}
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
         #: A revision at which the bindings of extenders found by ``ask_again`` were done.
@@ -106,6 +112,7 @@ class BindingCycle:
         """Start the tasks that write."""
         self._queue.start(self._tasks)
         self._patches.start(self._tasks, "patch objects")
+        self._creations.start(self._tasks, "create objects")
 
     # ------------------------------------------------------------------ how much is under way
 
@@ -212,7 +219,7 @@ class BindingCycle:
             runtime,
             assignment,
             cluster,
-            self._patches.call,
+            self._writes,
             self._changes,
             runs,
             partial(self._waits, assignment),

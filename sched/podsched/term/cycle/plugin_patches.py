@@ -1,7 +1,7 @@
-"""Write the patches that plugins leave in CycleState at PostFilter and Unreserve.
+"""Write the patches that plugins leave in CycleState at PostFilter and Unreserve, then delete.
 
-No cycle waits for them. A patch that fails is logged: the plugin sees the object as it is when the
-pod is tried again.
+No cycle waits for this. What fails is logged: the plugin sees the object as it is when the pod is
+tried again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from podsched.api.reasons import StatusCode
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.lib.tasks import TaskSet
+from podsched.serve.client.cluster import ClusterWrites
 from podsched.serve.client.errors import ClientError
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.activation import Activator
-from podsched.term.cycle.pre_bind import PatchObjects, patch_request
+from podsched.term.cycle.pre_bind import delete_request, patch_request
 from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
 
@@ -29,8 +30,11 @@ _log = get_logger("scheduler")
 class PluginPatches:
     """See the module."""
 
-    def __init__(self, patch: PatchObjects, tasks: TaskSet, activator: Activator) -> None:
-        self._patch = patch
+    def __init__(
+        self, cluster: ClusterWrites, fence: api_pb2.Fence, tasks: TaskSet, activator: Activator
+    ) -> None:
+        self._cluster = cluster
+        self._fence = fence
         self._tasks = tasks
         self._activator = activator
 
@@ -39,22 +43,32 @@ class PluginPatches:
 
         ``try_again``: the pod waits for the result, so activate it if a patch fails.
         """
-        if not state.patches:
+        if not state.patches and not state.deletions:
             return
-        requests = [patch_request(patch) for patch in state.patches]
+        patches = [patch_request(patch) for patch in state.patches]
+        deletions = [delete_request(deletion) for deletion in state.deletions]
         state.patches.clear()
-        self._tasks.start(self._write(requests, pod, try_again), f"patches for {pod.key}")
+        state.deletions.clear()
+        self._tasks.start(self._write(patches, deletions, pod, try_again), f"patches for {pod.key}")
 
     async def _write(
-        self, requests: Sequence[api_pb2.PatchRequest], pod: PodInfo, try_again: bool
+        self,
+        patches: Sequence[api_pb2.PatchRequest],
+        deletions: Sequence[api_pb2.DeleteRequest],
+        pod: PodInfo,
+        try_again: bool,
     ) -> None:
+        results: list[api_pb2.BatchResult] = []
         try:
-            results = await self._patch(requests)
+            if patches:
+                results += await self._cluster.patch_many(patches, fence=self._fence)
+            if deletions:
+                results += await self._cluster.delete_many(deletions, fence=self._fence)
         except ClientError as failure:
             problems = [str(failure)]
         else:
             raise_if_fence_lost(results)
-            problems = [result.message for result in results if result.code != StatusCode.OK]
+            problems = [result.message for result in results if result.code not in (StatusCode.OK, StatusCode.NOT_FOUND)]
         if not problems:
             return
         _log.warning("A patch of a plugin failed", pod=pod.key, error=problems[0])

@@ -10,15 +10,17 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from podsched.api.codec import write
+from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.decide.runtime.run_log import PluginRun
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import ObjectPatch, PreBindPlan, PreBindPlugin
+from podsched.framework.plugin import ObjectDeletion, ObjectPatch, PreBindPlan, PreBindPlugin
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.serve.client.errors import ClientError
 from podsched.term.writes.bind_queue import Assignment
@@ -30,7 +32,15 @@ PRE_BIND_WORDING = 'running PreBind plugin "{}"'
 _PLANS = 20
 _CONFLICT_PAUSE = 0.1
 
-PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
+_Results = Awaitable[Sequence[api_pb2.BatchResult]]
+
+
+class ObjectWrites(NamedTuple):
+    """The calls that write what plugins want; they raise ClientError if they fail as a whole."""
+
+    create: Callable[[Sequence[AnyObject]], _Results]
+    patch: Callable[[Sequence[api_pb2.PatchRequest]], _Results]
+
 
 #: Called when a plan has to wait, with the reason and the message of its event, if it has one.
 Waits = Callable[[tuple[str, str] | None], None]
@@ -88,7 +98,7 @@ async def run_pre_bind(
     runtime: ProfileRuntime,
     assignment: Assignment,
     cluster: ClusterView,
-    patch: PatchObjects,
+    writes: ObjectWrites,
     changes: ClusterChanges,
     runs: list[PluginRun],
     waits: Waits,
@@ -98,13 +108,13 @@ async def run_pre_bind(
     ``runs`` gets the run of each, which lasts until its plan is carried out.
     """
     if assignment.tolerations:
-        status = await _write(patch, [tolerations_patch(assignment)])
+        status = await _done(writes.patch([tolerations_patch(assignment)]))
         if not status.ok:
             return status
     if not runtime.pre_bind:
         return SUCCESS
     began = time.monotonic()
-    status = await _pre_bind(runtime, assignment, cluster, patch, changes, runs, waits)
+    status = await _pre_bind(runtime, assignment, cluster, writes, changes, runs, waits)
     runtime.meter.passed(ExtensionPoint.PRE_BIND, status.code, time.monotonic() - began)
     return status
 
@@ -113,7 +123,7 @@ async def _pre_bind(
     runtime: ProfileRuntime,
     assignment: Assignment,
     cluster: ClusterView,
-    patch: PatchObjects,
+    writes: ObjectWrites,
     changes: ClusterChanges,
     runs: list[PluginRun],
     waits: Waits,
@@ -125,7 +135,7 @@ async def _pre_bind(
         if status.skipped:
             continue
         if status.ok:
-            status = await _run_plugin(named, assignment, cluster, patch, changes, waits)
+            status = await _run_plugin(named, assignment, cluster, writes, changes, waits)
         point = ExtensionPoint.PRE_BIND.label
         runs.append(PluginRun(named.name, point, began, clock(), status.code.text))
         if status.code is Code.ERROR:
@@ -139,7 +149,7 @@ async def _run_plugin(
     named: Named[PreBindPlugin],
     assignment: Assignment,
     cluster: ClusterView,
-    patch: PatchObjects,
+    writes: ObjectWrites,
     changes: ClusterChanges,
     waits: Waits,
 ) -> Status:
@@ -152,7 +162,7 @@ async def _run_plugin(
             if not status.ok:
                 break
             try:
-                status = await _carry_out(name, plan, cluster, patch, changes, waits)
+                status = await _carry_out(name, plan, cluster, writes, changes, waits)
                 break
             except _ConflictError as conflict:
                 status = error(str(conflict))
@@ -170,22 +180,26 @@ async def _carry_out(
     name: str,
     plan: PreBindPlan,
     cluster: ClusterView,
-    patch: PatchObjects,
+    writes: ObjectWrites,
     changes: ClusterChanges,
     waits: Waits,
 ) -> Status:
-    """Write the patches and wait. Raises _ConflictError."""
+    """Store the new objects, write the patches and wait. Raises _ConflictError."""
+    if plan.creates:
+        status = await _done(writes.create(plan.creates))
+        if not status.ok:
+            return status
     if plan.patches:
-        status = await _write(patch, [patch_request(p) for p in plan.patches])
+        status = await _done(writes.patch([patch_request(p) for p in plan.patches]))
         if not status.ok:
             return status
     return await _wait(name, plan, plan.wait, cluster, changes, waits) if plan.wait else SUCCESS
 
 
-async def _write(patch: PatchObjects, requests: Sequence[api_pb2.PatchRequest]) -> Status:
-    """Write patches. Raises _ConflictError."""
+async def _done(call: _Results) -> Status:
+    """Make a call that writes. Raises _ConflictError."""
     try:
-        results = await patch(requests)
+        results = await call
     except ClientError as exc:
         return error(str(exc))
     for result in results:
@@ -247,4 +261,14 @@ def patch_request(patch: ObjectPatch) -> api_pb2.PatchRequest:
         name=patch.name,
         merge_patch=json.dumps(patch.merge_patch).encode(),
         resource_version=int(patch.resource_version or 0),
+        uid=patch.uid,
     )
+
+
+def delete_request(deletion: ObjectDeletion) -> api_pb2.DeleteRequest:
+    """Return the request that deletes an object for a plugin."""
+    request = api_pb2.DeleteRequest(
+        kind=deletion.kind, namespace=deletion.namespace, name=deletion.name
+    )
+    request.preconditions.uid = deletion.uid
+    return request

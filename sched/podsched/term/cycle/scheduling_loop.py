@@ -91,9 +91,7 @@ class SchedulingLoop:
             fence.term,
             self._clock,
         )
-        self._patches = PluginPatches(
-            lambda patches: cluster.patch_many(patches, fence=fence), self._tasks, self._activator
-        )
+        self._patches = PluginPatches(cluster, fence, self._tasks, self._activator)
         self._failures = failures = FailureHandler(
             parts, self._statuses, self._notes, self._activator, self._patches, self._clock
         )
