@@ -77,6 +77,7 @@ class PodschedBackend(Backend):
             "dra",
             "dra-claim-controller",
             "dra-taint-eviction",
+            "dra-extended-resource",
             # podsched's queue copies kube-scheduler's, down to what nobody should rely on.
             "kube-queue-details",
         }

@@ -57,6 +57,7 @@ GATES: dict[str, Gate] = {
             "DRAConsumableCapacity",
             "DRADeviceBindingConditions",
             "DRADeviceTaints",
+            "DRAExtendedResource",
             "DRAPartitionableDevices",
             "DRAPrioritizedList",
             "DRAResourceClaimDeviceStatus",
@@ -67,7 +68,6 @@ GATES: dict[str, Gate] = {
     **{
         name: Gate(default, False, "DynamicResources does without it")
         for name, default in (
-            ("DRAExtendedResource", True),
             ("DRAListTypeAttributes", False),
             ("DRANodeAllocatableResources", False),
             ("DRAWorkloadResourceClaims", False),

@@ -130,7 +130,7 @@ class LeavesDevices(Protocol):
     """A plugin that leaves extended resources to the profile's ``ProvidesDevices``, if any."""
 
     def leave_to(self, devices: ProvidesDevices) -> None:
-        """Called once, after the profile's plugins were created."""
+        """Leave them to this plugin; called once, after the profile's plugins were created."""
         ...
 
 
@@ -420,14 +420,16 @@ class ObjectDeletion:
 class PreBindPlan:
     """The work that must be done before the pod is bound.
 
-    The objects ``creates`` are stored first, then ``patches`` are written. Then ``wait`` (if any) is called on every change of the cluster
-    until it returns something other than PENDING, for at most ``timeout`` seconds; if that time is
-    over, ``timed_out`` (if any) is called. With ``plans_again``, a patch that meets a conflict
-    makes PreBind plan again from the cluster's newer objects, a few times.
+    The objects ``creates`` are stored first; then ``created`` (if any) is called, and ``patches``
+    are written. Then ``wait`` (if any) is called on every change of the cluster until it returns
+    something other than PENDING, for at most ``timeout`` seconds; if that time is over,
+    ``timed_out`` (if any) is called. With ``plans_again``, a patch that meets a conflict makes
+    PreBind plan again from the cluster's newer objects, a few times.
     """
 
     status: Status = SUCCESS
     creates: tuple[Any, ...] = ()
+    created: Callable[[], None] | None = None
     patches: tuple[ObjectPatch, ...] = ()
     wait: Callable[[ClusterView], Status] | None = None
     timeout: float = 0.0

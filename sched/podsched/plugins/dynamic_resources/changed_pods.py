@@ -16,7 +16,6 @@ from podsched.plugins.dynamic_resources.model import ResourceClaim
 from podsched.plugins.dynamic_resources.pod_claims import (
     CLAIM,
     ClaimUnusableError,
-    has_claims,
     usable_claims,
 )
 from podsched.v1 import objects_pb2 as v1
@@ -50,7 +49,7 @@ def changed(
         return NOT_CHANGED
     now, before = nodes.pods(row), nodes.base.pods(int(nodes.base_rows[row]))
     gone = before.keys() - now.keys()
-    come = [now[uid] for uid in now.keys() - before.keys() if has_claims(now[uid])]
+    come = [now[uid] for uid in now.keys() - before.keys()]
     first = {(of.namespace, of.name): of for pod in come for of in unallocated(pod)}
     return Changed(in_use.freed_by(gone) if gone else (), tuple(first.values()))
 

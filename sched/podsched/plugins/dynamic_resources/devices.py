@@ -13,12 +13,14 @@ from typing import Any, Final, Generic, TypeVar
 from podsched.api.device_taints import rules_for_slice, with_rules
 from podsched.api.manifest import to_manifest
 from podsched.framework.nodes import ClusterView
+from podsched.framework.pods import PodInfo
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.documents import (
     read_device_class,
     read_resource_claim,
     read_resource_slice,
 )
+from podsched.plugins.dynamic_resources.extended_claims import owner_of_extended_claim
 from podsched.plugins.dynamic_resources.free_devices import FreeDevices, KnownPools
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey, uses_of
 from podsched.plugins.dynamic_resources.model import (
@@ -175,6 +177,9 @@ class KnownDevices:
         self._found: tuple[Hashable, Devices] | None = None
         self._cluster: ClusterView | None = None
         self._in_use = DevicesInUse()
+        #: The claims for extended resources, by the uid of the pod, and the uids by claim.
+        self._extended: dict[str, dict[tuple[str, str], None]] = {}
+        self._owners: dict[tuple[str, str], str] = {}
         #: The position in the journal of claims up to which they are read.
         self._position = 0
         self._free: FreeDevices | None = None
@@ -221,8 +226,9 @@ class KnownDevices:
         changed = assumed.changed_since(self._position) if cluster is self._cluster else None
         if changed is None:
             self._cluster, self._found, self._in_use = cluster, None, DevicesInUse()
-            metas = (claim.metadata for claim in cluster.list(CLAIM))
-            changed = [(meta.namespace, meta.name) for meta in metas]
+            self._extended, self._owners = {}, {}
+            metas = [claim.metadata for claim in (*cluster.list(CLAIM), *assumed.assumed())]
+            changed = dict.fromkeys((meta.namespace, meta.name) for meta in metas)
         self._position = assumed.position
         for name in changed:
             claim = assumed.get(*name)
@@ -231,6 +237,24 @@ class KnownDevices:
             if self._tracks_consumers:
                 consumers = claim.status.reserved_for if claim is not None and uses else ()
                 self._in_use.reserve(name, frozenset(of.uid for of in consumers))
+            self._note_owner(name, "" if claim is None else owner_of_extended_claim(claim))
+
+    def _note_owner(self, claim: tuple[str, str], owner: str) -> None:
+        """Note for which pod's extended resources a claim was made; "" for none."""
+        before = self._owners.pop(claim, "")
+        if before:
+            del self._extended[before][claim]
+            if not self._extended[before]:
+                del self._extended[before]
+        if owner:
+            self._owners[claim] = owner
+            self._extended.setdefault(owner, {})[claim] = None
+
+    def extended_claims(self, pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
+        """Return the claims that are stored for the extended resources of a pod."""
+        self._read_claims(cluster)
+        stored = (cluster.get(CLAIM, *name) for name in self._extended.get(pod.uid, ()))
+        return [claim for claim in stored if claim is not None]
 
     def _read(self, cluster: ClusterView) -> Devices:
         pools: dict[PoolKey, list[tuple[ResourceSlice, int]]] = {}

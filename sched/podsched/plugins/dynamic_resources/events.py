@@ -8,6 +8,7 @@ from __future__ import annotations
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.pods import PodInfo
+from podsched.plugins.dynamic_resources.extended_claims import owner_of_extended_claim
 from podsched.plugins.dynamic_resources.pod_claims import claim_names
 from podsched.v1 import objects_pb2 as v1
 
@@ -43,7 +44,7 @@ def _claims_of(pod: PodInfo) -> list[tuple[str, str]]:
 def _claims_changed(
     old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
 ) -> list[tuple[str, str]] | None:
-    if _gives_back(old, new):
+    if _gives_back(old, new) or _is_extended_and_gone(old, new):
         return None
     return [] if new is None else [(new.metadata.namespace, new.metadata.name)]
 
@@ -55,11 +56,18 @@ def _gives_back(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> b
     return new is None or not new.status.HasField("allocation")
 
 
+def _is_extended_and_gone(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> bool:
+    """Whether it was a claim for extended resources, after which its pod gets another one."""
+    return new is None and old is not None and bool(owner_of_extended_claim(old))
+
+
 def _after_claim_change(
     pod: PodInfo, old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
 ) -> QueueingHint:
     if _gives_back(old, new):
         return QueueingHint.QUEUE
+    if old is not None and _is_extended_and_gone(old, new):
+        return QueueingHint.of(owner_of_extended_claim(old) == pod.uid)
     if new is None or new.metadata.namespace != pod.namespace:
         return QueueingHint.SKIP
     is_other = old is None or old.metadata.uid != new.metadata.uid or old.status != new.status

@@ -10,13 +10,14 @@ from typing import ClassVar, Final
 import numpy as np
 
 from podsched.api.node_selectors import NodeTerms
-from podsched.framework.nodes import Int64s, NodeColumns
+from podsched.framework.nodes import Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.changed_pods import Changed
 from podsched.plugins.dynamic_resources.devices import Devices
 from podsched.plugins.dynamic_resources.errors import AllocationError, InvalidPools
+from podsched.plugins.dynamic_resources.extended_claims import Provided
 from podsched.plugins.dynamic_resources.free_devices import Fitting
 from podsched.plugins.dynamic_resources.in_use import PoolKey
 from podsched.plugins.dynamic_resources.model import (
@@ -44,6 +45,10 @@ class PodNeeds:
     of claims that are assumed to be allocated for the pod since an earlier attempt. ``fitting``:
     where they fit as far as columns tell.
     ``binding_failed``: a device of a claim that is allocated cannot be used on any node.
+
+    ``variants``: the needs on nodes that are ``lacking`` extended resources, for which devices have
+    to be allocated there. ``variant`` has the number of each row's, shape ``(size,)``: 0 for these
+    needs themselves, -1 for nodes without a resource that no device provides. None: all are 0.
     """
 
     allocated: tuple[NodeTerms, ...]
@@ -54,6 +59,25 @@ class PodNeeds:
     devices: Devices
     fitting: Fitting | None = None
     binding_failed: bool = False
+    lacking: tuple[Provided, ...] = ()
+    variants: tuple[PodNeeds, ...] = ()
+    variant: Int64s | None = None
+
+    def by_variant(self, rows: Rows) -> Iterator[tuple[PodNeeds, Bools]]:
+        """Yield the needs that differ, each with the mask of its rows; rows of the cluster."""
+        if self.variant is None:
+            yield self, np.ones(len(rows), dtype=np.bool_)
+            return
+        numbers = self.variant[rows]
+        for number, needs in enumerate((self, *self.variants)):
+            mine = numbers == number
+            if mine.any():
+                yield needs, mine
+
+    def on(self, row: int) -> PodNeeds:
+        """Return the needs on the node of a row."""
+        number = 0 if self.variant is None else int(self.variant[row])
+        return self.variants[number - 1] if number > 0 else self
 
     @property
     def has_alternatives(self) -> bool:

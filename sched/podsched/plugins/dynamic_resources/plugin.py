@@ -3,24 +3,27 @@
 Rules: kube-scheduler v1.36 ``framework/plugins/dynamicresources``. Filter finds out on which nodes
 the claims can be allocated, Reserve allocates them on the chosen node and assumes the result, and
 PreBind writes it. PostFilter deallocates a claim that no other pod uses and that keeps the pod from
-nodes. Not done: pods with extended resources that are backed by devices; members of a group that
-share a claim which is not allocated yet.
+nodes. For extended resources that a DeviceClass provides and a node lacks, the pod gets a claim of
+its own (``extended_claims``). Not done: members of a group that share a claim which is not
+allocated yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
 
 from podsched.api.device_claims import is_reserved_for
+from podsched.api.extended_resources import classes_by_resource
 from podsched.api.node_selectors import NodeTerms, compile_node_selector
 from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
-from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
     NOTHING_READ,
@@ -63,6 +66,15 @@ from podsched.plugins.dynamic_resources.errors import (
     InvalidPools,
 )
 from podsched.plugins.dynamic_resources.events import dynamic_resources_events
+from podsched.plugins.dynamic_resources.extended_claims import (
+    IN_MEMORY,
+    Provided,
+    extended_claim,
+    may_need_devices,
+    provided,
+)
+from podsched.plugins.dynamic_resources.extended_needs import lacking_on, needs_by_row, needs_on
+from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead
 from podsched.plugins.dynamic_resources.model import (
     AllocationResult,
@@ -79,6 +91,7 @@ from podsched.plugins.dynamic_resources.node_search import (
 )
 from podsched.plugins.dynamic_resources.pod_claims import (
     CLAIM,
+    CLASS,
     ClaimUnusableError,
     claim_names,
     has_claims,
@@ -103,6 +116,8 @@ from podsched.v1 import objects_pb2 as v1
 
 REASON_CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 REASON_NOT_AVAILABLE: Final = "resourceclaim not available on the node"
+REASON_CANNOT_FIT: Final = "cannot fit resource"
+REASON_CLAIM_EXISTS: Final = "cannot schedule extended resource claim"
 
 REASON_GIVEN_BACK: Final = "waiting for devices of pods that are gone"
 
@@ -162,6 +177,9 @@ class DynamicResources:
         #: By pod uid: the binding cycle runs, or it ended with a patch whose outcome is not known.
         self._reserved: dict[str, Reservation] = {}
         self._in_doubt: dict[str, Reservation] = {}
+        self._extended = ExtendedReservations(self._devices)
+        #: The version and the cluster that ``resource_classes`` has read, and its result.
+        self._classes: tuple[int, ClusterView, Mapping[str, str]] | None = None
         #: How many times a Filter was not finished; then its results are not final.
         self._unfinished = 0
         #: The allocations whose binding conditions did not become true in time.
@@ -172,13 +190,19 @@ class DynamicResources:
 
         Pods whose claims ask for the same share an evaluation.
         """
-        if not has_claims(pod):
+        if not _needs_devices(pod):
             return NOTHING_READ
         try:
             claims = usable_claims(pod, cluster)
-            return tuple([self._part(pod, claim, cluster) for claim in claims])
+            parts = tuple([self._part(pod, claim, cluster) for claim in claims])
         except ClaimUnusableError:
             return pod.uid
+        extended = self._provided(pod, cluster)
+        if not extended:
+            return parts
+        spec = extended_claim(pod.cls, extended).kind
+        namespace = pod.namespace if spec in self._failing else ""
+        return parts, extended, spec, namespace
 
     def _part(self, pod: PodInfo, claim: v1.ResourceClaim, cluster: ClusterView) -> Hashable:
         """Return what is read of one claim. Raises ClaimUnusableError."""
@@ -192,12 +216,24 @@ class DynamicResources:
         return (spec, claim.metadata.name) if spec in self._failing else spec
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        if not has_claims(pod):
+        if not _needs_devices(pod):
             return FIXED_INPUTS
+        if not self._is_concerned(pod, cluster):
+            return cluster.version(CLASS)
+        self._drop_doubts()
         nodes = cluster.nodes
         versions = (cluster.version(kind) for kind in DEVICE_KINDS)
         assumed = cluster.assumed(CLAIM).version
-        return (assumed, *versions, nodes.topology_version, nodes.size, self._unfinished)
+        # Claims for extended resources also depend on what the nodes have.
+        of_nodes = nodes.nodes_version if may_need_devices(pod) else nodes.topology_version
+        return (assumed, *versions, of_nodes, nodes.size, self._unfinished)
+
+    def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
+        """Return the DeviceClass that provides each extended resource, by the resource's name."""
+        version = cluster.version(CLASS)
+        if self._classes is None or self._classes[:2] != (version, cluster):
+            self._classes = version, cluster, classes_by_resource(cluster.list(CLASS))
+        return self._classes[2]
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Reject a pod until its claims exist and are its own."""
@@ -214,17 +250,23 @@ class DynamicResources:
 
         From the first call on, decisions do nothing of this that takes long.
         """
-        if not has_claims(pod):
+        if not self._is_concerned(pod, cluster):
             return
         self._compile_selector.holds_back = True
         self._most_in_filter = min(self._most_in_filter, _SHORT_FILTER)
         yield from self._devices.prepare(cluster)
         try:
-            needs = self._needs(pod, cluster)
+            needs = self._needs_by_row(pod, cluster)
         except ClaimUnusableError:
             return
-        if not needs.claims:
-            return
+        for variant, mine in needs.by_variant(np.arange(cluster.nodes.size)):
+            if variant.claims:
+                yield from self._prepare(variant, mine, cluster)
+
+    def _prepare(
+        self, needs: PodNeeds, mine: Bools, cluster: ClusterView
+    ) -> Iterator[Callable[[], object] | None]:
+        """Do the same for one variant of the needs; ``mine``: its rows."""
         began = self._devices.of(cluster)
         jobs = self._devices.free(cluster).prepare(needs.claims, self._compile_selector)
         for count, job in enumerate(jobs):
@@ -235,26 +277,47 @@ class DynamicResources:
         fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
         unsure = cluster.nodes.alive if fitting is None else fitting.unsure
         if unsure.any():
-            rows = np.flatnonzero(unsure)
+            known = min(len(mine), len(unsure))  # Rows may have been added meanwhile.
+            rows = np.flatnonzero(unsure[:known] & mine[:known])
             yield from self._search.prepare(needs, cluster.nodes, rows, self._most_steps)
 
     # ------------------------------------------------------------------ deciding
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Skip pods without claims; a claim that cannot be used is unresolvable."""
-        if not has_claims(pod):
+        if not self._is_concerned(pod, cluster):
+            state.data.pop(self.name, None)
             return PreFilterResult(SKIP)
         try:
-            needs = self._needs(pod, cluster)
-            fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
-            state.data[self.name] = replace(needs, fitting=fitting)
+            needs = self._needs_by_row(pod, cluster)
         except ClaimUnusableError as why:
             return PreFilterResult(unresolvable(str(why)))
+        variants = tuple(self._with_fitting(of, cluster) for of in needs.variants)
+        state.data[self.name] = replace(self._with_fitting(needs, cluster), variants=variants)
         return PreFilterResult()
 
+    def _with_fitting(self, needs: PodNeeds, cluster: ClusterView) -> PodNeeds:
+        fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
+        return replace(needs, fitting=fitting)
+
+    def _needs_by_row(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
+        """Return what the pod needs now, with its variants. Raises ClaimUnusableError."""
+        return needs_by_row(
+            self._needs(pod, cluster), pod, self._provided(pod, cluster), cluster.nodes
+        )
+
+    def _provided(self, pod: PodInfo, cluster: ClusterView) -> tuple[Provided, ...]:
+        """Return the requested resources that devices can provide."""
+        if not may_need_devices(pod):
+            return ()
+        return provided(pod, self.resource_classes(cluster))
+
+    def _is_concerned(self, pod: PodInfo, cluster: ClusterView) -> bool:
+        """Return whether the pod has claims, or may get one for extended resources."""
+        return has_claims(pod) or bool(self._provided(pod, cluster))
+
     def _needs(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
-        """Return what the pod needs now. Raises ClaimUnusableError."""
-        self._drop_doubts()
+        """Return what the pod's claims need now. Raises ClaimUnusableError."""
         allocated: list[NodeTerms] = []
         assumed_names: list[str] = []
         binding_failed = False
@@ -297,23 +360,40 @@ class DynamicResources:
         """
         needs: PodNeeds = state.data[self.name]
         verdicts = Verdicter(len(rows))
+        # An array over rows is for those of the cluster.
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        if needs.variant is not None:
+            unfit = needs.variant[base] < 0
+            verdicts.flag(unfit, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_CANNOT_FIT)
+        for variant, mine in needs.by_variant(base):
+            self._filter(variant, mine, nodes, rows, base, verdicts)
+        return verdicts.done()
+
+    def _filter(
+        self,
+        needs: PodNeeds,
+        mine: Bools,
+        nodes: NodeColumns,
+        rows: Rows,
+        base: Rows,
+        verdicts: Verdicter,
+    ) -> None:
+        """Reject some of the rows, ``mine``, with these needs."""
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         elsewhere = np.full(len(rows), needs.binding_failed, dtype=np.bool_)
         for terms in needs.allocated:
             elsewhere |= ~match_terms(terms, nodes, rows)
-        verdicts.flag(elsewhere, unresolvably, REASON_NOT_AVAILABLE)
+        verdicts.flag(elsewhere & mine, unresolvably, REASON_NOT_AVAILABLE)
         if not needs.claims:
-            return verdicts.done()
+            return
+        unsure = mine & ~elsewhere
         none = np.zeros_like(elsewhere)
-        unsure = ~elsewhere
-        # An array over rows is for those of the cluster.
-        base = rows if nodes.base is nodes else nodes.base_rows[rows]
         if needs.fitting is not None:
-            none |= ~needs.fitting.fits[base]
+            none |= mine & ~needs.fitting.fits[base]
             unsure &= needs.fitting.unsure[base] & ~none
         known = self._search.outcomes(needs, nodes)
         found = known[base]
-        changes = self._changes(needs, nodes, np.flatnonzero(~elsewhere), rows)
+        changes = self._changes(needs, nodes, np.flatnonzero(mine & ~elsewhere), rows)
         none[list(changes)] = False
         unsure[list(changes)] = True
         found[list(changes)] = Outcomes.UNKNOWN
@@ -331,7 +411,7 @@ class DynamicResources:
                     self._failing.clear()
                 if not isinstance(why, AllocationAborted):
                     self._failing.update(needs.kind)
-                failed = ~elsewhere
+                failed = mine & ~elsewhere
                 failed[:index] = False
                 verdicts.flag(failed, Code.ERROR, self._problem(why, node))
                 break
@@ -340,7 +420,6 @@ class DynamicResources:
         verdicts.flag(invalid, unresolvably, str(InvalidPools()))
         may_change = Code.UNSCHEDULABLE if self._preempts else unresolvably
         verdicts.flag(none, may_change, REASON_CANNOT_ALLOCATE)
-        return verdicts.done()
 
     def _changes(
         self, needs: PodNeeds, nodes: NodeColumns, places: Rows, rows: Rows
@@ -353,13 +432,21 @@ class DynamicResources:
             return {}
         in_use = needs.devices.in_use
         found = {
-            place: changed(nodes, int(rows[place]), in_use, self._unallocated)
-            for place in places.tolist()
+            place: changed(
+                nodes, row, in_use, partial(self._unallocated, int(nodes.base_rows[row]))
+            )
+            for place, row in zip(places.tolist(), rows[places].tolist(), strict=True)
         }
         return {place: changes for place, changes in found.items() if changes}
 
-    def _unallocated(self, pod: PodInfo) -> list[ResourceClaim]:
-        return list(map(self._claims.read, unallocated_claims(pod, self._handle.cluster)))
+    def _unallocated(self, row: int, pod: PodInfo) -> list[ResourceClaim]:
+        """Return the claims of a pod on a node that are neither allocated nor about to be."""
+        cluster = self._handle.cluster
+        found = list(map(self._claims.read, unallocated_claims(pod, cluster)))
+        lacking = lacking_on(self._provided(pod, cluster), cluster.nodes, row)
+        if lacking and not self._extended.has(pod):
+            found.append(extended_claim(pod.cls, lacking).for_pod(pod))
+        return found
 
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
@@ -375,17 +462,28 @@ class DynamicResources:
             found.append(
                 Requirement.met("the devices of an allocated claim, within reach", reached)
             )
-        if not needs.claims:
-            return found
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        for variant, mine in needs.by_variant(base):
+            if variant.claims:
+                found += _requirements(self._measured(variant, mine, nodes, rows))
+        return found
+
+    def _measured(
+        self, needs: PodNeeds, mine: Bools, nodes: NodeColumns, rows: Rows
+    ) -> list[list[Measured]]:
+        """Return the steps on each row; none for rows that are not ``mine``."""
         measured: dict[Hashable, list[Measured]] = {}
         by_row: list[list[Measured]] = []
-        for row in rows.tolist():
+        for row, is_mine in zip(rows.tolist(), mine.tolist(), strict=True):
+            if not is_mine:
+                by_row.append([])
+                continue
             node = node_of(nodes, row)
             situation = needs.devices.situation(node) or node.name
             if situation not in measured and len(measured) < _MOST_MEASURED:
                 measured[situation] = measure(node, needs, self._compile_selector)
             by_row.append(measured.get(situation, []))
-        return [*found, *_requirements(by_row)]
+        return by_row
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
@@ -405,6 +503,8 @@ class DynamicResources:
                     return PostFilterResult(
                         unschedulable("deallocation of ResourceClaim completed")
                     )
+        if self._extended.discard(state, pod, cluster):
+            return PostFilterResult(unschedulable("deletion of ResourceClaim completed"))
         if self._preempts and self._waits_for_devices(pod, cluster, state.data[self.name]):
             return PostFilterResult(unresolvable(REASON_GIVEN_BACK))
         return PostFilterResult(unschedulable("still not schedulable"))
@@ -416,6 +516,7 @@ class DynamicResources:
         """
         name = cluster.nominated_node(pod.uid) or pod.nominated_node_name
         row = cluster.nodes.row_of(name) if name else None
+        needs = needs if row is None else needs.on(row)
         if row is None or not needs.claims:
             return False
         node, devices = node_of(cluster.nodes, row), needs.devices
@@ -456,12 +557,15 @@ class DynamicResources:
         """Prefer nodes where earlier alternatives of requests are free."""
         needs: PodNeeds = state.data[self.name]
         base = rows if nodes.base is nodes else nodes.base_rows[rows]
-        known = self._search.outcomes(needs, nodes)
         budget = Budget(self._most_pauses)
-        for index in np.flatnonzero(known[base] == Outcomes.UNKNOWN).tolist():
-            node = node_of(nodes, int(rows[index]))
-            known[base[index]] = self._search.find(node, needs, budget)
-        return np.maximum(known[base], 0)
+        scores = np.zeros(len(rows), dtype=np.int64)
+        for variant, mine in needs.by_variant(base):
+            known = self._search.outcomes(variant, nodes)
+            for index in np.flatnonzero(mine & (known[base] == Outcomes.UNKNOWN)).tolist():
+                node = node_of(nodes, int(rows[index]))
+                known[base[index]] = self._search.find(node, variant, budget)
+            scores[mine] = np.maximum(known[base][mine], 0)
+        return scores
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         return default_normalize(scores)
@@ -469,6 +573,9 @@ class DynamicResources:
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """Count devices as pods get them, where columns tell how many are left."""
         needs = state.data.get(self.name)
+        if isinstance(needs, PodNeeds) and needs.variant is not None:
+            variants = list(needs.by_variant(np.flatnonzero(cluster.nodes.alive)))
+            needs = variants[0][0] if len(variants) == 1 and variants[0][1].all() else None
         if not isinstance(needs, PodNeeds) or needs.fitting is None or needs.fitting.left is None:
             return None
         return DevicesAhead(needs.fitting, needs.claims[0].requests[0].exactly.count)
@@ -488,36 +595,49 @@ class DynamicResources:
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
         """Return whether claims must be allocated, which the next pod must see."""
         needs = state.data.get(self.name)
-        return isinstance(needs, PodNeeds) and bool(needs.claims)
+        return isinstance(needs, PodNeeds) and any(of.claims for of in (needs, *needs.variants))
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Allocate the pod's claims on the node and assume the result."""
-        if not has_claims(pod):
-            return SUCCESS
         cluster = self._handle.cluster
-        try:
-            needs = self._needs(pod, cluster)
-        except ClaimUnusableError as why:
-            return unresolvable(str(why))
-        names = (*needs.assumed, *needs.names)
-        if not names:
+        if not self._is_concerned(pod, cluster):
             return SUCCESS
         row = cluster.nodes.row_of(node_name)
         if row is None:
             return error(f'node "{node_name}" not found')
+        if may_need_devices(pod) and self._devices.extended_claims(pod, cluster):
+            return unresolvable(REASON_CLAIM_EXISTS)
+        try:
+            needs = self._needs(pod, cluster)
+        except ClaimUnusableError as why:
+            return unresolvable(str(why))
+        needs = needs_on(needs, pod, self._provided(pod, cluster), cluster.nodes, row)
         node = node_of(cluster.nodes, row)
-        if needs.claims:
-            try:
-                allocations = self._allocate(node, needs)
-            except AllocationError as why:
-                return error(self._problem(why, node))
-            if allocations is None:
-                return unresolvable(REASON_CANNOT_ALLOCATE)
-            for name, allocation in zip(needs.names, allocations, strict=True):
-                assume_allocation(pod, name, allocation, cluster)
-        doubt = self._in_doubt.pop(pod.uid, None)
-        self._reserved[pod.uid] = Reservation(pod.namespace, names, is_sent=doubt is not None)
+        try:
+            allocations = self._allocate(node, needs) if needs.claims else []
+        except AllocationError as why:
+            return error(self._problem(why, node))
+        if allocations is None:
+            return unresolvable(REASON_CANNOT_ALLOCATE)
+        self._assume(pod, needs, allocations)
         return SUCCESS
+
+    def _assume(
+        self, pod: PodInfo, needs: PodNeeds, allocations: Sequence[AllocationResult]
+    ) -> None:
+        """Assume that the claims are allocated."""
+        cluster = self._handle.cluster
+        names = list(needs.assumed)
+        for name, allocation in zip(needs.names, allocations, strict=True):
+            if name == IN_MEMORY:
+                made_of = extended_claim(pod.cls, needs.lacking)
+                self._extended.reserve(pod, made_of, allocation, cluster)
+            else:
+                assume_allocation(pod, name, allocation, cluster)
+                names.append(name)
+        if names:
+            is_sent = self._in_doubt.pop(pod.uid, None) is not None
+            self._reserved[pod.uid] = Reservation(pod.namespace, tuple(names), is_sent=is_sent)
 
     def _allocate(self, node: Node, needs: PodNeeds) -> list[AllocationResult] | None:
         """Allocate the new claims on a node. Raises AllocationError."""
@@ -528,9 +648,10 @@ class DynamicResources:
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Take the assumptions back, unless they may be written, and the pod's reservations."""
-        if not has_claims(pod):
+        if not _needs_devices(pod):
             return
         cluster = self._handle.cluster
+        self._extended.unreserve(state, pod, cluster, self._now())
         reserved = self._reserved.pop(pod.uid, None)
         if reserved is not None and not reserved.drop(cluster, self._now()):
             self._in_doubt[pod.uid] = reserved
@@ -551,9 +672,10 @@ class DynamicResources:
         for uid, reserved in list(self._in_doubt.items()):
             if reserved.drop(self._handle.cluster, self._now()):
                 del self._in_doubt[uid]
+        self._extended.drop_doubts(self._handle.cluster, self._now())
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        return SUCCESS if has_claims(pod) else SKIP
+        return SUCCESS if has_claims(pod) or self._extended.has(pod) else SKIP
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
@@ -565,6 +687,7 @@ class DynamicResources:
             check_not_lost(claims, reserved, self._devices.of(cluster).in_use, cluster)
             check_reachable(claims, node_name, cluster)
             patches = tuple(claim_patches(pod, claims, cluster, self._now()))
+            creates, of_extended = self._extended.writes(pod, cluster, self._now())
         except (ClaimUnusableError, LookupError) as why:
             return PreBindPlan(error(str(why)))
         if reserved is not None:
@@ -577,31 +700,49 @@ class DynamicResources:
                 found = usable_claims(pod, now)
             except ClaimUnusableError as why:
                 return error(str(why))
-            status = device_status([in_flight(claim, now) or claim for claim in found])
+            seen, extended = self._extended.seen(pod, now)
+            if not seen.ok:
+                return seen
+            mine = [in_flight(claim, now) or claim for claim in found]
+            status = device_status([*mine, *extended])
             if status.ok:
                 self._reserved.pop(pod.uid, None)
+                self._extended.bound(pod)
             return status
 
-        def timed_out() -> None:
-            for claim in claims:
-                found = cluster.get(CLAIM, pod.namespace, claim.metadata.name)
-                if found is not None and device_status([found]).code is Code.PENDING:
-                    self._timed_out.add(_allocation_key(found))
+        now_or_soon = [in_flight(claim, cluster) or claim for claim in claims]
+        for_device = device_status([*now_or_soon, *self._extended.assumed(pod)])
 
+        waits = (
+            "BindingConditionsPending",
+            f"waiting for binding conditions for device on node {node_name}",
+        )
         return PreBindPlan(
-            patches=patches,
+            creates=creates,
+            created=partial(self._extended.created, pod),
+            patches=(*patches, *of_extended),
             wait=wait,
             timeout=self._binding_timeout,
             plans_again=True,
-            timed_out=timed_out,
-            waits=(
-                "BindingConditionsPending",
-                f"waiting for binding conditions for device on node {node_name}",
-            ),
+            timed_out=partial(self._note_late, claims),
+            waits=waits if for_device.code is Code.PENDING else None,
         )
+
+    def _note_late(self, claims: Sequence[v1.ResourceClaim]) -> None:
+        """Note the allocations of claims that were not ready in time."""
+        for claim in claims:
+            meta = claim.metadata
+            found = self._handle.cluster.get(CLAIM, meta.namespace, meta.name)
+            if found is not None and device_status([found]).code is Code.PENDING:
+                self._timed_out.add(_allocation_key(found))
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return dynamic_resources_events()
+
+
+def _needs_devices(pod: PodInfo) -> bool:
+    """Return whether the pod has claims, or requests resources that devices may provide."""
+    return has_claims(pod) or may_need_devices(pod)
 
 
 def _assumed_for(

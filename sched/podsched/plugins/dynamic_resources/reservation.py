@@ -82,18 +82,26 @@ def assume_allocation(
     """Assume that a claim of the pod, which must exist, is allocated and reserved for it."""
     claim = cluster.get(CLAIM, pod.namespace, name)
     assert claim is not None, name
-    changed = v1.ResourceClaim()
-    changed.CopyFrom(claim)
-    changed.ClearField("status")
-    made = allocation_message(allocation, lambda: str(uuid.uuid4()))
-    changed.status.allocation.CopyFrom(made)
-    changed.status.reserved_for.add(**_consumer(pod))
+    changed = allocated_for(pod, claim, allocation)
     uid = claim.metadata.uid
 
     def is_settled(found: v1.ResourceClaim) -> bool:
         return found.metadata.uid != uid or found.status.HasField("allocation")
 
     cluster.assumed(CLAIM).assume(changed, is_settled)
+
+
+def allocated_for(
+    pod: PodInfo, claim: v1.ResourceClaim, allocation: AllocationResult
+) -> v1.ResourceClaim:
+    """Return a copy of a claim that is allocated and reserved for a pod."""
+    changed = v1.ResourceClaim()
+    changed.CopyFrom(claim)
+    changed.ClearField("status")
+    made = allocation_message(allocation, lambda: str(uuid.uuid4()))
+    changed.status.allocation.CopyFrom(made)
+    changed.status.reserved_for.add(**_consumer(pod))
+    return changed
 
 
 def check_not_lost(

@@ -68,7 +68,11 @@ class PluginPatches:
             problems = [str(failure)]
         else:
             raise_if_fence_lost(results)
-            problems = [result.message for result in results if result.code not in (StatusCode.OK, StatusCode.NOT_FOUND)]
+            problems = [
+                result.message
+                for result in results
+                if result.code not in (StatusCode.OK, StatusCode.NOT_FOUND)
+            ]
         if not problems:
             return
         _log.warning("A patch of a plugin failed", pod=pod.key, error=problems[0])

@@ -189,6 +189,8 @@ async def _carry_out(
         status = await _done(writes.create(plan.creates))
         if not status.ok:
             return status
+        if plan.created is not None:
+            guarded(name, PRE_BIND_WORDING, plan.created)
     if plan.patches:
         status = await _done(writes.patch([patch_request(p) for p in plan.patches]))
         if not status.ok:
