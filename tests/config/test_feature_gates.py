@@ -45,7 +45,8 @@ def test_a_gate_is_in_effect_as_it_was_asked_for_or_as_podsched_behaves() -> Non
     }
     assert in_effect({})["SchedulerQueueingHints"]
     assert in_effect({})["DynamicResourceAllocation"]
-    assert not in_effect({})["DRAExtendedResource"]
+    assert in_effect({})["DRAExtendedResource"]
+    assert not in_effect({})["DRANodeAllocatableResources"]
 
 
 def test_only_the_version_that_podsched_follows_is_emulated() -> None:
