@@ -445,7 +445,8 @@ class DynamicResources:
         found = list(map(self._claims.read, unallocated_claims(pod, cluster)))
         lacking = lacking_on(self._provided(pod, cluster), cluster.nodes, row)
         if lacking and not self._extended.has(pod):
-            found.append(extended_claim(pod.cls, lacking).for_pod(pod))
+            wanted = extended_claim(pod.cls, lacking).for_pod(pod)
+            found.append(replace(wanted, name=f"{IN_MEMORY} of {pod.name}"))
         return found
 
     def requirements(
