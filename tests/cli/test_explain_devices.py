@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ Explain = Callable[..., str]
 def explain(tmp_path: Path, sched: Commands, monkeypatch: pytest.MonkeyPatch) -> Explain:
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run(*items: Any) -> str:
+    def run(*items: Any, nodes: Sequence[str] = ()) -> str:
         path = tmp_path / "dump.json"
         path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items]}))
-        return " ".join(sched.ok("explain", "pod", "web", "-f", str(path)).split())
+        asked = [word for name in nodes for word in ("--node", name)]
+        return " ".join(sched.ok("explain", "pod", "web", "-f", str(path), *asked).split())
 
     return run
 
@@ -33,7 +34,10 @@ def test_a_node_with_too_few_free_devices_lacks_some(explain: Explain) -> None:
     asked = claim("mine", [request("gpus", H100, 2)])
     text = explain(*node("a", f"4x{H100}"), used, asked, pod("web", "mine"))
     assert "cannot allocate all claims" in text
-    assert "claim mine, request gpus: devices that are free: lacks 1 of 2, has 1" in text
+    assert (
+        "claim mine, request gpus: devices that are free (on a gpu-0, gpu-1, gpu-2: in use by "
+        "claim default/used for pod user-of-used): lacks 1 of 2, has 1" in text
+    )
     assert "devices of class" not in text
 
 
@@ -43,6 +47,49 @@ def test_a_selector_that_no_device_matches_is_told_with_a_value(explain: Explain
     text = explain(*node("a", f"4x{H100}"), asked, pod("web", "mine"))
     assert f"devices that match {wants} (gpu-0 of a has model h100): lacks 1 of 1, has 0" in text
     assert "devices that are free" not in text
+
+
+def test_of_a_selector_with_several_terms_the_false_one_is_told(explain: Explain) -> None:
+    model = f'device.attributes["{H100}"].model == "h100"'
+    memory = f'device.capacity["{H100}"].memory.isGreaterThan(quantity("90Gi"))'
+    asked = claim("mine", [request("gpus", H100, 1, f"{model} && {memory}")])
+    text = explain(*node("a", f"4x{H100}"), asked, pod("web", "mine"))
+    assert f"({memory} is false of gpu-0 of a, which has memory 80Gi): lacks 1 of 1" in text
+
+
+def test_each_device_of_a_node_that_is_asked_for_is_explained(explain: Explain) -> None:
+    used = claim("used", [request("r", H100)], on="a/gpu-1")
+    wants = f'device.attributes["{H100}"].index < 3'
+    asked = claim("mine", [request("gpus", H100, 3, wants)])
+    items = [*node("a", f"4x{H100}"), *node("b", f"1x{H100}:nic")[:2]]
+    text = explain(*items, used, asked, pod("web", "mine"), nodes=("a", "b"))
+    assert f"gpu-3: {wants} is false: it has index 3" in text
+    assert "gpu-1: in use by claim default/used for pod user-of-used" in text
+    assert "gpu-0, gpu-2: suits" in text
+    assert f"nic-0: {wants} is false: it has index 0" not in text
+
+
+def test_a_selector_that_fails_on_a_device_is_told_with_its_error(explain: Explain) -> None:
+    wants = f'device.attributes["{H100}"].size > 3'
+    asked = claim("mine", [request("gpus", H100, 1, wants)])
+    text = explain(*node("a", f"4x{H100}"), asked, pod("web", "mine"), nodes=("a",))
+    assert "selector #0: CEL runtime error: no such key: size" in text
+
+
+def test_the_least_that_could_be_changed_in_a_claim_is_told(explain: Explain) -> None:
+    wants = f'device.attributes["{H100}"].index > 0'
+    same = {"matchAttribute": f"{H100}/nvlinkDomain"}
+    asked = claim("mine", [request("gpus", H100, 5, wants)], constraints=[same])
+    text = explain(*node("a", f"8x{H100}"), asked, pod("web", "mine"))
+    assert "in claim mine, ask for 4 in place of 5 devices in request gpus: 1 node" in text
+    dropped = f"drop the constraint that all devices have the same {H100}/nvlinkDomain"
+    assert f"in claim mine, {dropped}: 1 node" in text
+    assert "drop selector" not in text
+    wants = f'device.attributes["{H100}"].model == "a100"'
+    asked = claim("mine", [request("gpus", H100, 2, wants)])
+    text = explain(*node("a", f"8x{H100}"), asked, pod("web", "mine"))
+    assert f"in claim mine, drop selector {wants} of request gpus: 1 node" in text
+    assert "in place of" not in text
 
 
 def test_a_constraint_is_told_with_the_largest_group_that_satisfies_it(explain: Explain) -> None:

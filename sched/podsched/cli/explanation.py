@@ -331,6 +331,12 @@ def _verdict(verdict: NodeVerdict) -> list[str]:
     by = f" ({verdict.plugin})" if verdict.plugin else ""
     lines = [f"  {verdict.node}: {verdict.code}{by}"]
     lines += _why(verdict.reasons, verdict.shortfalls, 1)
+    request = ""
+    for of in verdict.parts:
+        if of.request != request:
+            request = of.request
+            lines += _wrapped(f"for {request}", "    ")
+        lines += _wrapped(f"{', '.join(of.names)}: {of.why_not or 'suits'}", "      ")
     if verdict.HasField("score"):
         score = verdict.score
         lines.append(f"    scores {score.total}, rank {score.rank}")

@@ -48,3 +48,26 @@ class MeasuresRequirements(Protocol):
         Called after PreFilter with the same state, for rows that the plugin rejects.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Parts of a node, such as devices, with the same verdict.
+
+    ``request``: what asks for them. ``why_not``: why they are not used for it; "" if they would do.
+    """
+
+    request: str
+    names: Sequence[str]
+    why_not: str = ""
+
+
+@runtime_checkable
+class ExplainsParts(Protocol):
+    """Filter plugins that choose among parts of a node."""
+
+    def parts(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, row: int
+    ) -> Sequence[Parts]:
+        """Return the verdicts on the parts of one row; called after PreFilter with its state."""
+        ...

@@ -414,20 +414,32 @@ class ShortfallOnNode(_message.Message):
     def __init__(self, node: _Optional[str] = ..., wanted: _Optional[int] = ..., available: _Optional[int] = ..., lacks: _Optional[int] = ...) -> None: ...
 
 class NodeVerdict(_message.Message):
-    __slots__ = ("node", "code", "plugin", "reasons", "shortfalls", "score")
+    __slots__ = ("node", "code", "plugin", "reasons", "shortfalls", "score", "parts")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     PLUGIN_FIELD_NUMBER: _ClassVar[int]
     REASONS_FIELD_NUMBER: _ClassVar[int]
     SHORTFALLS_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
     node: str
     code: str
     plugin: str
     reasons: _containers.RepeatedScalarFieldContainer[str]
     shortfalls: _containers.RepeatedCompositeFieldContainer[Shortfall]
     score: NodeScore
-    def __init__(self, node: _Optional[str] = ..., code: _Optional[str] = ..., plugin: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., score: _Optional[_Union[NodeScore, _Mapping]] = ...) -> None: ...
+    parts: _containers.RepeatedCompositeFieldContainer[NodeParts]
+    def __init__(self, node: _Optional[str] = ..., code: _Optional[str] = ..., plugin: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., score: _Optional[_Union[NodeScore, _Mapping]] = ..., parts: _Optional[_Iterable[_Union[NodeParts, _Mapping]]] = ...) -> None: ...
+
+class NodeParts(_message.Message):
+    __slots__ = ("request", "names", "why_not")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    WHY_NOT_FIELD_NUMBER: _ClassVar[int]
+    request: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    why_not: str
+    def __init__(self, request: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., why_not: _Optional[str] = ...) -> None: ...
 
 class WakeEvent(_message.Message):
     __slots__ = ("event", "plugins", "asks_first")
@@ -528,7 +540,7 @@ class DecisionFacts(_message.Message):
     def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replica: _Optional[str] = ..., term: _Optional[int] = ..., revision: _Optional[int] = ..., node_name: _Optional[str] = ..., evaluated_nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., attempts: _Optional[int] = ..., pods_between: _Optional[_Iterable[_Union[PodReference, _Mapping]]] = ..., pods_between_count: _Optional[int] = ..., outcome: _Optional[str] = ..., waited_seconds: _Optional[float] = ..., decided_seconds: _Optional[float] = ..., together: _Optional[int] = ...) -> None: ...
 
 class Change(_message.Message):
-    __slots__ = ("kind", "description", "patch", "cost", "nodes", "examples", "pods", "node", "smaller_possible")
+    __slots__ = ("kind", "description", "patch", "cost", "nodes", "examples", "pods", "node", "smaller_possible", "patched")
     KIND_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     PATCH_FIELD_NUMBER: _ClassVar[int]
@@ -538,6 +550,7 @@ class Change(_message.Message):
     PODS_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     SMALLER_POSSIBLE_FIELD_NUMBER: _ClassVar[int]
+    PATCHED_FIELD_NUMBER: _ClassVar[int]
     kind: str
     description: str
     patch: str
@@ -547,7 +560,8 @@ class Change(_message.Message):
     pods: _containers.RepeatedCompositeFieldContainer[PodReference]
     node: str
     smaller_possible: bool
-    def __init__(self, kind: _Optional[str] = ..., description: _Optional[str] = ..., patch: _Optional[str] = ..., cost: _Optional[float] = ..., nodes: _Optional[int] = ..., examples: _Optional[_Iterable[str]] = ..., pods: _Optional[_Iterable[_Union[PodReference, _Mapping]]] = ..., node: _Optional[str] = ..., smaller_possible: _Optional[bool] = ...) -> None: ...
+    patched: str
+    def __init__(self, kind: _Optional[str] = ..., description: _Optional[str] = ..., patch: _Optional[str] = ..., cost: _Optional[float] = ..., nodes: _Optional[int] = ..., examples: _Optional[_Iterable[str]] = ..., pods: _Optional[_Iterable[_Union[PodReference, _Mapping]]] = ..., node: _Optional[str] = ..., smaller_possible: _Optional[bool] = ..., patched: _Optional[str] = ...) -> None: ...
 
 class Eta(_message.Message):
     __slots__ = ("quantiles", "basis")

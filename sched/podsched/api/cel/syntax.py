@@ -97,6 +97,26 @@ def parse(text: str) -> Node:
     return node
 
 
+def conjuncts(text: str) -> list[str]:
+    """Return the terms of an expression that are joined by ``&&``; itself if there are no others.
+
+    Raises CompileError.
+    """
+    depth, start = 0, 0
+    found = []
+    for _, sign, position in _tokens(text):
+        if sign in ("(", "[", "{"):
+            depth += 1
+        elif sign in (")", "]", "}"):
+            depth -= 1
+        elif not depth and sign in ("||", "?"):
+            return [text.strip()]
+        elif not depth and sign == "&&":
+            found.append(text[start:position].strip())
+            start = position + len(sign)
+    return [*found, text[start:].strip()]
+
+
 def error_at(text: str, position: int, message: str) -> CompileError:
     """Return the error with its line and column."""
     line = text.count("\n", 0, position) + 1

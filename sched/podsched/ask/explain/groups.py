@@ -18,10 +18,10 @@ from podsched.decide.runtime.profile_runtime import Named
 from podsched.framework.filter_outcome import EXCLUDED, PASSED
 from podsched.framework.nodes import Int64s
 from podsched.framework.plugin import FilterPlugin
-from podsched.framework.requirements import MeasuresRequirements, Requirement
+from podsched.framework.requirements import ExplainsParts, MeasuresRequirements, Requirement
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
-from podsched.v1.scheduling_pb2 import NodeGroup, NodeVerdict, Shortfall, ShortfallOnNode
+from podsched.v1.scheduling_pb2 import NodeGroup, NodeParts, NodeVerdict, Shortfall, ShortfallOnNode
 
 #: Groups that are told; the rest is a note.
 MAX_GROUPS: Final = 50
@@ -56,7 +56,19 @@ def verdict(fitting: Fitting, name: str) -> NodeVerdict:
     )
     missed = _missed(fitting, int(fitting.outcome.plugin[place]), places)
     found.shortfalls.extend(_shortfalls([name], missed)[:MAX_SHORTFALLS])
+    found.parts.extend(_parts(fitting, places))
     return found
+
+
+def _parts(fitting: Fitting, places: Rows) -> Iterator[NodeParts]:
+    """Yield the verdicts on the parts of one node."""
+    if not fitting.pre.status.ok:
+        return
+    nodes, rows = fitting.seen_by_filters(places)
+    for named in fitting.runtime.filter:
+        if isinstance(named.plugin, ExplainsParts):
+            for of in named.plugin.parts(fitting.state, fitting.pod, nodes, int(rows[0])):
+                yield NodeParts(request=of.request, names=of.names, why_not=of.why_not)
 
 
 def _by_status(fitting: Fitting) -> Iterator[_Rejected]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
 from fractions import Fraction
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 from podsched.api.quantity import parse
 from podsched.framework.changed_keys import ChangedKeys
+from podsched.framework.nodes import ClusterView
 from podsched.plugins.dynamic_resources.model import AllocatedState, DeviceID
+from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.v1 import objects_pb2 as v1
 
+#: Pods that a user of a device is told with.
+_MOST_PODS: Final = 2
 #: Driver and name of a pool.
 PoolKey = tuple[str, str]
 #: Namespace and name of a claim.
@@ -100,6 +105,14 @@ class DevicesInUse:
         claims = {claim for uid in gone for claim in self._claims.get(uid, ())}
         return frozenset(claim for claim in claims if self._consumers[claim] <= gone)
 
+    def users(self) -> dict[DeviceID, list[ClaimKey]]:
+        """Return the claims that have each device."""
+        found: dict[DeviceID, list[ClaimKey]] = {}
+        for claim, uses in self._uses.items():
+            for device, _ in uses:
+                found.setdefault(device, []).append(claim)
+        return found
+
     def claims_in(self, pools: Collection[PoolKey]) -> list[ClaimKey]:
         """Return the claims with devices of some pools."""
         return [
@@ -185,6 +198,25 @@ class DevicesInUse:
         self._of_pool.pop(device[:2], None)
         self._touched.add(device[:2])
         self.changed(device)
+
+
+def users_of_devices(in_use: DevicesInUse, cluster: ClusterView) -> Callable[[DeviceID], str]:
+    """Return a function that tells which claims and pods use a device."""
+    by_device = cache(in_use.users)
+
+    def users(device: DeviceID) -> str:
+        claims = (cluster.assumed(CLAIM).get(*key) for key in by_device().get(device, ()))
+        return ", ".join(_user(claim) for claim in claims if claim is not None)
+
+    return users
+
+
+def _user(claim: v1.ResourceClaim) -> str:
+    pods = [consumer.name for consumer in claim.status.reserved_for]
+    shown = ", ".join(pods[:_MOST_PODS])
+    shown += f" and {len(pods) - _MOST_PODS} more" if len(pods) > _MOST_PODS else ""
+    name = f"in use by claim {claim.metadata.namespace}/{claim.metadata.name}"
+    return f"{name} for pod{'s' if len(pods) > 1 else ''} {shown}" if shown else name
 
 
 def _ignore(device: DeviceID) -> None:

@@ -36,7 +36,7 @@ from podsched.framework.plugin import (
     Traits,
 )
 from podsched.framework.pods import PodInfo
-from podsched.framework.requirements import Requirement
+from podsched.framework.requirements import Parts, Requirement
 from podsched.framework.status import (
     SKIP,
     SUCCESS,
@@ -76,6 +76,7 @@ from podsched.plugins.dynamic_resources.extended_claims import (
 from podsched.plugins.dynamic_resources.extended_needs import lacking_on, needs_by_row, needs_on
 from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead
+from podsched.plugins.dynamic_resources.in_use import users_of_devices
 from podsched.plugins.dynamic_resources.model import (
     AllocationResult,
     Features,
@@ -109,7 +110,7 @@ from podsched.plugins.dynamic_resources.reservation import (
     in_flight,
     without_consumer,
 )
-from podsched.plugins.dynamic_resources.shortfalls import Measured, measure
+from podsched.plugins.dynamic_resources.shortfalls import Measured, measure, verdicts
 from podsched.plugins.rows.matching import match_terms
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1
@@ -473,6 +474,7 @@ class DynamicResources:
         self, needs: PodNeeds, mine: Bools, nodes: NodeColumns, rows: Rows
     ) -> list[list[Measured]]:
         """Return the steps on each row; none for rows that are not ``mine``."""
+        users = users_of_devices(needs.devices.in_use, self._handle.cluster)
         measured: dict[Hashable, list[Measured]] = {}
         by_row: list[list[Measured]] = []
         for row, is_mine in zip(rows.tolist(), mine.tolist(), strict=True):
@@ -482,9 +484,28 @@ class DynamicResources:
             node = node_of(nodes, row)
             situation = needs.devices.situation(node) or node.name
             if situation not in measured and len(measured) < _MOST_MEASURED:
-                measured[situation] = measure(node, needs, self._compile_selector)
+                measured[situation] = measure(node, needs, self._compile_selector, users)
             by_row.append(measured.get(situation, []))
         return by_row
+
+    def parts(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, row: int
+    ) -> Sequence[Parts]:
+        """Return what speaks against each device of a node."""
+        needs = state.data.get(self.name)
+        if not isinstance(needs, PodNeeds):
+            return ()
+        base = np.array([row if nodes.base is nodes else nodes.base_rows[row]])
+        users = users_of_devices(needs.devices.in_use, self._handle.cluster)
+        found: list[Parts] = []
+        for variant, mine in needs.by_variant(base):
+            if mine[0] and variant.claims:
+                try:
+                    node = node_of(nodes, row)
+                    found += verdicts(node, variant, self._compile_selector, users)
+                except AllocationError:
+                    return ()
+        return found
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner

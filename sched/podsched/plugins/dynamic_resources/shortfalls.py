@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from podsched.api.cel.syntax import conjuncts
+from podsched.framework.requirements import Parts
 from podsched.plugins.dynamic_resources.candidates import Candidates, SelectorCompiler
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.model import Features, Node
+from podsched.plugins.dynamic_resources.model import DeviceID, Features, Node
 from podsched.plugins.dynamic_resources.node_search import PodNeeds
 from podsched.plugins.dynamic_resources.pools import gather_pools
 from podsched.plugins.dynamic_resources.requests import Requests
@@ -23,6 +25,12 @@ from podsched.plugins.dynamic_resources.requests import Requests
 #: Characters of a selector, and values of a device, that are shown.
 _LONGEST_SELECTOR: Final = 80
 _MOST_VALUES: Final = 3
+#: Devices in use, or refused, that are looked at for one example, and devices of a node in all.
+_MOST_NAMED: Final = 16
+_MOST_DEVICES: Final = 1024
+
+#: Returns who uses a device, such as "in use by default/train (web-0)"; "" if that is not known.
+Users = Callable[[DeviceID], str]
 
 
 class Measured(NamedTuple):
@@ -37,27 +45,39 @@ class Measured(NamedTuple):
     example: str = ""
 
 
-def measure(node: Node, needs: PodNeeds, compile_selector: SelectorCompiler) -> list[Measured]:
+def measure(
+    node: Node, needs: PodNeeds, compile_selector: SelectorCompiler, users: Users
+) -> list[Measured]:
     """Return the same steps for every node that the same pod is measured on.
 
     Returns nothing for a node on which a selector or a request is invalid.
     """
-    features, devices = Features(), needs.devices
-    pools = gather_pools(devices.slices_for(node), node, features)
-    candidates = Candidates(pools, node, features, devices.allocated, compile_selector)
     try:
-        levels = Requests(devices.classes, pools, candidates, features).levels(needs.claims)
-        return list(_steps(levels, candidates, node))
+        levels, candidates = _prepared(node, needs, compile_selector)
+        return list(_steps(levels, candidates, node, users))
     except AllocationError:
         return []
 
 
-def _steps(levels: Sequence[Level], candidates: Candidates, node: Node) -> Iterator[Measured]:
+def _prepared(
+    node: Node, needs: PodNeeds, compile_selector: SelectorCompiler
+) -> tuple[Sequence[Level], Candidates]:
+    """Return the requests and the devices of a node. Raises AllocationError."""
+    features, devices = Features(), needs.devices
+    pools = gather_pools(devices.slices_for(node), node, features)
+    candidates = Candidates(pools, node, features, devices.allocated, compile_selector)
+    levels = Requests(devices.classes, pools, candidates, features).levels(needs.claims)
+    return levels, candidates
+
+
+def _steps(
+    levels: Sequence[Level], candidates: Candidates, node: Node, users: Users
+) -> Iterator[Measured]:
     free: dict[int, list[tuple[Alternative, list[Candidate]]]] = {}
     for level in levels:
         for of in level.alternatives:
             found: list[Candidate] = []
-            yield from _up_to_first_lack(_of_request(of, candidates, node, found))
+            yield from _up_to_first_lack(_of_request(of, candidates, node, users, found))
             free.setdefault(of.claim_index, []).append((of, found))
     for of_claim in free.values():
         yield from _constraints(of_claim, candidates)
@@ -71,27 +91,25 @@ def _up_to_first_lack(steps: Iterable[Measured]) -> Iterator[Measured]:
 
 
 def _of_request(
-    of: Alternative, candidates: Candidates, node: Node, free: list[Candidate]
+    of: Alternative, candidates: Candidates, node: Node, users: Users, free: list[Candidate]
 ) -> Iterator[Measured]:
     """Yield the steps of a request, and add the devices that it could get to ``free``."""
     wanted = max(of.request.count, 1) if of.all_devices is None else 1
-    name = f"claim {of.claim.name}, request {of.full_name}: devices"
-    of_class = of.device_class
+    name = f"{_name(of)}: devices"
+    author = f"class {of.device_class.name}"
     left = [
         each
         for each in candidates.devices
-        if candidates.select(f"class {of_class.name}", of_class.selectors, each)
+        if candidates.select(author, of.device_class.selectors, each)
     ]
-    yield Measured(f"{name} of class {of_class.name}", wanted, len(left))
+    example = _nearest(of.device_class.selectors, candidates.devices, left, candidates, node)
+    yield Measured(f"{name} of {author}", wanted, len(left), example)
     for expression in of.request.selectors:
         selected = [
             each for each in left if candidates.select(f"claim {of.claim}", [expression], each)
         ]
-        refused = next((each for each in left if each not in selected), None)
-        text = " ".join((expression or "").split())
-        if len(text) > _LONGEST_SELECTOR:
-            text = f"{text[:_LONGEST_SELECTOR]}…"
-        example = "" if refused is None else _values(expression or "", refused, node)
+        example = _nearest([expression], left, selected, candidates, node)
+        text = shortened(expression or "")
         yield Measured(f"{name} that match {text}", wanted, len(selected), example)
         left = selected
     suitable = [each for each in left if candidates.needs(of, each) is not None]
@@ -99,22 +117,127 @@ def _of_request(
         yield Measured(f"{name} with the requested capacity", wanted, len(suitable))
     tolerated = [each for each in suitable if candidates.tolerates(of, each)]
     yield Measured(f"{name} whose taints it tolerates", wanted, len(tolerated))
-    admin = of.request.admin_access
-    free += [each for each in tolerated if admin or not candidates.is_allocated(each)]
-    yield Measured(f"{name} that are free", wanted, len(free))
+    usable = [each for each in tolerated if not _is_in_use(of, each, candidates)]
+    free += usable
+    taken = [each.id for each in tolerated if each not in usable]
+    yield Measured(f"{name} that are free", wanted, len(usable), _in_use(taken, node, users))
 
 
-def _values(expression: str, candidate: Candidate, node: Node) -> str:
+def _name(of: Alternative) -> str:
+    return f"claim {of.claim.name}, request {of.full_name}"
+
+
+def _is_in_use(of: Alternative, candidate: Candidate, candidates: Candidates) -> bool:
+    return not of.request.admin_access and candidates.is_allocated(candidate)
+
+
+def _in_use(taken: Sequence[DeviceID], node: Node, users: Users) -> str:
+    """Return who uses some devices."""
+    by_user: dict[str, list[str]] = {}
+    for device in taken[:_MOST_NAMED]:
+        by_user.setdefault(users(device), []).append(device.device)
+    found = [f"{', '.join(names)}: {user}" for user, names in by_user.items() if user]
+    more = f", and {len(taken) - _MOST_NAMED} more" if len(taken) > _MOST_NAMED else ""
+    return f"on {node.name} {'; '.join(found)}{more}" if found else ""
+
+
+def _nearest(
+    expressions: Sequence[str | None],
+    tried: Sequence[Candidate],
+    selected: Sequence[Candidate],
+    candidates: Candidates,
+    node: Node,
+) -> str:
+    """Return why the device that misses least is refused; "" if none is."""
+    refused = [each for each in tried if each not in selected][:_MOST_NAMED]
+    missed = [(_missed(expressions, each, candidates), each) for each in refused]
+    if not missed:
+        return ""
+    (terms, nearest) = min(missed, key=lambda one: len(one[0]))
+    about = f"{nearest.id.device} of {node.name}"
+    values = _values(terms[0], nearest)
+    if [" ".join(terms[0].split())] == [" ".join((of or "").split()) for of in expressions]:
+        return f"{about} has {values}"
+    return f"{shortened(terms[0])} is false of {about}, which has {values}"
+
+
+def _missed(
+    expressions: Iterable[str | None], candidate: Candidate, candidates: Candidates
+) -> list[str]:
+    """Return the terms of selectors that are false of a device, or fail; at least one."""
+    whole = [of or "" for of in expressions]
+    terms = [term for of in whole for term in conjuncts(of)]
+    return [term for term in terms if not _holds(term, candidate, candidates)] or whole
+
+
+def _holds(term: str, candidate: Candidate, candidates: Candidates) -> bool:
+    try:
+        return candidates.select("", [term], candidate)
+    except AllocationError:
+        return False
+
+
+def _values(expression: str, candidate: Candidate) -> str:
     """Return the values of a device that an expression names."""
     view, words = candidate.device.view, set(re.findall(r"\w+", expression))
     found = [f"driver {candidate.id.driver}"] if "driver" in words else []
     for name, value in view.attributes.items():
         if name.rpartition("/")[2] in words:
             shown = next((v for v in value.values() if v is not None), None)
+            shown = str(shown).lower() if isinstance(shown, bool) else shown
             found.append(f"{name.rpartition('/')[2]} {shown}")
     found += [f"{name} {of}" for name, of in view.capacity.items() if name in words]
-    about = ", ".join(found[:_MOST_VALUES]) or "none of what it names"
-    return f"{candidate.id.device} of {node.name} has {about}"
+    return ", ".join(found[:_MOST_VALUES]) or "none of what it names"
+
+
+def shortened(expression: str) -> str:
+    """Return a selector in one line of bounded length."""
+    text = " ".join(expression.split())
+    return f"{text[:_LONGEST_SELECTOR]}…" if len(text) > _LONGEST_SELECTOR else text
+
+
+def verdicts(
+    node: Node, needs: PodNeeds, compile_selector: SelectorCompiler, users: Users
+) -> list[Parts]:
+    """Return what speaks against each device of a node, request by request.
+
+    Raises AllocationError if a request is invalid.
+    """
+    levels, candidates = _prepared(node, needs, compile_selector)
+    found = []
+    for level in levels:
+        for of in level.alternatives:
+            by_reason: dict[str, list[str]] = {}
+            for each in candidates.devices[:_MOST_DEVICES]:
+                why = _why_not(of, each, candidates, users)
+                by_reason.setdefault(why, []).append(each.id.device)
+            found += [Parts(_name(of), names, why) for why, names in sorted(by_reason.items())]
+    return found
+
+
+def _why_not(of: Alternative, each: Candidate, candidates: Candidates, users: Users) -> str:
+    """Return the first reason why a request cannot get a device, in the allocator's order."""
+    selectors = (
+        (f"class {of.device_class.name}", of.device_class.selectors),
+        ("", of.request.selectors),
+    )
+    for author, expressions in selectors:
+        try:
+            if candidates.select(f"claim {of.claim}", expressions, each):
+                continue
+        except AllocationError as error:
+            return str(error)
+        term = _missed(expressions, each, candidates)[0]
+        by = f"{author}: " if author else ""
+        return f"{by}{shortened(term)} is false: it has {_values(term, each)}"
+    if candidates.needs(of, each) is None:
+        return "it lacks the capacity, or is not for this node"
+    if not candidates.tolerates(of, each):
+        taints = ", ".join(f"{of.key}={of.value}:{of.effect}" for of in each.device.taints)
+        return f"taint {taints}"
+    if _is_in_use(of, each, candidates):
+        return users(each.id) or "in use"
+    return ""
 
 
 def _constraints(

@@ -9,6 +9,7 @@ defined in the module that searches for it.
     requests     lower requests: nodes that NodeResourcesFit alone rejects
     tolerations  one more toleration
     demands      one demand of the pod dropped: of selectors, affinity, spreading, ports, labels
+    devices      fewer devices, or a selector or constraint of a claim dropped
     pods_gone    some pods deleted: many sets at a time on forks, then one by one in trials
     nodes        a node uncordoned, or one more
     search       all of them

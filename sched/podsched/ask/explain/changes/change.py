@@ -25,6 +25,9 @@ class Kind(StrEnum):
     SPREAD = "spread"
     PORT = "port"
     LABEL = "label"
+    DEVICE_COUNT = "device-count"
+    DEVICE_SELECTOR = "device-selector"
+    DEVICE_CONSTRAINT = "device-constraint"
     GATES = "gates"
     PODS_GONE = "pods-gone"
     UNCORDON = "uncordon"
@@ -32,12 +35,33 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedClaim:
+    """A claim before and after a change; ``template``: by which it was made, "" for none."""
+
+    before: v1.ResourceClaim
+    after: v1.ResourceClaim
+    template: str
+
+    def name(self) -> str:
+        """Return kind, namespace and name of the object to change."""
+        meta = self.before.metadata
+        if self.template:
+            return f"ResourceClaimTemplate {meta.namespace}/{self.template}"
+        return f"ResourceClaim {meta.namespace}/{meta.name}"
+
+    def patch(self) -> Any:
+        """Return the merge patch of the object to change."""
+        patch = merge_patch(to_manifest(self.before), to_manifest(self.after))
+        return {"spec": patch} if self.template else patch
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """A change that was tried: with it the pod fits ``nodes`` nodes, such as ``examples``.
 
-    ``pod`` is the changed pod, None if it stays as it is. ``pods`` are deleted. ``node`` is
-    uncordoned, or copied. ``cost`` can only be compared within the kind. ``exhaustive``: it is
-    certain that no smaller change of the kind is enough.
+    ``pod`` is the changed pod, ``claim`` a changed claim; None if it stays as it is. ``pods`` are
+    deleted. ``node`` is uncordoned, or copied. ``cost`` can only be compared within the kind.
+    ``exhaustive``: it is certain that no smaller change of the kind is enough.
     """
 
     kind: Kind
@@ -46,6 +70,7 @@ class Change:
     nodes: int
     examples: tuple[str, ...]
     pod: v1.Pod | None = None
+    claim: ChangedClaim | None = None
     pods: tuple[PodInfo, ...] = ()
     node: str = ""
     exhaustive: bool = True
@@ -62,7 +87,10 @@ class Change:
             node=self.node,
             smaller_possible=not self.exhaustive,
         )
-        if self.pod is not None:
+        if self.claim is not None:
+            found.patched = self.claim.name()
+            found.patch = yaml.safe_dump(self.claim.patch(), sort_keys=False)
+        elif self.pod is not None:
             patch = merge_patch(to_manifest(asked), to_manifest(self.pod))
             found.patch = yaml.safe_dump(patch, sort_keys=False)
         return found

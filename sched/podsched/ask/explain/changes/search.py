@@ -13,6 +13,7 @@ from typing import Final
 
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.changes.demands import drop, remove_gates
+from podsched.ask.explain.changes.devices import drop_from_claim, fewer_devices
 from podsched.ask.explain.changes.nodes import add_node, uncordon
 from podsched.ask.explain.changes.pods_gone import pods_gone
 from podsched.ask.explain.changes.question import Question
@@ -31,6 +32,9 @@ FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProx
     Kind.SPREAD: partial(drop, kind=Kind.SPREAD),
     Kind.PORT: partial(drop, kind=Kind.PORT),
     Kind.LABEL: partial(drop, kind=Kind.LABEL),
+    Kind.DEVICE_COUNT: fewer_devices,
+    Kind.DEVICE_SELECTOR: partial(drop_from_claim, kind=Kind.DEVICE_SELECTOR),
+    Kind.DEVICE_CONSTRAINT: partial(drop_from_claim, kind=Kind.DEVICE_CONSTRAINT),
     Kind.PODS_GONE: pods_gone,
     Kind.NODE: add_node,
 })  # fmt: skip
