@@ -21,7 +21,7 @@ from podsched.plugins.dynamic_resources.documents import (
     write_allocation,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices, KnownPools
+from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey, Use
 from podsched.plugins.dynamic_resources.model import (
     DeviceID,
@@ -77,8 +77,10 @@ class Situation:
         self.free = self.columns()
 
     def columns(self) -> FreeDevices:
-        pools = by_pool(self.slices)
-        return FreeDevices(pools, self.classes, self.in_use, self.selectors, KnownPools())
+        made = FreeDevices(self.classes, self.in_use, self.selectors)
+        for key, slices in by_pool(self.slices).items():
+            made.put(key, slices)
+        return made
 
     def search(self, claims: Sequence[ResourceClaim]) -> Any:
         """Return the allocations, None, or the error's text."""
@@ -142,6 +144,41 @@ def test_columns_tell_what_the_allocator_finds(
         if again is not None and now is not None:
             assert again.fits.tolist() == now.fits.tolist()
             assert again.unsure.tolist() == now.unsure.tolist()
+
+
+@examples(200)
+@given(cases(), st.lists(st.tuples(cases(), USES), max_size=3))
+def test_columns_follow_the_slices_of_pools(
+    case: Document,
+    changes: list[tuple[Document, list[tuple[str, list[tuple[str, int, bool]]]]]],
+) -> None:
+    """Columns that pools are put into one after another equal those that are made anew."""
+    situation = Situation(case)
+    situation.check()
+    for other, used in changes:
+        before = by_pool(situation.slices)
+        situation.slices = Situation(other).slices
+        now = by_pool(situation.slices)
+        for claim, devices in used:
+            uses: list[Use] = [
+                (DeviceID(DRIVER, pool, f"dev-{n}"), {"memory": Fraction(1)} if shared else None)
+                for pool, n, shared in devices
+            ]
+            situation.in_use.put(("", claim), uses)
+        for key in {**before, **now}:
+            situation.free.put(key, now.get(key, []))
+        situation.check()
+        kept = situation.free.fitting(situation.claims, situation.nodes)
+        fresh = situation.columns()
+        again = fresh.fitting(situation.claims, situation.nodes)
+        situation.in_use.changed = situation.free._changed
+        assert (again is None) == (kept is None)
+        if again is not None and kept is not None:
+            assert again.fits.tolist() == kept.fits.tolist()
+            assert again.unsure.tolist() == kept.unsure.tolist()
+            assert (again.left is None) == (kept.left is None)
+            if again.left is not None and kept.left is not None:
+                assert again.left.tolist() == kept.left.tolist()
 
 
 def plain(count: int = 1, in_use: Sequence[str] = ()) -> Document:

@@ -1,17 +1,19 @@
 """The devices of a cluster as allocation reads them: classes, slices by pool, and what is in use.
 
-Each object is read once for each of its versions. Of claims, only those that changed are read.
+Each object is read once for each of its versions: of slices and claims, only those that changed.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypeVar
+from bisect import insort
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from podsched.api.device_taints import rules_for_slice, with_rules
 from podsched.api.manifest import to_manifest
+from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
@@ -21,8 +23,8 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_slice,
 )
 from podsched.plugins.dynamic_resources.extended_claims import owner_of_extended_claim
-from podsched.plugins.dynamic_resources.free_devices import FreeDevices, KnownPools
-from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey, uses_of
+from podsched.plugins.dynamic_resources.free_devices import FreeDevices
+from podsched.plugins.dynamic_resources.in_use import ClaimKey, DevicesInUse, PoolKey, uses_of
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
     DeviceClass,
@@ -34,8 +36,6 @@ from podsched.plugins.dynamic_resources.pod_claims import CLAIM, CLASS, RULE, SL
 from podsched.plugins.dynamic_resources.pools import reaches
 from podsched.v1 import objects_pb2 as v1
 
-Read = TypeVar("Read")
-
 #: Max contents of slices that are remembered; their numbers are never used again.
 _MOST_CONTENTS: Final = 20_000
 #: Max kinds of claims whose specs are remembered.
@@ -44,58 +44,50 @@ _MOST_KINDS: Final = 1024
 DEVICE_KINDS: Final = (CLAIM, CLASS, SLICE, RULE)
 
 
-class _ReadObjects(Generic[Read]):
-    """What was read of the objects of a kind, as long as they do not change."""
-
-    def __init__(self, read: Callable[[Any], Read]) -> None:
-        self._read = read
-        self._known: dict[tuple[str, str], tuple[Any, Read]] = {}
-
-    def all(self, messages: Iterable[Any]) -> list[Read]:
-        """Return what is read of all objects; forget all others."""
-        before, self._known = self._known, {}
-        for message in messages:
-            key = (message.metadata.namespace, message.metadata.name)
-            known = before.get(key)
-            if known is None or known[0] is not message:
-                known = (message, self._read(message))
-            self._known[key] = known
-        return [read for _, read in self._known.values()]
-
-    def knows(self, message: Any) -> bool:
-        """Whether an object was read."""
-        known = self._known.get((message.metadata.namespace, message.metadata.name))
-        return known is not None and known[0] is message
-
-    def one(self, message: Any) -> Read:
-        """Return what is read of an object."""
-        key = (message.metadata.namespace, message.metadata.name)
-        if not self.knows(message):
-            self._known[key] = (message, self._read(message))
-        return self._known[key][1]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Devices:
-    """The devices of a cluster; ``in_use`` stays current, the rest is as of one time.
+    """The devices of a cluster; all but the classes stay current.
 
     ``contents``: of each slice a number for what it holds apart from the names of itself, its pool
     and its node. ``pools_of_node``: pools with slices of one node. ``other_pools``: pools with
-    slices that several nodes may reach.
+    slices that several nodes may reach. ``changed``: nodes of slices that have changed, "" for
+    slices of several nodes.
     """
 
     classes: Mapping[str, DeviceClass]
     classes_version: int
-    pools: Mapping[PoolKey, Sequence[ResourceSlice]]
-    contents: Mapping[PoolKey, Sequence[int]]
-    pools_of_node: Mapping[str, Sequence[PoolKey]]
-    other_pools: Sequence[PoolKey]
-    in_use: DevicesInUse
+    in_use: DevicesInUse = field(default_factory=DevicesInUse)
+    pools: dict[PoolKey, Sequence[ResourceSlice]] = field(default_factory=dict)
+    contents: dict[PoolKey, Sequence[int]] = field(default_factory=dict)
+    pools_of_node: dict[str, list[PoolKey]] = field(default_factory=dict)
+    other_pools: list[PoolKey] = field(default_factory=list)
+    changed: ChangedKeys[str] = field(default_factory=ChangedKeys)
 
     @property
     def allocated(self) -> AllocatedState:
         """The devices in use."""
         return self.in_use.allocated
+
+    def put(self, key: PoolKey, pieces: Sequence[tuple[ResourceSlice, int]]) -> None:
+        """Set the slices of a pool and the numbers of their contents; none: it is gone."""
+        before = self.nodes_of(key)
+        if pieces:
+            self.pools[key] = [piece for piece, _ in pieces]
+            self.contents[key] = tuple(number for _, number in pieces)
+        else:
+            del self.pools[key], self.contents[key]
+        now = self.nodes_of(key)
+        for name in before - now:
+            self._pools_by(name).remove(key)
+            if name and not self.pools_of_node[name]:
+                del self.pools_of_node[name]
+        for name in now - before:
+            insort(self._pools_by(name), key)
+        for name in before | now:
+            self.changed.add(name)
+
+    def _pools_by(self, name: str) -> list[PoolKey]:
+        return self.pools_of_node.setdefault(name, []) if name else self.other_pools
 
     def slices_for(self, node: Node) -> list[ResourceSlice]:
         """Return all slices of the pools that the node may reach."""
@@ -119,49 +111,41 @@ class Devices:
         """Return the nodes that the slices of a pool name; "" for slices of several nodes."""
         return {piece.nodes.node_name for piece in self.pools.get(pool, ())}
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """The current position in the journals of devices in use and of slices."""
+        return self.in_use.position, self.changed.position
+
+    def touched_since(self, position: tuple[int, int]) -> Collection[str] | None:
+        """Return the nodes of which devices have changed since; None: maybe all."""
+        pools, nodes = self.in_use.touched_since(position[0]), self.changed.since(position[1])
+        if pools is None or nodes is None:
+            return None
+        found = {*nodes, *(name for pool in pools for name in self.nodes_of(pool))}
+        return None if "" in found else found
+
     def pools_for(self, node: Node) -> list[PoolKey]:
         """Return the pools that the node may reach."""
         mine = self.pools_of_node.get(node.name, ())
         return sorted({*mine, *self.other_pools}) if self.other_pools else list(mine)
 
 
-class _TaintedSlices:
-    """The slices with the taints that DeviceTaintRules add to their devices."""
+@dataclass(slots=True, eq=False)
+class _Slice:
+    """A slice as it is stored, the rules that select devices of it, and what was read of both."""
 
-    def __init__(self) -> None:
-        #: By name: the slice as it is stored, the rules that select devices of it, and the result.
-        self._known: dict[str, tuple[v1.ResourceSlice, tuple[Any, ...], v1.ResourceSlice]] = {}
+    stored: v1.ResourceSlice
+    rules: tuple[v1.DeviceTaintRule, ...]
+    piece: ResourceSlice
+    content: int
 
-    def all(self, cluster: ClusterView) -> Iterable[v1.ResourceSlice]:
-        """Return all slices: the same objects as long as neither they nor their rules change."""
-        slices: Sequence[v1.ResourceSlice] = cluster.list(SLICE)
-        rules: Sequence[v1.DeviceTaintRule] = cluster.list(RULE)
-        if not rules:
-            self._known.clear()
-            return slices
-        before, self._known = self._known, {}
-        return [self._with_rules(piece, rules, before) for piece in slices]
-
-    def _with_rules(
-        self,
-        piece: v1.ResourceSlice,
-        rules: Sequence[v1.DeviceTaintRule],
-        before: Mapping[str, Any],
-    ) -> v1.ResourceSlice:
-        applied = rules_for_slice(rules, piece)
-        if not applied:
-            return piece
-        name = piece.metadata.name
-        known = before.get(name)
-        if known is None or known[0] is not piece or known[1] != applied:
-            known = (piece, applied, with_rules(piece, applied))
-        self._known[name] = known
-        made: v1.ResourceSlice = known[2]
-        return made
+    @property
+    def pool(self) -> PoolKey:
+        return self.piece.driver, self.piece.pool
 
 
 class KnownDevices:
-    """Reads the devices of a cluster, again when they have changed."""
+    """Reads the devices of a cluster, and again what has changed: each slice for itself."""
 
     def __init__(
         self, compile_selector: SelectorCompiler, *, tracks_consumers: bool = False
@@ -169,77 +153,48 @@ class KnownDevices:
         """``tracks_consumers``: whether ``in_use`` has to know who uses which claim."""
         self._compile = compile_selector
         self._tracks_consumers = tracks_consumers
-        self._classes = _ReadObjects(lambda of: read_device_class(to_manifest(of)))
-        self._tainted = _TaintedSlices()
-        self._slices = _ReadObjects(self._read_slice)
         self._numbers = itertools.count(1)
         self._contents: dict[bytes, int] = {}
-        self._found: tuple[Hashable, Devices] | None = None
         self._cluster: ClusterView | None = None
-        self._in_use = DevicesInUse()
+
+    def _begin(self, cluster: ClusterView) -> None:
+        """Start anew with a cluster, of which everything is to be read."""
+        self._cluster = cluster
+        self._devices = Devices({}, -1)
+        self._free = FreeDevices({}, self._devices.in_use, self._compile)
+        self._slices: dict[str, _Slice] = {}
+        self._of_pool: dict[PoolKey, dict[str, _Slice]] = {}
+        self._stale: dict[str, None] = {}
+        """The names of slices that have changed."""
+        self._rules_version = -1
         #: The claims for extended resources, by the uid of the pod, and the uids by claim.
-        self._extended: dict[str, dict[tuple[str, str], None]] = {}
-        self._owners: dict[tuple[str, str], str] = {}
-        #: The position in the journal of claims up to which they are read.
-        self._position = 0
-        self._free: FreeDevices | None = None
-        self._known_pools = KnownPools()
+        self._extended: dict[str, dict[ClaimKey, None]] = {}
+        self._owners: dict[ClaimKey, str] = {}
+        #: The positions in the journals of slices and of claims up to which they are read.
+        self._slices_position = self._claims_position = -1
 
     def prepare(self, cluster: ClusterView) -> Iterator[None]:
         """Read in steps what has changed, so that ``of`` has little left to do."""
-        version = tuple(cluster.version(kind) for kind in (CLASS, SLICE, RULE))
-        if self._found is not None and self._found[0] == version and self._cluster is cluster:
-            return
-        pools: dict[PoolKey, list[ResourceSlice]] = {}
-        for message in self._tainted.all(cluster):
-            if not self._slices.knows(message):
-                yield
-            piece, _ = self._slices.one(message)
-            pools.setdefault((piece.driver, piece.pool), []).append(piece)
-        for key, pieces in pools.items():
-            pieces.sort(key=lambda piece: piece.name)
-            if not self._known_pools.knows(key, pieces):
-                self._known_pools.pool(key, pieces)
-                yield
+        self._note_changes(cluster)
+        while self._stale:
+            self._read_next(cluster)
+            yield
+            self._note_changes(cluster)
 
     def of(self, cluster: ClusterView) -> Devices:
         """Return the devices now; assumed allocations are in use."""
+        self._note_changes(cluster)
+        while self._stale:
+            self._read_next(cluster)
         self._read_claims(cluster)
-        version = tuple(cluster.version(kind) for kind in (CLASS, SLICE, RULE))
-        if self._found is None or self._found[0] != version:
-            self._found = (version, self._read(cluster))
-            devices = self._found[1]
-            self._free = FreeDevices(
-                devices.pools, devices.classes, self._in_use, self._compile, self._known_pools
-            )
-        return self._found[1]
+        return self._devices
 
     def free(self, cluster: ClusterView) -> FreeDevices:
         """Return the numbers of free devices now."""
         self.of(cluster)
-        assert self._free is not None
         return self._free
 
-    def _read_claims(self, cluster: ClusterView) -> None:
-        """Catch up with the claims that have changed."""
-        assumed = cluster.assumed(CLAIM)
-        changed = assumed.changed_since(self._position) if cluster is self._cluster else None
-        if changed is None:
-            self._cluster, self._found, self._in_use = cluster, None, DevicesInUse()
-            self._extended, self._owners = {}, {}
-            metas = [claim.metadata for claim in (*cluster.list(CLAIM), *assumed.assumed())]
-            changed = dict.fromkeys((meta.namespace, meta.name) for meta in metas)
-        self._position = assumed.position
-        for name in changed:
-            claim = assumed.get(*name)
-            uses = uses_of(claim)
-            self._in_use.put(name, uses)
-            if self._tracks_consumers:
-                consumers = claim.status.reserved_for if claim is not None and uses else ()
-                self._in_use.reserve(name, frozenset(of.uid for of in consumers))
-            self._note_owner(name, "" if claim is None else owner_of_extended_claim(claim))
-
-    def _note_owner(self, claim: tuple[str, str], owner: str) -> None:
+    def _note_owner(self, claim: ClaimKey, owner: str) -> None:
         """Note for which pod's extended resources a claim was made; "" for none."""
         before = self._owners.pop(claim, "")
         if before:
@@ -252,34 +207,44 @@ class KnownDevices:
 
     def extended_claims(self, pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
         """Return the claims that are stored for the extended resources of a pod."""
-        self._read_claims(cluster)
+        self.of(cluster)
         stored = (cluster.get(CLAIM, *name) for name in self._extended.get(pod.uid, ()))
         return [claim for claim in stored if claim is not None]
 
-    def _read(self, cluster: ClusterView) -> Devices:
-        pools: dict[PoolKey, list[tuple[ResourceSlice, int]]] = {}
-        of_node: dict[str, dict[PoolKey, None]] = {}
-        others: dict[PoolKey, None] = {}
-        for piece, number in self._slices.all(self._tainted.all(cluster)):
-            key = (piece.driver, piece.pool)
-            pools.setdefault(key, []).append((piece, number))
-            if piece.nodes.node_name:
-                of_node.setdefault(piece.nodes.node_name, {})[key] = None
-            else:
-                others[key] = None
-        for pieces in pools.values():
-            pieces.sort(key=lambda entry: entry[0].name)
-        return Devices(
-            {of.name: of for of in self._classes.all(cluster.list(CLASS))},
-            cluster.version(CLASS),
-            {key: [piece for piece, _ in pieces] for key, pieces in pools.items()},
-            {key: tuple(number for _, number in pieces) for key, pieces in pools.items()},
-            {name: sorted(keys) for name, keys in of_node.items()},
-            sorted(others),
-            self._in_use,
-        )
+    def _note_changes(self, cluster: ClusterView) -> None:
+        if cluster is not self._cluster:
+            self._begin(cluster)
+        classes = cluster.version(CLASS)
+        if classes != self._devices.classes_version:
+            read = map(read_device_class, map(to_manifest, cluster.list(CLASS)))
+            self._free.classes = {of.name: of for of in read}
+            self._devices = replace(
+                self._devices, classes=self._free.classes, classes_version=classes
+            )
+        slices, rules = cluster.assumed(SLICE), cluster.version(RULE)
+        changed = slices.changed_since(self._slices_position)
+        if changed is None or rules != self._rules_version:
+            self._stale.update(dict.fromkeys(self._slices))
+            self._stale.update((of.metadata.name, None) for of in cluster.list(SLICE))
+        else:
+            self._stale.update((name, None) for _, name in changed)
+        self._slices_position, self._rules_version = slices.position, rules
 
-    def _read_slice(self, message: v1.ResourceSlice) -> tuple[ResourceSlice, int]:
+    def _read_next(self, cluster: ClusterView) -> None:
+        """Read the next slice that has changed."""
+        name = next(iter(self._stale))
+        stored: v1.ResourceSlice | None = cluster.get(SLICE, "", name)
+        known = self._slices.get(name)
+        rules: tuple[v1.DeviceTaintRule, ...] = ()
+        if stored is not None:
+            rules = rules_for_slice(cluster.list(RULE), stored)
+        if known is None or known.stored is not stored or known.rules != rules:
+            read = None if stored is None else self._read(stored, rules)
+            self._replace(name, known, read)
+        del self._stale[name]
+
+    def _read(self, stored: v1.ResourceSlice, rules: tuple[v1.DeviceTaintRule, ...]) -> _Slice:
+        message = with_rules(stored, rules) if rules else stored
         spec = v1.ResourceSliceSpec()
         spec.CopyFrom(message.spec)
         spec.ClearField("node_name")
@@ -290,7 +255,42 @@ class KnownDevices:
         number = self._contents.get(content)
         if number is None:
             number = self._contents[content] = next(self._numbers)
-        return read_resource_slice(to_manifest(message)), number
+        return _Slice(stored, rules, read_resource_slice(to_manifest(message)), number)
+
+    def _replace(self, name: str, known: _Slice | None, read: _Slice | None) -> None:
+        touched: dict[PoolKey, None] = {}
+        if known is not None:
+            del self._slices[name], self._of_pool[known.pool][name]
+            touched[known.pool] = None
+        if read is not None:
+            self._slices[name] = read
+            self._of_pool.setdefault(read.pool, {})[name] = read
+            touched[read.pool] = None
+        for key in touched:
+            pieces = [of for _, of in sorted(self._of_pool[key].items())]
+            self._devices.put(key, [(of.piece, of.content) for of in pieces])
+            self._free.put(key, [of.piece for of in pieces])
+            if not pieces:
+                del self._of_pool[key]
+
+    def _read_claims(self, cluster: ClusterView) -> None:
+        """Catch up with the claims that have changed."""
+        assumed = cluster.assumed(CLAIM)
+        changed = assumed.changed_since(self._claims_position)
+        in_use = self._devices.in_use
+        if changed is None:
+            metas = [claim.metadata for claim in (*cluster.list(CLAIM), *assumed.assumed())]
+            changed = {(meta.namespace, meta.name) for meta in metas}
+            changed |= in_use.claims | self._owners.keys()
+        self._claims_position = assumed.position
+        for name in changed:
+            claim = assumed.get(*name)
+            uses = uses_of(claim)
+            in_use.put(name, uses)
+            if self._tracks_consumers:
+                consumers = claim.status.reserved_for if claim is not None and uses else ()
+                in_use.reserve(name, frozenset(of.uid for of in consumers))
+            self._note_owner(name, "" if claim is None else owner_of_extended_claim(claim))
 
 
 class KnownClaims:

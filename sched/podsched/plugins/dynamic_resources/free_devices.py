@@ -6,11 +6,14 @@ enough devices are free that suit it, and gets the first of them. All other node
 device on which a selector fails, are *unsure*: there the allocator has to search.
 
 A column has a number per pool. Devices that come into use or are free again change one cell of each
-column. What suits a request is found out once for each slice, until the slice changes.
+column, and so does a pool whose slices change, when the column is read next. What suits a request
+is found out once for each pool, until its slices change.
 """
 
 from __future__ import annotations
 
+import itertools
+from bisect import insort
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +23,7 @@ from typing import Final
 import numpy as np
 
 from podsched.api.cel.errors import CompileError, EvaluationError
+from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler, suits
@@ -95,7 +99,7 @@ class _Pool:
     node: str
     is_simple: bool
     comes_last: bool
-    suiting: dict[Hashable, frozenset[str] | None] = field(default_factory=dict)
+    suiting: dict[int, frozenset[str] | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, key: PoolKey, slices: tuple[ResourceSlice, ...]) -> _Pool:
@@ -116,6 +120,11 @@ class _Pool:
         comes_last = any(device.binding_conditions for device in devices)
         return cls(key, slices, nodes.pop() if len(nodes) == 1 else "", is_simple, comes_last)
 
+    @property
+    def unsure_nodes(self) -> set[str]:
+        """The nodes that are unsure because of this pool."""
+        return set() if self.is_simple else {piece.nodes.node_name for piece in self.slices}
+
     def devices(self) -> Iterator[tuple[ResourceSlice, Device]]:
         """Yield the devices in the order in which they are tried."""
         for piece in self.slices:
@@ -128,13 +137,24 @@ class _Column:
     """For one kind of request, by number of pool: the free devices that suit, and their names.
 
     ``unsure``: a selector fails on a device. ``elsewhere``: pools of several nodes may have such
-    devices.
+    devices. ``position``: in the journal of pools, up to which it is current.
     """
 
-    suiting: list[frozenset[str]]
-    free: Int64s
-    unsure: Bools
-    elsewhere: bool
+    key: int
+    request: ExactDeviceRequest
+    device_class: DeviceClass
+    position: int
+    suiting: list[frozenset[str]] = field(default_factory=list)
+    free: Int64s = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    unsure: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    elsewhere: bool = False
+
+    def grow(self, size: int) -> None:
+        """Have cells for so many pools."""
+        more = size - len(self.suiting)
+        self.suiting += [frozenset()] * more
+        self.free = np.append(self.free, np.zeros(more, dtype=np.int64))
+        self.unsure = np.append(self.unsure, np.zeros(more, dtype=np.bool_))
 
 
 @dataclass(slots=True, frozen=True)
@@ -169,74 +189,83 @@ class DevicesAhead:
         return bool(self._left[row] >= taken)
 
 
-class KnownPools:
-    """What was found out about pools, as long as their slices do not change."""
-
-    def __init__(self) -> None:
-        self._pools: Mapping[PoolKey, _Pool] = {}
-        self._new: dict[PoolKey, _Pool] = {}
-
-    def knows(self, key: PoolKey, slices: Sequence[ResourceSlice]) -> bool:
-        """Whether ``pool`` has nothing to find out."""
-        found = self._new.get(key) or self._pools.get(key)
-        return found is not None and found.slices == tuple(slices)
-
-    def pool(self, key: PoolKey, slices: Sequence[ResourceSlice]) -> _Pool:
-        """Return a pool with these slices."""
-        found = self._new.get(key) or self._pools.get(key)
-        if found is None or found.slices != tuple(slices):
-            found = self._new[key] = _Pool.of(key, tuple(slices))
-        return found
-
-    def keep(self, pools: Mapping[PoolKey, _Pool]) -> None:
-        """Forget all pools but these."""
-        self._pools, self._new = pools, {}
-
-
 class FreeDevices:
-    """The columns of one cluster's slices."""
+    """The columns of a cluster's slices; ``put`` tells it the slices of each pool."""
 
     def __init__(
         self,
-        pools: Mapping[PoolKey, Sequence[ResourceSlice]],
         classes: Mapping[str, DeviceClass],
         in_use: DevicesInUse,
         compile_selector: SelectorCompiler,
-        known: KnownPools,
     ) -> None:
-        """``pools``: all slices, in the order in which they are tried.
-
-        ``known``: what was found out about slices that are still the same.
-        """
-        self._classes = classes
+        #: May be replaced at any time.
+        self.classes = classes
         self._in_use = in_use
         self._compile = compile_selector
-        self._pools = {key: known.pool(key, slices) for key, slices in pools.items()}
-        known.keep(self._pools)
-        self._simple = [of for of in self._pools.values() if of.node and of.is_simple]
-        self._numbers = {of.key: number for number, of in enumerate(self._simple)}
+        self._pools: dict[PoolKey, _Pool] = {}
+        #: The simple pools by number, None for a number that is not used, and their numbers.
+        self._simple: list[_Pool | None] = []
+        self._numbers: dict[PoolKey, int] = {}
+        self._unused: list[int] = []
         self._of_node: dict[str, list[_Pool]] = {}
-        for of in sorted(self._simple, key=lambda of: (of.comes_last, of.key)):
-            self._of_node.setdefault(of.node, []).append(of)
-        self._others = [
-            of
-            for of in self._pools.values()
-            if any(not piece.nodes.node_name for piece in of.slices)
-        ]
-        self._unsure_nodes = {
-            piece.nodes.node_name
-            for of in self._pools.values()
-            if not of.is_simple
-            for piece in of.slices
-        }
-        #: Of simple pools: devices of which shares are in use, and those that are exclusively.
-        self._shared: set[DeviceID] = set()
-        self._used: set[DeviceID] = set()
-        self._columns: dict[Hashable, _Column] = {}
+        #: Pools with slices of several nodes; by node the pools that are not simple.
+        self._others: dict[PoolKey, _Pool] = {}
+        self._unsure_nodes: dict[str, set[PoolKey]] = {}
+        #: Numbers of simple pools whose slices have changed, and -1 for pools of several nodes.
+        self._changes: ChangedKeys[int] = ChangedKeys()
+        #: By pool: the devices that are in use exclusively, and those of which shares are.
+        self._used: dict[PoolKey, set[str]] = {}
+        self._shared: dict[PoolKey, set[str]] = {}
+        #: The numbers of what is asked, and the columns by number.
+        self._kinds: dict[Hashable, int] = {}
+        self._kind_numbers = itertools.count()
+        self._columns: dict[int, _Column] = {}
         self._rows: tuple[tuple[int, int], Rows, Bools] | None = None
         in_use.changed = self._changed
         for device in (*in_use.allocated.shared, *in_use.allocated.devices):
             self._changed(device)
+
+    def put(self, key: PoolKey, slices: Sequence[ResourceSlice]) -> None:
+        """Set the slices of a pool, in the order in which they are tried; none: it is gone."""
+        before = self._pools.pop(key, None)
+        if before is not None:
+            self._remove(before)
+        if slices:
+            made = self._pools[key] = _Pool.of(key, tuple(slices))
+            self._add(made)
+        self._rows = None
+
+    def _remove(self, pool: _Pool) -> None:
+        for name in pool.unsure_nodes:
+            self._unsure_nodes[name].discard(pool.key)
+            if not self._unsure_nodes[name]:
+                del self._unsure_nodes[name]
+        if self._others.pop(pool.key, None) is not None:
+            self._changes.add(-1)
+        number = self._numbers.pop(pool.key, None)
+        if number is not None:
+            self._simple[number] = None
+            self._unused.append(number)
+            self._changes.add(number)
+            self._of_node[pool.node].remove(pool)
+            if not self._of_node[pool.node]:
+                del self._of_node[pool.node]
+
+    def _add(self, pool: _Pool) -> None:
+        for name in pool.unsure_nodes:
+            self._unsure_nodes.setdefault(name, set()).add(pool.key)
+        if any(not piece.nodes.node_name for piece in pool.slices):
+            self._others[pool.key] = pool
+            self._changes.add(-1)
+        if pool.node and pool.is_simple:
+            if not self._unused:
+                self._unused.append(len(self._simple))
+                self._simple.append(None)
+            number = self._numbers[pool.key] = self._unused.pop()
+            self._simple[number] = pool
+            self._changes.add(number)
+            mine = self._of_node.setdefault(pool.node, [])
+            insort(mine, pool, key=lambda of: (of.comes_last, of.key))
 
     def prepare(
         self, claims: Sequence[ResourceClaim], selectors: RememberedSelectors
@@ -247,27 +276,27 @@ class FreeDevices:
             for claim in claims
             for request in claim.requests
             for exactly in (request.first_available or (request.exactly,))
-            if exactly.device_class_name in self._classes
+            if exactly.device_class_name in self.classes
         ]
         for request in requests:
-            device_class = self._classes[request.device_class_name]
+            device_class = self.classes[request.device_class_name]
             expressions = [of for of in (*device_class.selectors, *request.selectors) if of]
             for expression in expressions:
                 if not selectors.is_quick(expression):
                     yield partial(selectors.compiled, expression)
             slow = [of for of in expressions if not selectors.is_quick(of)]
-            kind = _kind_of(request)
-            if not slow and (kind in self._columns or not _is_usual(request)):
+            is_usual = _is_usual(request)
+            key = self._key(request, device_class)
+            if not slow and (not is_usual or self._is_current(key)):
                 continue
-            key = (kind, device_class.selectors)
-            for pool in self._pools.values():
+            for pool in list(self._pools.values()):
                 if key in pool.suiting:
                     continue
                 views = [device.view for _, device in pool.devices()]
                 for expression in slow:
                     if not selectors.has_evaluated(expression, views):
                         yield partial(selectors.evaluate, expression, views)
-                if pool.is_simple and _is_usual(request):
+                if pool.is_simple and is_usual:
                     self._suiting(pool, key, request, device_class)
                 yield None
 
@@ -308,7 +337,7 @@ class FreeDevices:
         column = self._column(wanted)
         if column.elsewhere or self._is_unsure(column, node):
             return None
-        device_class, name = self._classes[wanted.device_class_name], claim.requests[0].name
+        device_class, name = self.classes[wanted.device_class_name], claim.requests[0].name
         alternative = Alternative(claim, 0, name, name, wanted, device_class, (), wanted.count)
         candidates = islice(self._first(column, node), wanted.count)
         taken = [Taken(alternative, candidate, None, False) for candidate in candidates]
@@ -319,10 +348,8 @@ class FreeDevices:
     def _is_unsure(self, column: _Column, node: Node) -> bool:
         if node.name in self._unsure_nodes:
             return True
-        mine = {of.key for of in self._of_node.get(node.name, ())}
-        if any(column.unsure[self._numbers[key]] for key in mine):
-            return True
-        return bool(self._shared) and any(device[:2] in mine for device in self._shared)
+        mine = [of.key for of in self._of_node.get(node.name, ())]
+        return any(column.unsure[self._numbers[key]] or key in self._shared for key in mine)
 
     def _first(self, column: _Column, node: Node) -> Iterator[Candidate]:
         """Yield the free devices that suit, in the order in which they are tried."""
@@ -337,61 +364,83 @@ class FreeDevices:
 
     def _changed(self, device: DeviceID) -> None:
         """Count a device that has come into use, or is free again, in all columns."""
-        number = self._numbers.get(device[:2])
-        if number is None:
-            return
-        if self._in_use.is_shared(device) is not (device in self._shared):
-            self._shared ^= {device}
+        pool, name = device[:2], device.device
+        if _set(self._shared, pool, name, self._in_use.is_shared(device)):
             self._rows = None
         is_used = device in self._in_use
-        if is_used is (device in self._used):
+        if not _set(self._used, pool, name, is_used):
             return
-        self._used ^= {device}
+        number = self._numbers.get(pool)
+        if number is None:
+            return
         for column in self._columns.values():
-            if device.device in column.suiting[number]:
+            if number < len(column.suiting) and name in column.suiting[number]:
                 column.free[number] += -1 if is_used else 1
 
-    def _count(self, number: int, names: frozenset[str]) -> int:
-        driver, pool = self._simple[number].key
-        return sum((driver, pool, name) not in self._used for name in names)
-
-    def _column(self, request: ExactDeviceRequest) -> _Column:
-        kind = _kind_of(request)
-        found = self._columns.get(kind)
+    def _key(self, request: ExactDeviceRequest, device_class: DeviceClass) -> int:
+        """Return the number of what is asked; kinds name classes, which may change."""
+        kind = (_kind_of(request), device_class.selectors)
+        found = self._kinds.get(kind)
         if found is None:
-            if len(self._columns) >= _MOST_COLUMNS:
+            if len(self._kinds) >= _MOST_COLUMNS:
+                self._kinds.clear()
                 self._columns.clear()
                 for of in self._pools.values():
                     of.suiting.clear()
-            found, is_complete = self._make(kind, request)
-            if is_complete:
-                self._columns[kind] = found
+            found = self._kinds[kind] = next(self._kind_numbers)
         return found
 
-    def _make(self, kind: Hashable, request: ExactDeviceRequest) -> tuple[_Column, bool]:
-        """Return a column, and whether everything was found out for it."""
-        device_class = self._classes[request.device_class_name]
-        # Kinds name classes, which may change.
-        key = (kind, device_class.selectors)
-        same: dict[frozenset[str], frozenset[str]] = {}
-        suiting, unsure = [], []
-        for of in self._simple:
-            names = self._suiting(of, key, request, device_class)
-            unsure.append(names is None)
-            names = names or frozenset()
-            suiting.append(same.setdefault(names, names))
-        free = [self._count(number, names) for number, names in enumerate(suiting)]
-        elsewhere = any(
-            not of.is_simple or self._suiting(of, key, request, device_class) != frozenset()
-            for of in self._others
-        )
-        column = _Column(
-            suiting, np.array(free, dtype=np.int64), np.array(unsure, dtype=np.bool_), elsewhere
-        )
-        return column, all(key in of.suiting for of in self._simple)
+    def _is_current(self, key: int) -> bool:
+        """Whether there is a column to which nothing has to be added."""
+        found = self._columns.get(key)
+        return found is not None and found.position == self._changes.position
+
+    def _column(self, request: ExactDeviceRequest) -> _Column:
+        """Return the column of a request, up to date."""
+        device_class = self.classes[request.device_class_name]
+        key = self._key(request, device_class)
+        found = self._columns.get(key)
+        changed = None if found is None else self._changes.since(found.position)
+        if found is None or changed is None:
+            found = _Column(key, request, device_class, self._changes.position)
+            changed = [-1, *range(len(self._simple))]
+        found.grow(len(self._simple))
+        is_complete = True
+        for number in changed:
+            is_complete &= self._fill(found, number)
+        # What a decision must not find out is asked again, after it was prepared.
+        if is_complete:
+            found.position = self._changes.position
+            self._columns[key] = found
+        return found
+
+    def _fill(self, column: _Column, number: int) -> bool:
+        """Fill a cell, or for -1 ``elsewhere``; return whether everything was found out for it."""
+        if number < 0:
+            return self._look_elsewhere(column)
+        pool = self._simple[number]
+        names = frozenset[str]() if pool is None else self._suiting_column(pool, column)
+        column.unsure[number] = names is None
+        names = column.suiting[number] = names or frozenset()
+        used = self._used.get(pool.key) if pool is not None else None
+        column.free[number] = len(names - used) if used else len(names)
+        return pool is None or column.key in pool.suiting
+
+    def _look_elsewhere(self, column: _Column) -> bool:
+        column.elsewhere = True
+        for of in self._others.values():
+            if not of.is_simple:
+                return True
+            if self._suiting_column(of, column) != frozenset():
+                return column.key in of.suiting
+        column.elsewhere = False
+        return True
+
+    def _suiting_column(self, pool: _Pool, column: _Column) -> frozenset[str] | None:
+        return self._suiting(pool, column.key, column.request, column.device_class)
 
     def _suiting(
-        self, pool: _Pool, key: Hashable, request: ExactDeviceRequest, device_class: DeviceClass
+        self, pool: _Pool, key: int, request: ExactDeviceRequest, device_class: DeviceClass
     ) -> frozenset[str] | None:
         if key not in pool.suiting:
             try:
@@ -410,14 +459,26 @@ class FreeDevices:
         """Return the row of each simple pool, -1 for none, and which rows are unsure."""
         version = (nodes.topology_version, nodes.size)
         if self._rows is None or self._rows[0] != version:
-            found = (nodes.row_of(of.node) for of in self._simple)
+            found = (None if of is None else nodes.row_of(of.node) for of in self._simple)
             rows = np.array([-1 if row is None else row for row in found], dtype=np.intp)
             unsure = np.zeros(nodes.size, dtype=np.bool_)
-            names = self._unsure_nodes | {
-                self._simple[self._numbers[device[:2]]].node for device in self._shared
-            }
-            for name in names:
+            shared = (self._pools[key].node for key in self._shared if key in self._numbers)
+            for name in {*self._unsure_nodes, *shared}:
                 if (row := nodes.row_of(name)) is not None:
                     unsure[row] = True
             self._rows = (version, rows, unsure)
         return self._rows[1], self._rows[2]
+
+
+def _set(names: dict[PoolKey, set[str]], pool: PoolKey, name: str, there: bool) -> bool:
+    """Have a name in the set of a pool, or not; return whether that is new."""
+    known = names.get(pool)
+    if there is (known is not None and name in known):
+        return False
+    if there:
+        names.setdefault(pool, set()).add(name)
+    elif known is not None:
+        known.discard(name)
+        if not known:
+            del names[pool]
+    return True

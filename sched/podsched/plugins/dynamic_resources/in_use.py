@@ -135,6 +135,11 @@ class DevicesInUse:
         return AllocatedState(left._exclusive, left._shares, left._capacity)
 
     @property
+    def claims(self) -> Set[tuple[str, str]]:
+        """The claims that have devices, by namespace and name."""
+        return self._uses.keys()
+
+    @property
     def position(self) -> int:
         """The current position in the journal of pools."""
         return self._touched.position

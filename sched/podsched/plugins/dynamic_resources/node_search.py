@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -19,7 +19,6 @@ from podsched.plugins.dynamic_resources.devices import Devices
 from podsched.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 from podsched.plugins.dynamic_resources.extended_claims import Provided
 from podsched.plugins.dynamic_resources.free_devices import Fitting
-from podsched.plugins.dynamic_resources.in_use import PoolKey
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
     AllocationResult,
@@ -108,12 +107,12 @@ class Budget:
 class Outcomes:
     """The outcomes of the searches for one kind of claims, by row: a score, or one of the below.
 
-    They are valid for these ``devices`` and nodes, and up to a position in the journal of pools.
+    They are valid for these ``devices`` and nodes, and up to a position in their journals.
     """
 
     devices: Devices
     nodes: tuple[int, int]
-    position: int
+    position: tuple[int, int]
     by_row: Int64s
 
     #: Not known, the claims do not fit, and a pool is invalid and they do not fit.
@@ -137,26 +136,18 @@ class NodeSearch:
         version = (base.topology_version, base.size)
         found = self._columns.get(needs.kind)
         if found is not None and found.devices is devices and found.nodes == version:
-            touched = devices.in_use.touched_since(found.position)
-            if touched is not None and self._forget(found, touched, base):
-                found.position = devices.in_use.position
+            touched = devices.touched_since(found.position)
+            if touched is not None:
+                rows = (base.row_of(name) for name in touched)
+                found.by_row[[row for row in rows if row is not None]] = Outcomes.UNKNOWN
+                found.position = devices.position
                 return found.by_row
         if len(self._columns) >= _MOST_COLUMNS:
             self._columns.clear()
         by_row = np.full(base.size, Outcomes.UNKNOWN, dtype=np.int64)
-        made = Outcomes(devices, version, devices.in_use.position, by_row)
+        made = Outcomes(devices, version, devices.position, by_row)
         self._columns[needs.kind] = made
         return made.by_row
-
-    def _forget(self, known: Outcomes, touched: Iterable[PoolKey], nodes: NodeColumns) -> bool:
-        """Forget the outcomes on nodes of these pools; False if all must be forgotten."""
-        for pool in touched:
-            for name in known.devices.nodes_of(pool):
-                if not name:
-                    return False
-                if (row := nodes.row_of(name)) is not None:
-                    known.by_row[row] = Outcomes.UNKNOWN
-        return True
 
     def prepare(
         self, needs: PodNeeds, nodes: NodeColumns, rows: Rows, most_pauses: int

@@ -1,0 +1,111 @@
+"""What is read of slices, one after another as they change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podsched.api.manifest import from_manifest
+from podsched.api.objects import DeviceTaintRule, ResourceSlice
+from podsched.cache.objects import ClusterState
+from podsched.plugins.dynamic_resources import devices, model
+from podsched.plugins.dynamic_resources.devices import Devices, KnownDevices
+from podsched.plugins.dynamic_resources.documents import Document
+from podsched.plugins.dynamic_resources.model import Node
+from support.device_world import DRIVER, AttributeSelector
+from support.examples import examples
+
+NODES = [Node(name, {}) for name in ("a", "b")]
+
+
+def piece(name: str, pool: str, node: str, count: int) -> ResourceSlice:
+    """A slice of so many devices; ``node``: "" for all nodes."""
+    where: dict[str, Any] = {"nodeName": node} if node else {"allNodes": True}
+    spec = {
+        "driver": DRIVER,
+        "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"{name}-{number}"} for number in range(count)],
+        **where,
+    }
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+    found = from_manifest({**kind, "metadata": {"name": name}, "spec": spec}).message
+    assert isinstance(found, ResourceSlice)
+    return found
+
+
+def rule(pool: str) -> DeviceTaintRule:
+    made = DeviceTaintRule()
+    made.metadata.name = "rule"
+    made.spec.device_selector.pool = pool
+    made.spec.taint.key, made.spec.taint.effect = "bad", "NoSchedule"
+    return made
+
+
+def told(found: Devices) -> list[str]:
+    """All that is told of the devices, but for the numbers of contents."""
+    pools = sorted((key, repr(pieces)) for key, pieces in found.pools.items())
+    by_node = [(found.slices_for(node), found.situation(node) is None) for node in NODES]
+    named = sorted(found.pools_of_node.items())
+    return [repr(part) for part in (pools, named, found.other_pools, by_node)]
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.builds(
+            piece,
+            st.sampled_from("xyz"),
+            st.sampled_from(["p", "q"]),
+            st.sampled_from(["a", "b", ""]),
+            st.integers(0, 2),
+        ),
+        st.builds(rule, st.sampled_from(["p", "q"])),
+        st.sampled_from("xyz"),
+        st.just(None),
+    ),
+    max_size=8,
+)
+
+
+@examples(300)
+@given(CHANGES)
+def test_devices_that_are_kept_current_equal_those_read_anew(changes: list[Any]) -> None:
+    cluster = ClusterState()
+    known = KnownDevices(AttributeSelector)
+    seen = known.of(cluster).position
+    for change in changes:
+        before = [known.of(cluster).situation(node) for node in NODES]
+        if change is None:
+            cluster.delete("DeviceTaintRule", "", "rule")
+        elif isinstance(change, str):
+            cluster.delete("ResourceSlice", "", change)
+        else:
+            cluster.put(type(change).__name__, change)
+        found = known.of(cluster)
+        assert told(found) == told(KnownDevices(AttributeSelector).of(cluster))
+        touched = found.touched_since(seen)
+        for node, situation in zip(NODES, before, strict=True):
+            changed = found.situation(node) != situation
+            assert not changed or touched is None or node.name in touched
+        seen = found.position
+
+
+def test_only_the_slices_that_changed_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ClusterState()
+    for number in range(100):
+        cluster.put("ResourceSlice", piece(f"s{number}", f"p{number}", f"n{number}", 2))
+    known = KnownDevices(AttributeSelector)
+    known.of(cluster)
+    read: list[str] = []
+    original = devices.read_resource_slice
+
+    def noted(document: Document) -> model.ResourceSlice:
+        read.append(document["metadata"]["name"])
+        return original(document)
+
+    monkeypatch.setattr(devices, "read_resource_slice", noted)
+    cluster.put("ResourceSlice", piece("s7", "p7", "n7", 3))
+    assert len(known.of(cluster).pools[DRIVER, "p7"][0].devices) == 3
+    assert read == ["s7"]
