@@ -17,9 +17,10 @@ def _made(kind: str, name: str, **parts: Any) -> Any:
     return from_manifest({"apiVersion": API, "kind": kind, "metadata": metadata, **parts}).message
 
 
-def device_class(name: str = "gpu") -> v1.DeviceClass:
-    """A class of all devices."""
-    made: v1.DeviceClass = _made("DeviceClass", name, spec={})
+def device_class(name: str = "gpu", *, resource: str = "") -> v1.DeviceClass:
+    """A class of all devices; ``resource``: its extended resource."""
+    spec = {"extendedResourceName": resource} if resource else {}
+    made: v1.DeviceClass = _made("DeviceClass", name, spec=spec)
     return made
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from podsched.api.objects import AnyObject
 from podsched.ask.whatif.world import World
 from support.device_objects import device_class, devices, resource_claim, template, user
+from support.engine_world import container, pod
 from support.gangs import gang
 from support.whatif_world import node, world
 
@@ -121,3 +122,17 @@ def test_members_of_a_gang_get_claims_and_devices_or_none_of_them() -> None:
     members = [small.submit(user(f"p{i}", template="one", group="train")) for i in range(3)]
     assert [one.node_name for one in small.schedule(members)] == ["", "", ""]
     assert in_use(small) == []
+
+
+def test_extended_resources_are_devices_in_a_world_too() -> None:
+    made = a_world(device_class("shared", resource="example.com/gpu"), a=2, b=1)
+    wants = [container({"cpu": "1", "example.com/gpu": "1"})]
+    pods = [made.submit(pod(f"p{i}", {"containers": wants})) for i in range(4)]
+    assert sorted(one.node_name for one in made.schedule(pods)) == ["", "a", "a", "b"]
+    assert in_use(made) == ["a/gpu-0", "a/gpu-1", "b/gpu-0"]
+    made.remove(made.pods_on("b")[0])
+    assert in_use(made) == ["a/gpu-0", "a/gpu-1"]
+    with made.trial():
+        made.schedule([made.submit(pod("again", {"containers": wants}))])
+        assert len(in_use(made)) == 3
+    assert in_use(made) == ["a/gpu-0", "a/gpu-1"]

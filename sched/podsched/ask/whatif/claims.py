@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from podsched.api.device_claims import claim_names, claim_of_template, is_claim_for, released
+from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import Pod, ResourceClaim
 from podsched.cache.objects import ClusterState
 from podsched.cache.trial import Trial
 from podsched.decide.runtime.plugin_calls import guarded
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.plugin import ObjectPatch
+from podsched.framework.plugin import CycleState, ObjectPatch
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.term.cycle.pre_bind import PRE_BIND_WORDING
@@ -76,18 +77,31 @@ def carry_out_pre_bind(
         if not plan.patches:
             continue
         with changes.inner() as trial:
-            write_patches(plan.patches, cluster, trial)
+            for item in plan.creates:
+                item.metadata.uid = item.metadata.uid or f"uid-of-{item.metadata.name}"
+                trial.put(kind_of(item).name, item)
+            if plan.created is not None:
+                guarded(named.name, PRE_BIND_WORDING, plan.created)
+            _patch(plan.patches, cluster, trial)
             wait = plan.wait
             if wait is None or guarded(named.name, PRE_BIND_WORDING, wait, cluster).ok:
                 trial.commit()
     return SUCCESS
 
 
-def write_patches(patches: Iterable[ObjectPatch], cluster: ClusterState, changes: Trial) -> None:
-    """Apply patches to the objects that exist."""
+def write_patches(state: CycleState, cluster: ClusterState, changes: Trial) -> bool:
+    """Write what PostFilter has left in the state; return whether there was anything."""
+    _patch(state.patches, cluster, changes)
+    for deletion in state.deletions:
+        changes.delete(deletion.kind, deletion.namespace, deletion.name)
+    return bool(state.patches or state.deletions)
+
+
+def _patch(patches: Iterable[ObjectPatch], cluster: ClusterState, changes: Trial) -> None:
+    """Apply patches to the objects that exist, but for the status of pods, which is not read."""
     for patch in patches:
         found = cluster.get(patch.kind, patch.namespace, patch.name)
-        if found is not None:
+        if found is not None and patch.kind != "Pod":
             changes.put(patch.kind, apply_merge_patch(found, dict(patch.merge_patch)).message)
 
 
@@ -98,7 +112,7 @@ def give_back_claims(
 
     ``keep`` those that were made for it, without devices; else they are deleted.
     """
-    for name in (name for _, name in claim_names(pod.pod) if name):
+    for name in _claims_of(pod, cluster):
         cluster.assumed(_CLAIM).restore(pod.namespace, name)
         claim = cluster.get(_CLAIM, pod.namespace, name)
         if not isinstance(claim, ResourceClaim):
@@ -107,3 +121,12 @@ def give_back_claims(
             changes.delete(_CLAIM, pod.namespace, name)
         elif (changed := released(claim, pod.uid)) is not None:
             changes.put(_CLAIM, changed)
+
+
+def _claims_of(pod: PodInfo, cluster: ClusterState) -> list[str]:
+    """Return the names of a pod's claims; the one for its extended resources is last."""
+    found = [name for _, name in claim_names(pod.pod) if name]
+    if any("/" in resource for resource in pod.cls.requests):
+        claims = cluster.list(_CLAIM, pod.namespace)
+        found += [of.metadata.name for of in claims if is_claim_for(pod.pod, of)]
+    return list(dict.fromkeys(found))

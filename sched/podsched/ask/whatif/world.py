@@ -402,9 +402,9 @@ class World:
         diagnosis, pod = decision.diagnosis, decision.queued.info
         assert diagnosis is not None
         result = self._decider.post_filter(runtime, decision) if preempt else None
-        if decision.state.patches:
-            with self._changes() as changes:
-                write_patches(decision.state.patches, self.cluster, changes)
+        with self._changes() as changes:
+            is_changed = write_patches(decision.state, self.cluster, changes)
+        if is_changed:
             return self._decide([pod], preempt=preempt)[0]
         if result is not None and result.status.ok and result.nominated_node_name:
             victims = result.victims.pods if result.victims is not None else ()
