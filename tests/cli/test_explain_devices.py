@@ -133,3 +133,24 @@ def test_one_more_node_like_another_brings_its_devices(explain: Explain) -> None
     text = explain(*node("a", f"4x{H100}"), *plain, used, asked, pod("web", "mine"))
     assert "add a node like a (cpu 16, memory 64Gi, 4 devices)" in text
     assert "add a node like b" not in text
+
+
+def test_the_fewest_users_of_devices_to_delete_are_told(explain: Explain) -> None:
+    users, claims = [], []
+    for index, priority in enumerate((5, 1, 3)):
+        user = pod(f"user-{index}", f"used-{index}")
+        user["spec"] |= {"nodeName": "a", "priority": priority}
+        used = claim(f"used-{index}", [request("r", H100)], on=f"a/gpu-{index}")
+        used["status"]["reservedFor"][0]["name"] = f"user-{index}"
+        user["metadata"]["uid"] = used["status"]["reservedFor"][0]["uid"] = f"uid-{index}"
+        users.append(user)
+        claims.append(used)
+    asked = claim("mine", [request("gpus", H100, 2)])
+    text = explain(*node("a", f"4x{H100}"), *users, *claims, asked, pod("web", "mine"))
+    assert "delete pod default/user-1 on node a: 1 node" in text
+    asked = claim("mine", [request("gpus", H100, 3)])
+    text = explain(*node("a", f"4x{H100}"), *users, *claims, asked, pod("web", "mine"))
+    assert "delete pods default/user-1, default/user-2 on node a, perhaps less: 1 node" in text
+    asked = claim("mine", [request("gpus", H100, 5)])
+    text = explain(*node("a", f"4x{H100}"), *users, *claims, asked, pod("web", "mine"))
+    assert "delete pod" not in text

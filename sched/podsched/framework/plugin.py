@@ -59,11 +59,12 @@ class Plugin(Protocol):
 
 
 class Remedy(enum.Enum):
-    """A change, other than removing pods from the node, that can end a rejection by Filter."""
+    """A change that can end a rejection by Filter, apart from what a fork without pods shows."""
 
     REQUESTS = "lower requests, or less that is requested on the node"
     TAINTS = "a toleration, or a taint or cordon that goes"
     PODS_ELSEWHERE = "a pod of another node that goes"
+    DEVICES = "less that is asked of devices, or a device that is given back"
 
 
 @dataclass(frozen=True, slots=True)

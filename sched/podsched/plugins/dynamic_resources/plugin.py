@@ -33,6 +33,7 @@ from podsched.framework.plugin import (
     PostFilterResult,
     PreBindPlan,
     PreFilterResult,
+    Remedy,
     Traits,
 )
 from podsched.framework.pods import PodInfo
@@ -162,6 +163,7 @@ class DynamicResources:
             reads_requests=False,
             reads_labels=False,
             projects_placed_pods=False,
+            remedies=frozenset({Remedy.DEVICES}),
         )
         timeout = args.filter_timeout or _LONGEST_FILTER
         self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)

@@ -102,13 +102,18 @@ def _of_request(
         for each in candidates.devices
         if candidates.select(author, of.device_class.selectors, each)
     ]
-    example = _nearest(of.device_class.selectors, candidates.devices, left, candidates, node)
+    example = ""
+    if len(left) < wanted:
+        selectors = of.device_class.selectors
+        example = _nearest(selectors, candidates.devices, left, candidates, node)
     yield Measured(f"{name} of {author}", wanted, len(left), example)
     for expression in of.request.selectors:
         selected = [
             each for each in left if candidates.select(f"claim {of.claim}", [expression], each)
         ]
-        example = _nearest([expression], left, selected, candidates, node)
+        example = ""
+        if len(selected) < wanted:
+            example = _nearest([expression], left, selected, candidates, node)
         text = shortened(expression or "")
         yield Measured(f"{name} that match {text}", wanted, len(selected), example)
         left = selected
@@ -119,8 +124,10 @@ def _of_request(
     yield Measured(f"{name} whose taints it tolerates", wanted, len(tolerated))
     usable = [each for each in tolerated if not _is_in_use(of, each, candidates)]
     free += usable
-    taken = [each.id for each in tolerated if each not in usable]
-    yield Measured(f"{name} that are free", wanted, len(usable), _in_use(taken, node, users))
+    example = ""
+    if len(usable) < wanted:
+        example = _in_use([each.id for each in tolerated if each not in usable], node, users)
+    yield Measured(f"{name} that are free", wanted, len(usable), example)
 
 
 def _name(of: Alternative) -> str:

@@ -5,6 +5,8 @@ Two forms are tried, the smaller wins:
 * one pod, on any node: a pod in the same zone may be what keeps the pod away;
 * several pods of one node, on which the pod then fits, as in preemption.
 
+If no set is found, a third is: pods that use devices of one node.
+
 Among equal numbers, terminating pods are preferred, then pods of low priority.
 
 A node is excluded if a filter says that no eviction would help. For each other node there is a
@@ -20,12 +22,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import inf
 from typing import Final
 
 import numpy as np
 
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections
+from podsched.ask.explain.changes.question import (
+    MOST_TRIES,
+    Question,
+    Rejections,
+    allocated_claims,
+)
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.nodes import ForkedColumns
@@ -42,6 +50,8 @@ _MOST_ROWS: Final = 8192
 _MOST_STEPS: Final = 2000
 #: Nodes that something else than a lack of resources rejects: all their pods are looked at.
 _MOST_STUBBORN: Final = 64
+#: Nodes on which users of devices are looked at.
+_MOST_NODES_OF_USERS: Final = 8
 #: Pods that a description names.
 _NAMED: Final = 4
 
@@ -112,7 +122,40 @@ def pods_gone(question: Question) -> Change | None:
                 if change is not None:
                     return replace(change, exhaustive=size <= bounds.sure_up_to)
         elsewhere = []
-    return None
+    return _users_gone(question, rejections)
+
+
+def _users_gone(question: Question, rejections: Rejections) -> Change | None:
+    """Return pods to delete on one node because of the devices that they use; None if none help.
+
+    Filters reject such a node whichever pods are removed, as long as the claims have their devices.
+    So pods stay, the most important ones first, as long as the others are enough.
+    """
+    rows = rejections.rows[rejections.by_none_but(question.with_remedy(Remedy.DEVICES))]
+    pods = question.cluster.columns.pods
+    users = {
+        row: [pod for pod in pods(row).values() if allocated_claims(pod, question.cluster)]
+        for row in rows.tolist()
+    }
+    nodes = sorted((row for row, mine in users.items() if mine), key=lambda row: len(users[row]))
+    found = [_least_users(question, row, users[row]) for row in nodes[:_MOST_NODES_OF_USERS]]
+    best = min(filter(None, found), key=lambda one: one.worth, default=None)
+    change = None if best is None else _tried(question, best)
+    return change and replace(change, exhaustive=len(change.pods) == 1)
+
+
+def _least_users(question: Question, row: int, users: Sequence[PodInfo]) -> _Set | None:
+    """Return users of devices of a node without which the pod fits there, and none too many."""
+    gone = list(users)
+    for kept in (None, *sorted(users, key=lambda pod: (-pod.priority, pod.start_time or inf))):
+        left = [pod for pod in gone if pod is not kept]
+        with question.without(left):
+            fits = row in question.feasible(question.pod)
+        if fits:
+            gone = left
+        elif kept is None:
+            return None
+    return _Set(row, tuple(gone)) if 0 < len(gone) <= MOST_PODS else None
 
 
 def _tried(question: Question, candidate: _Set) -> Change | None:

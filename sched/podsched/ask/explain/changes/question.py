@@ -11,9 +11,11 @@ from typing import Final
 
 import numpy as np
 
+from podsched.api.device_claims import claim_names, released
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.fitting import fit
 from podsched.cache.cache import Cache
+from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.cache.trial import Trial
 from podsched.decide.evaluation.filtering import filter_one, fork_with_nominees, nominees
@@ -203,11 +205,21 @@ class Question:
 
     @contextmanager
     def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
-        """Remove pods until the block ends."""
+        """Remove pods, and free the devices that only they use, until the block ends."""
         with Trial(self.cache) as trial:
             for pod in pods:
                 trial.remove(pod)
+                for claim in allocated_claims(pod, self.cluster):
+                    if (left := released(claim, pod.uid)) is not None:
+                        trial.put("ResourceClaim", left)
             yield
+
+
+def allocated_claims(pod: PodInfo, cluster: ClusterState) -> list[v1.ResourceClaim]:
+    """Return the claims of a pod that have devices."""
+    names = [name for _, name in claim_names(pod.pod) if name]
+    found = (cluster.get("ResourceClaim", pod.namespace, name) for name in names)
+    return [of for of in found if of is not None and of.status.HasField("allocation")]
 
 
 def copy_of(pod: v1.Pod) -> v1.Pod:
