@@ -117,7 +117,7 @@ def test_a_workload_that_makes_no_pods_is_said_to_when_it_is_created(
     file.write_text(manifest)
     created = sched("apply", "-f", str(file))
     sched.ok("delete", "-f", str(file))
-    assert "warning: a StatefulSet makes no pods: podsched has a controller for" in created.err
+    assert "warning: a StatefulSet makes no pods: podsched has controllers for" in created.err
 
 
 def test_an_unknown_field_is_a_warning_or_with_strict_an_error(sched: Commands) -> None:

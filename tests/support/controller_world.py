@@ -154,6 +154,19 @@ class ControllerWorld:
             pass
         self.settle()
 
+    def start_anew(self, controller: Controller) -> None:
+        """Another leader's controller begins; what the last one had not written is lost."""
+        self._patches, self._deletions, self._created = {}, {}, []
+        self.controller = controller
+        for _ in controller.start(self.now):
+            pass
+
+    def step(self) -> None:
+        """Let the controller work once, and apply what it writes."""
+        assert self.controller is not None
+        self.controller.work(self.now)
+        self.apply()
+
     def put(self, item: AnyObject) -> AnyObject:
         """Store an object as it is now, and tell the controller."""
         event = self._store(item)

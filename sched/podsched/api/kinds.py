@@ -881,6 +881,7 @@ WATCHED_KINDS = (
     "VolumeAttachment",
     "PodDisruptionBudget",
     "PodGroup",
+    "Job",
     "DeviceClass",
     "ResourceClaim",
     "ResourceClaimTemplate",
@@ -889,7 +890,7 @@ WATCHED_KINDS = (
     "Pod",
 )
 #: What only the controllers and the election need; no decision reads it.
-UNDECIDING_KINDS = frozenset({"Lease", "ResourceClaimTemplate"})
+UNDECIDING_KINDS = frozenset({"Lease", "Job", "ResourceClaimTemplate"})
 #: What it watches, too, if a feature gate is on: so with the gate off, the objects do nothing.
 GATED_KINDS: Mapping[str, str] = MappingProxyType({"DeviceTaintRule": "DRADeviceTaintRules"})
 

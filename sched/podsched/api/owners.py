@@ -32,7 +32,7 @@ SCALED_KINDS: Final = tuple(kind.name for kind in KINDS.values() if "scale" in k
 #: Kinds that a controller makes pods of.
 CONTROLLED_KINDS: Final = (*SCALED_KINDS, "DaemonSet", "Job", "CronJob")
 #: Those of them whose pods the leader makes, unless a kube-controller-manager does.
-OWN_KINDS: Final = frozenset({"ReplicaSet"})
+OWN_KINDS: Final = frozenset({"ReplicaSet", "Job"})
 #: Key of the Lease that leaders of kube-controller-manager hold, if not told otherwise.
 CONTROLLER_MANAGER_LEASE: Final = "kube-system/kube-controller-manager"
 

@@ -216,6 +216,7 @@ CONTROLLERS: Mapping[str, str] = {
             "disruption",
             "ephemeral-volume",
             "garbage-collector",
+            "job",
             "namespace",
             "node-lifecycle",
             "pod-garbage-collector",
@@ -224,6 +225,7 @@ CONTROLLERS: Mapping[str, str] = {
             "root-ca-certificate-publisher",
             "serviceaccount",
             "taint-eviction",
+            "ttl-after-finished",
         )
     },
     "resource-claim": "resourceclaim-controller",

@@ -29,6 +29,7 @@ def kept(**fields: object) -> OwnedPod:
         "ready_at": NOW - 1000,
         "created": NOW - 2000,
         "restarts": (0, 0),
+        "all_restarts": 0,
         "cost": 0,
         "is_tracked": False,
         "completion": -1,

@@ -47,9 +47,9 @@ from podsched.v1.api_pb2 import Fence
 _GENERATED_NAME_TRIES = 8
 #: Warning for workloads while no kube-controller-manager runs and podsched makes no pods of them.
 _NO_CONTROLLER = (
-    "a {kind} makes no pods: podsched has a controller for ReplicaSets only, and no "
-    "kube-controller-manager renews its Lease in kube-system; run one, or submit a ReplicaSet or "
-    "the pods instead"
+    "a {kind} makes no pods: podsched has controllers for ReplicaSets and Jobs only, and no "
+    "kube-controller-manager renews its Lease in kube-system; run one, or submit a ReplicaSet, a "
+    "Job or the pods instead"
 )
 _NEEDS_MANAGER = frozenset(CONTROLLED_KINDS) - OWN_KINDS
 _BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

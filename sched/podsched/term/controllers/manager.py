@@ -34,6 +34,7 @@ from podsched.term.controllers.device_taint_eviction import DeviceTaintEvictionC
 from podsched.term.controllers.disruption import DisruptionController
 from podsched.term.controllers.ephemeral_volumes import EphemeralVolumeController
 from podsched.term.controllers.garbage_collector import COLLECTED_KINDS, GarbageCollector
+from podsched.term.controllers.jobs import JobController
 from podsched.term.controllers.namespace_objects import (
     RootCaPublisher,
     ServiceAccountController,
@@ -45,6 +46,7 @@ from podsched.term.controllers.pod_group_protection import PodGroupProtectionCon
 from podsched.term.controllers.replica_sets import ReplicaSetController
 from podsched.term.controllers.resource_claims import ResourceClaimController
 from podsched.term.controllers.taint_eviction import TaintEvictionController
+from podsched.term.controllers.ttl_after_finished import TtlAfterFinishedController
 from podsched.term.controllers.write_queues import ControllerWrites, WriteQueues
 from podsched.v1.api_pb2 import Fence
 
@@ -63,7 +65,11 @@ _PLAIN: tuple[type[Any], ...] = (
     PodGroupProtectionController,
 )
 #: Controllers that rest while a kube-controller-manager runs.
-_STAND_INS: tuple[type[Any], ...] = (ReplicaSetController,)
+_STAND_INS: tuple[type[Any], ...] = (
+    ReplicaSetController,
+    JobController,
+    TtlAfterFinishedController,
+)
 
 
 class _AllObjects:

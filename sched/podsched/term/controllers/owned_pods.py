@@ -39,16 +39,18 @@ from podsched.api.owners import add_controller, controller_of
 from podsched.api.selectors import Selector
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
 from podsched.term.controllers.controller import (
+    Done,
     Instant,
     Objects,
     Recorder,
     Writes,
     metadata_patch,
+    without_finalizer,
 )
 from podsched.term.controllers.pod_records import OwnedPod, record_of
 from podsched.term.controllers.rate import TokenBucket
 from podsched.term.controllers.selector_index import SelectorIndex
-from podsched.v1.api_pb2 import DeleteRequest
+from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
 #: Max pods of one owner that are created or deleted at a time.
 MOST_AT_ONCE = 500
@@ -79,8 +81,12 @@ class Owned:
     """By key."""
     deleting: dict[str, None] = field(default_factory=dict)
     """By uid."""
+    dropping: dict[str, None] = field(default_factory=dict)
+    """Uids of pods that are deleted without being counted (Jobs)."""
     releasing: dict[str, None] = field(default_factory=dict)
     """Uids of pods that lose a finalizer or the owner."""
+    ended: dict[str, OwnedPod] = field(default_factory=dict)
+    """By uid: the last pods that were counted, which may be gone (Jobs)."""
     unanswered: int = 0
     """Creations without an answer."""
     batch: int = 1
@@ -211,8 +217,8 @@ class PodsOfOwners:
     def _is_gone(self, owner: OwnerReference | None, uid: str) -> None:
         owned = self._owned.get(owner.uid) if owner is not None else None
         if owned is not None:
-            owned.deleting.pop(uid, None)
-            owned.releasing.pop(uid, None)
+            for on_its_way in (owned.deleting, owned.dropping, owned.releasing):
+                on_its_way.pop(uid, None)
 
     def _pod_of(self, key: str, pod: Pod, owner: OwnerReference) -> None:
         owned = self._owned.setdefault(owner.uid, Owned())
@@ -227,14 +233,16 @@ class PodsOfOwners:
             self._notify(owner_key)
 
     def _look_for_owners(self, key: str, pod: Pod) -> None:
-        index = self._selectors.get(key.partition("/")[0])
-        if index is None:
-            return
+        for owner in self.owners_for(pod):
+            self._owned[self._uids[owner]].adoptable[key] = None
+            self._notify(owner)
+
+    def owners_for(self, pod: Pod) -> list[str]:
+        """Return the keys of the owners that select a pod."""
+        index = self._selectors.get(pod.metadata.namespace)
         labels = pod.metadata.labels
-        for owner_key, selector in index.asking_for(labels).items():
-            if selector.matches(labels):
-                self._owned[self._uids[owner_key]].adoptable[key] = None
-                self._notify(owner_key)
+        found = index.asking_for(labels) if index is not None else {}
+        return [owner for owner, selector in found.items() if selector.matches(labels)]
 
     def _record_of(self, key: str, pod: Pod, owner_key: str) -> OwnedPod:
         index = self._selectors.get(pod.metadata.namespace)
@@ -320,22 +328,18 @@ class PodsOfOwners:
         self.change_pod(owned, record, metadata_patch(pod, change))
 
     def change_pod(
-        self,
-        owned: Owned,
-        record: OwnedPod,
-        request: Any,
-        then: Callable[[], None] | None = None,
+        self, owned: Owned, record: OwnedPod, request: PatchRequest, done: Done | None = None
     ) -> None:
-        """Patch a pod, and do something once it is patched; it is not patched twice meanwhile."""
+        """Patch a pod; it must not be patched again while it is among ``releasing``."""
         owned.releasing[record.uid] = None
 
-        def done(error: ClientError | None) -> None:
-            if error is None and then is not None:
-                then()
+        def answered(error: ClientError | None) -> None:
             if error is not None:
                 owned.releasing.pop(record.uid, None)
+            if done is not None:
+                done(error)
 
-        self._writes.patch(record.key, request, partial(self._retry, record.key), done=done)
+        self._writes.patch(record.key, request, partial(self._retry, record.key), done=answered)
 
     def _retry(self, pod_key: str) -> None:
         pod = self._objects.get("Pod", pod_key)
@@ -401,6 +405,25 @@ class PodsOfOwners:
         owned.not_before = now.monotonic + pause
         self.record(owner.metadata, "FailedCreate", f"Error creating: {owned.error}", "Warning")
 
+    def drop(self, key: str, owner: AnyObject, records: Iterable[OwnedPod], finalizer: str) -> None:
+        """Delete pods of an owner without the finalizer by which they would be counted."""
+        owned = self.of(owner.metadata.uid)
+
+        def released(record: OwnedPod, error: ClientError | None) -> None:
+            if error is None:
+                self.delete(key, owner, [record])
+            else:
+                owned.dropping.pop(record.uid, None)
+
+        for record in records:
+            owned.dropping[record.uid] = None
+            pod = self._objects.get("Pod", record.key)
+            if pod is not None and finalizer in pod.metadata.finalizers:
+                request = without_finalizer(pod, finalizer)
+                self.change_pod(owned, record, request, partial(released, record))
+            else:
+                self.delete(key, owner, [record])
+
     def delete(self, key: str, owner: AnyObject, records: Iterable[OwnedPod]) -> None:
         """Delete pods of an owner, with their grace period."""
         owned = self.of(owner.metadata.uid)
@@ -420,6 +443,7 @@ class PodsOfOwners:
             self.record(owner, "SuccessfulDelete", f"Deleted pod: {record.name}")
         elif not isinstance(error, NotFound):
             owned.deleting.pop(record.uid, None)
+            owned.dropping.pop(record.uid, None)
             self.record(owner, "FailedDelete", f"Error deleting: {error}", "Warning")
 
     def record(self, owner: ObjectMeta, reason: str, message: str, type_: str = "Normal") -> None:

@@ -6,7 +6,13 @@ import math
 from collections import Counter
 from typing import NamedTuple
 
-from podsched.api.conditions import POD_READY, TRUE, pod_condition
+from podsched.api.conditions import (
+    POD_READY,
+    TRUE,
+    is_finished,
+    is_terminating,
+    pod_condition,
+)
 from podsched.api.objects import ContainerStatus, Pod, PodCondition, seconds_of
 from podsched.api.resources import is_sidecar
 
@@ -30,6 +36,8 @@ class OwnedPod(NamedTuple):
     created: float
     restarts: tuple[int, int]
     """The most of a container, and of a sidecar."""
+    all_restarts: int
+    """Of all containers together."""
     cost: int
     """Of its deletion."""
     is_tracked: bool
@@ -37,7 +45,7 @@ class OwnedPod(NamedTuple):
     completion: int
     """Its completion index, -1 for none."""
     finished_at: float
-    """When it finished, if it has."""
+    """When it finished, or was deleted."""
 
     @property
     def is_active(self) -> bool:
@@ -70,11 +78,11 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
         matches,
         seconds_of(ready.last_transition_time) if ready is not None and is_ready else None,
         float(metadata.creation_timestamp.seconds),
-        _restarts(pod) if status.container_statuses else (0, 0),
+        *(_restarts(pod) if status.container_statuses else ((0, 0), 0)),
         _whole(annotations.get(_DELETION_COST, "")) or 0,
         JOB_TRACKING in metadata.finalizers,
         completion_index(annotations.get(COMPLETION_INDEX, "")),
-        _finished_at(pod, ready) if status.phase in ("Succeeded", "Failed") else 0.0,
+        _finished_at(pod, ready) if is_finished(pod) or is_terminating(pod) else 0.0,
     )
 
 
@@ -93,19 +101,13 @@ def _whole(text: str) -> int | None:
     return number if -(2**31) <= number < 2**31 else None
 
 
-def _restarts(pod: Pod) -> tuple[int, int]:
+def _restarts(pod: Pod) -> tuple[tuple[int, int], int]:
+    """Return the most restarts of a container and of a sidecar, and those of all containers."""
     sidecars = {each.name for each in pod.spec.init_containers if is_sidecar(each)}
-    return (
-        max((each.restart_count for each in pod.status.container_statuses), default=0),
-        max(
-            (
-                each.restart_count
-                for each in pod.status.init_container_statuses
-                if each.name in sidecars
-            ),
-            default=0,
-        ),
-    )
+    own = [each.restart_count for each in pod.status.container_statuses]
+    first = [(each.name, each.restart_count) for each in pod.status.init_container_statuses]
+    most = max((count for name, count in first if name in sidecars), default=0)
+    return (max(own, default=0), most), sum(own) + sum(count for _, count in first)
 
 
 def _finished_at(pod: Pod, ready: PodCondition | None) -> float:

@@ -83,7 +83,7 @@ async def test_who_creates_what_no_controller_looks_after_is_warned(
     body = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
     created = await kube.request("POST", path, body)
     assert created.status == 201
-    assert created.headers["warning"].startswith(f'299 - "a {kind} makes no pods: podsched has a')
+    assert created.headers["warning"].startswith(f'299 - "a {kind} makes no pods: podsched has c')
     applied_new = body | {"metadata": {"name": "b"}}
     new = await kube.request("PATCH", f"{path}/b?fieldManager=a", applied_new, APPLY)
     assert f"a {kind} makes no pods" in new.headers["warning"]

@@ -103,6 +103,7 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (CHANGE, _QUEUES, ("clusterqueues/status", "cohorts/status", "localqueues/status")),
     (("create",), _CORE, ("pods",)),
     (CHANGE, ("apps",), ("replicasets/status",)),
+    (CHANGE, ("batch",), ("jobs/status",)),
     (("create",), _DEVICES, ("resourceclaims",)),
     (CHANGE, _DEVICES, ("resourceclaims/status", "resourceclaims/binding")),
     # To clear status.devices, which drivers write, when devices are deallocated.

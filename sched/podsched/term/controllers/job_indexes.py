@@ -1,0 +1,97 @@
+"""Sets of completion indexes as a Job's status writes them: 1,3-5,7. Pure.
+
+Source: pkg/controller/job/indexed_job_utils.go of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """Indexes as intervals, each with its first and last index, in order and apart."""
+
+    intervals: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, indexes: Iterable[int]) -> Indexes:
+        """Return a set of indexes."""
+        return cls(_joined((index, index) for index in sorted(set(indexes))))
+
+    @classmethod
+    def parse(cls, text: str, below: int) -> Indexes:
+        """Return the indexes below a limit that a text names; other parts are left out."""
+        found = []
+        for part in text.split(",") if text else ():
+            first, dash, last = part.partition("-")
+            if not (first.isascii() and first.isdigit()):
+                continue
+            if dash and not (last.isascii() and last.isdigit()):
+                continue
+            begin, end = int(first), int(last) if dash else int(first)
+            if begin >= below:
+                break
+            found.append((begin, min(end, below - 1)))
+        return cls(_joined(found))
+
+    def __str__(self) -> str:
+        """Return the text of a status: intervals of three and more have a dash."""
+        return ",".join(
+            f"{first}" if first == last else f"{first}{',' if last == first + 1 else '-'}{last}"
+            for first, last in self.intervals
+        )
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return sum(last - first + 1 for first, last in self.intervals)
+
+    def __or__(self, other: Indexes) -> Indexes:
+        """Return the indexes of both."""
+        if not other.intervals:
+            return self
+        return Indexes(_joined(sorted((*self.intervals, *other.intervals))))
+
+    def __contains__(self, index: int) -> bool:
+        """Return whether an index is among them."""
+        return any(first <= index <= last for first, last in self.intervals)
+
+    def __iter__(self) -> Iterator[int]:
+        """Iterate over them in order."""
+        for first, last in self.intervals:
+            yield from range(first, last + 1)
+
+    def first_missing(self, count: int, below: int) -> list[int]:
+        """Return the first indexes that are not among them, so many at most, below a limit."""
+        found: list[int] = []
+        candidate = 0
+        for first, last in (*self.intervals, (below, below)):
+            found += range(candidate, min(first, below, candidate + count - len(found)))
+            if len(found) >= count:
+                break
+            candidate = last + 1
+        return found
+
+    def shared_with(self, other: Indexes) -> int:
+        """Return how many indexes are in both."""
+        mine, others = list(self.intervals[::-1]), list(other.intervals[::-1])
+        shared = 0
+        while mine and others:
+            (first, last), (start, end) = mine[-1], others[-1]
+            shared += max(0, min(last, end) - max(first, start) + 1)
+            (mine if last <= end else others).pop()
+        return shared
+
+
+def _joined(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return intervals, sorted by their first index, with those that touch made one."""
+    found: list[tuple[int, int]] = []
+    for first, last in intervals:
+        if last < first:
+            continue
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return tuple(found)

@@ -1,0 +1,73 @@
+"""Deletes Jobs some time after they have finished, as spec.ttlSecondsAfterFinished says.
+
+Their pods are deleted first (foreground). Source: pkg/controller/ttlafterfinished of
+Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from podsched.api.objects import AnyObject, Job, seconds_of
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.agenda import Agenda
+from podsched.term.controllers.controller import Instant, Objects, Recorder, Writes
+from podsched.term.controllers.job_plan import finished
+from podsched.v1.api_pb2 import DeleteRequest
+
+
+class TtlAfterFinishedController:
+    """See the module."""
+
+    name = "ttl-after-finished"
+    kinds = ("Job",)
+
+    def __init__(self, objects: Objects, writes: Writes, _: Recorder) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._agenda = Agenda()
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Read the existing Jobs."""
+        for key in list(self._objects.objects("Job")):
+            yield
+            self._note(key, self._objects.get("Job", key), now)
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note when a Job is to be deleted."""
+        self._note(event.key, event.new, now)
+
+    def _note(self, key: str, job: AnyObject | None, now: Instant) -> None:
+        if isinstance(job, Job) and (at := _ends_at(job)) is not None:
+            self._agenda.put(key, now.monotonic + max(0.0, at - now.wall))
+
+    def work(self, now: Instant) -> float | None:
+        """Delete the Jobs whose time has come."""
+        for key in self._agenda.due(now.monotonic):
+            job = self._objects.get("Job", key)
+            at = _ends_at(job) if isinstance(job, Job) else None
+            if job is None or at is None:
+                continue
+            if at > now.wall:  # The time was changed.
+                self._note(key, job, now)
+                continue
+            metadata = job.metadata
+            request = DeleteRequest(
+                kind="Job",
+                namespace=metadata.namespace,
+                name=metadata.name,
+                propagation_policy="Foreground",
+            )
+            request.preconditions.uid = metadata.uid
+            self._writes.delete(key, request, partial(self._note, key, job, now))
+        return self._agenda.next
+
+
+def _ends_at(job: Job) -> float | None:
+    """Return the Unix time at which a Job is to be deleted, None for never."""
+    end = finished(job)
+    is_wanted = end is not None and job.spec.HasField("ttl_seconds_after_finished")
+    if end is None or not is_wanted or job.metadata.HasField("deletion_timestamp"):
+        return None
+    return seconds_of(end.last_transition_time) + job.spec.ttl_seconds_after_finished
