@@ -30,7 +30,11 @@ from support.scenario_engine import Backend, BackendError
 
 _T = TypeVar("_T")
 #: Objects that are there without any scenario, by kind; leases are those of nodes and replicas.
-_NOT_OURS = {"Namespace": {"default", "kube-system", "kube-public", "kube-node-lease"}}
+_NOT_OURS = {
+    "Namespace": {"default", "kube-system", "kube-public", "kube-node-lease"},
+    "ServiceAccount": {"default"},
+    "ConfigMap": {"kube-root-ca.crt"},
+}
 _KEPT_KINDS = {"Lease"}
 #: Pods first: other objects may be kept as long as a pod uses them. Groups before them: a pod that
 #: is deleted while its gang is being placed would be bound on a Kubernetes cluster all the same.
