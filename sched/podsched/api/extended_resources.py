@@ -43,3 +43,11 @@ def classes_by_resource(classes: Iterable[o.DeviceClass]) -> dict[str, str]:
         if of.spec.extended_resource_name:
             found[of.spec.extended_resource_name] = of.metadata.name
     return found
+
+
+def extended_claim_owner(claim: o.ResourceClaim) -> str:
+    """Return the uid of the pod for whose extended resources a claim was made; "" for others."""
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return ""
+    owners = claim.metadata.owner_references
+    return next((of.uid for of in owners if of.controller and of.kind == "Pod"), "")

@@ -174,8 +174,9 @@ async def claims_of(client: ApiClient, pod: Pod) -> list[AnyObject]:
 def claim_lines(pod: Pod, claims: Sequence[Any]) -> list[str]:
     """Return a line for each claim of a pod: its name, and its devices as POOL/DEVICE."""
     known = {claim.metadata.name: claim for claim in claims}
-    lines = ["Claims:"] if pod.spec.resource_claims else []
-    for reference, name in _claim_names(pod).items():
+    names = _claim_names(pod)
+    lines = ["Claims:"] if names else []
+    for reference, name in names.items():
         claim = known.get(name)
         if claim is None:
             state = "does not exist, or may not be read" if name else "not created yet"
@@ -189,7 +190,15 @@ def claim_lines(pod: Pod, claims: Sequence[Any]) -> list[str]:
 
 
 def _claim_names(pod: Pod) -> dict[str, str]:
-    """Return the claims by the names that the pod has for them; "" for one that is not created."""
+    """Return the claims by the names that the pod has for them; "" for one that is not created.
+
+    The claim for extended resources has their names.
+    """
     made = {of.name: of.resource_claim_name for of in pod.status.resource_claim_statuses}
     references = pod.spec.resource_claims
-    return {of.name: of.resource_claim_name or made.get(of.name, "") for of in references}
+    names = {of.name: of.resource_claim_name or made.get(of.name, "") for of in references}
+    extended = pod.status.extended_resource_claim_status
+    if extended.resource_claim_name:
+        resources = sorted({of.resource_name for of in extended.request_mappings})
+        names[", ".join(resources)] = extended.resource_claim_name
+    return names

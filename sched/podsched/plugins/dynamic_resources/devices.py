@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from podsched.api.device_taints import rules_for_slice, with_rules
+from podsched.api.extended_resources import extended_claim_owner
 from podsched.api.manifest import to_manifest
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView
@@ -22,7 +23,6 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_claim,
     read_resource_slice,
 )
-from podsched.plugins.dynamic_resources.extended_claims import owner_of_extended_claim
 from podsched.plugins.dynamic_resources.free_devices import FreeDevices
 from podsched.plugins.dynamic_resources.in_use import ClaimKey, DevicesInUse, PoolKey, uses_of
 from podsched.plugins.dynamic_resources.model import (
@@ -290,7 +290,7 @@ class KnownDevices:
             if self._tracks_consumers:
                 consumers = claim.status.reserved_for if claim is not None and uses else ()
                 in_use.reserve(name, frozenset(of.uid for of in consumers))
-            self._note_owner(name, "" if claim is None else owner_of_extended_claim(claim))
+            self._note_owner(name, "" if claim is None else extended_claim_owner(claim))
 
 
 class KnownClaims:

@@ -5,10 +5,10 @@ Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``dynamicresources/dynamicre
 
 from __future__ import annotations
 
+from podsched.api.extended_resources import extended_claim_owner
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.pods import PodInfo
-from podsched.plugins.dynamic_resources.extended_claims import owner_of_extended_claim
 from podsched.plugins.dynamic_resources.pod_claims import claim_names
 from podsched.v1 import objects_pb2 as v1
 
@@ -58,7 +58,7 @@ def _gives_back(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> b
 
 def _is_extended_and_gone(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> bool:
     """Whether it was a claim for extended resources, after which its pod gets another one."""
-    return new is None and old is not None and bool(owner_of_extended_claim(old))
+    return new is None and old is not None and bool(extended_claim_owner(old))
 
 
 def _after_claim_change(
@@ -67,7 +67,7 @@ def _after_claim_change(
     if _gives_back(old, new):
         return QueueingHint.QUEUE
     if old is not None and _is_extended_and_gone(old, new):
-        return QueueingHint.of(owner_of_extended_claim(old) == pod.uid)
+        return QueueingHint.of(extended_claim_owner(old) == pod.uid)
     if new is None or new.metadata.namespace != pod.namespace:
         return QueueingHint.SKIP
     is_other = old is None or old.metadata.uid != new.metadata.uid or old.status != new.status

@@ -100,14 +100,6 @@ def extended_claim(cls: PodClass, lacking: tuple[Provided, ...]) -> ExtendedClai
     return found
 
 
-def owner_of_extended_claim(claim: v1.ResourceClaim) -> str:
-    """Return the uid of the pod for whose extended resources a claim was made; "" for others."""
-    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
-        return ""
-    owners = claim.metadata.owner_references
-    return next((of.uid for of in owners if of.controller and of.kind == "Pod"), "")
-
-
 def names_for(pod: PodInfo) -> Iterator[str]:
     """Yield the names that the claim of a pod may have; an earlier one may still be there."""
     number = 0

@@ -17,6 +17,7 @@ from podsched.framework.requirements import Parts
 from podsched.plugins.dynamic_resources.candidates import Candidates, SelectorCompiler
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
+from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
 from podsched.plugins.dynamic_resources.model import DeviceID, Features, Node
 from podsched.plugins.dynamic_resources.node_search import PodNeeds
 from podsched.plugins.dynamic_resources.pools import gather_pools
@@ -131,7 +132,8 @@ def _of_request(
 
 
 def _name(of: Alternative) -> str:
-    return f"claim {of.claim.name}, request {of.full_name}"
+    claim = "extended resources" if of.claim.name == IN_MEMORY else f"claim {of.claim.name}"
+    return f"{claim}, request {of.full_name}"
 
 
 def _is_in_use(of: Alternative, candidate: Candidate, candidates: Candidates) -> bool:

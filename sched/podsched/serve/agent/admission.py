@@ -2,7 +2,7 @@
 
 A scheduler with current information binds no such pod, but pods may be bound by hand or by several
 independent schedulers. Source: pkg/kubelet/lifecycle/predicate.go of Kubernetes 1.36; extended
-resources that the node does not have are ignored.
+resources that the node does not have, or that the pod has a claim for, are ignored.
 
 Pure: tracks the resources that pods use on each node, in order of arrival.
 """
@@ -96,10 +96,15 @@ def _order(name: str) -> tuple[int, str]:
 
 
 def _requests(pod: Pod) -> dict[str, int]:
+    """Return what a pod takes of its node, without what it has a claim for."""
+    claimed = pod.status.extended_resource_claim_status.request_mappings
     try:
-        return {**requests_in_units(pod), PODS: 1}
+        requests = {**requests_in_units(pod), PODS: 1}
     except QuantityError:
         return {PODS: 1}
+    for of in claimed:
+        requests.pop(of.resource_name, None)
+    return requests
 
 
 def _allocatable(node: Node) -> dict[str, int]:
